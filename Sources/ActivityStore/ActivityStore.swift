@@ -2,19 +2,20 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Told what the store replies, and what happens to its connections. All calls come from the loop, or from inside
-/// ``ActivityStore/close()``; each may issue calls or close the store.
+/// Receives the store's replies and learns what happens to its connections. All calls come from the loop, or from inside
+/// ``ActivityStore/close()``. Each of them may issue calls or close the store.
 public protocol ActivityStoreHandler: RedisHandler {
-    /// - Parameter reply: its bytes are valid during this call only.
+    /// - Parameter reply: its bytes are valid only during this call.
     func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
-    /// The call may have been performed if the error is the connection's: repeating it is safe.
+    /// If the error is the connection's, the call may have been performed. It is safe to repeat the call, unless it is a refund
+    /// of a start.
     func failed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
-/// What is known of activities and devices, in Redis: every call runs one of two scripts on one key, atomically.
+/// What is known about activities and devices, in Redis. Every call runs one of two scripts on one key, atomically.
 ///
-/// A lane has one store. Everything happens on the lane's thread; a call and its reply allocate nothing. Calls that are issued in one turn
-/// leave with one write.
+/// A lane has one store. Everything happens on the lane's thread, and a call and its reply allocate nothing. All calls of one
+/// turn leave with one write.
 public final class ActivityStore {
     let redis: RedisClient
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
@@ -32,19 +33,19 @@ public final class ActivityStore {
         key.deallocate()
     }
 
-    /// Connects, and stays connected until `close`. Once.
+    /// Connects and stays connected until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections; outstanding calls fail, from inside this call. Idempotent.
+    /// Ends all connections. Outstanding calls fail, from inside this call. May be called again.
     public func close() { redis.close() }
 
-    /// Some calls are taken; of a cluster, those for the keys of at least one server.
+    /// Whether some calls are taken. In a cluster: those for the keys of at least one server.
     public var isReady: Bool { redis.isReady }
 
     /// Servers that hold keys and take no calls now.
     public var serversAway: Int { redis.serversAway }
 
-    /// Keys are on several servers, so that the server of one key may be away while others are there.
+    /// Whether the keys are on several servers, so that one key's server may be away while others are not.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// Calls that have no reply yet.
@@ -52,9 +53,9 @@ public final class ActivityStore {
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Updates, ends and settlements of activities that are issued one after the other, without another operation between them, leave as
-    /// one command; so do registrations of activities and confirmations of what they have left. Each of them succeeds or fails by itself,
-    /// except that the command may fail as a whole.
+    /// Updates, ends and settlements of activities that are issued in a row leave as one command. So do registrations of
+    /// activities and confirmations of their leaves. Each call succeeds or fails by itself, but the command may also fail as a
+    /// whole.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {
@@ -63,16 +64,16 @@ public final class ActivityStore {
         let key = UnsafeRawBufferPointer(rebasing: key[..<count])
         guard let connection = redis.connection(for: key) else { return .notReady }
         guard connection.takesAcknowledgedCalls || !call.operation.asksForReplicas else { return .awaitsReplicas }
-        // Every session of this client was made above.
+        // All sessions of this client were made in `init`, so the cast is safe.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 }
 
 extension RedisError {
-    /// What the error means to the caller. A slot or a script that is elsewhere, or has to be loaded again, is no refusal.
+    /// What the error means to the caller. A slot or a script that must be found or loaded again is not a refusal.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // The server is there, and calls that ask for no acknowledgement go on.
+        // The server works, and calls that ask for no acknowledgement continue.
         if isUnexplained || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered

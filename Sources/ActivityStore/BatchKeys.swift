@@ -1,8 +1,8 @@
 import Redis
 
-/// The keys of the calls that are collected for one command, as its arguments.
+/// The keys of the calls that are collected for one command, written as its arguments.
 ///
-/// The memory is made once.
+/// The memory is allocated once.
 struct BatchKeys: ~Copyable {
     private static let keyBytesMax = StoreKey.bytesMax + CommandWriter.argumentOverheadBytes
 
@@ -23,12 +23,13 @@ struct BatchKeys: ~Copyable {
         fingerprints.deallocate()
     }
 
-    /// What the keys are as arguments.
+    /// The keys as arguments.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
-    /// - Returns: whether the key may already be there. No false negatives; a rare false positive costs one extra read.
+    /// - Returns: whether the key may already be in the batch. There are no false negatives; a rare false positive costs one
+    ///   extra read.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
-        precondition(count < capacity, "a batch has room for a call that is appended")
+        precondition(count < capacity, "a call was added to a batch without room")
         var writer = CommandWriter(arguments, continuingAt: byteCount)
         writer.argument(key)
         byteCount = writer.count

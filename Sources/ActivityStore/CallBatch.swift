@@ -1,28 +1,31 @@
 import LiveActivity
 import Redis
 
-/// Updates, ends and settlements of activities that are collected for one command: a key for each, one argument with all calls, and the
-/// paces that they name.
+/// Updates, ends and settlements of activities that are collected for one command: one key for each call, one argument with all
+/// calls, and the paces that they name.
 ///
-/// | bytes | of an update or an end | of a settlement |
+/// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
-/// | 1–13 | its version, as ``StoredVersion`` writes it | likewise |
-/// | 14 | its pace: the number of the argument, , ``CallBits/isOld`` and ``CallBits/isReadAgain`` | likewise, of a 429; else 0 |
+/// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
+/// | 14 | the number of the argument with the pace, ``CallBits/isOld`` and ``CallBits/isReadAgain`` | the same for a 429, otherwise 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
-/// | 16–20 | its timestamp once more, to be read as one number with the two bytes before | likewise |
-/// | 21–26 | the digest, see ``StoredDigest`` | likewise |
-/// | 27–28 | with a token: the count of its bytes | likewise |
-/// | 29–34 | when it was registered, milliseconds | before when it must have been registered |
-/// | 35 | its ``TokenForm`` | likewise |
-/// | 36– | the token | likewise |
+/// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
+/// | 21–26 | the digest, see ``StoredDigest`` | the same |
+/// | 27–28 | if there is a token: the number of its bytes | the same |
+/// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
+/// | 35 | the ``TokenForm`` | the same |
+/// | 36– | the token | the same |
 ///
-/// Behind it, where the bits say so, thirteen bytes with the version of an alert's command: of the older command whose alert an update or
-/// an end carries, or of the one whose alert APNs accepted.
+/// After these bytes, if the bits say so, follow thirteen bytes with the version of an alert's command. In an update or an end
+/// this is the older command whose alert it carries; in a settlement it is the command whose alert APNs accepted.
 ///
-/// The memory is made once.
+/// All values of a command are read before any is written. So a key that comes again in a command carries ``CallBits/isAgain``
+/// and is read again: otherwise its second call would not see what the first one changed.
+///
+/// The memory is allocated once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
-    /// Different paces in one command.
+    /// The maximum number of different paces in one command.
     static let pacesMax = 8
     private static let firstPaceNumber: UInt8 = 2
     /// The longest admission or settlement.
@@ -36,7 +39,7 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// Where the pace of the last call is: most often the next call has the same.
+    /// The place of the last call's pace. Most often the next call has the same pace.
     private var lastPace = 0
 
     init(capacity: Int) {
@@ -58,12 +61,12 @@ struct CallBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
-    /// Whether there is room for a call with this pace; if not, `write` and `removeAll` make room.
+    /// Whether there is room for a call with this pace. If not, `write` and `removeAll` make room.
     func takes(_ pace: Policy.Pace) -> Bool {
         count < capacity && (paceCount < Self.pacesMax || position(of: pace) != nil)
     }
 
-    /// Adds an update or an end, for whose pace there is room.
+    /// Adds an update or an end. There must be room for its pace.
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = number(of: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
@@ -81,7 +84,7 @@ struct CallBatch: ~Copyable {
 
     /// Adds a settlement.
     ///
-    /// - Parameter pace: of a 429; there is room for it.
+    /// - Parameter pace: of a 429; there must be room for it.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ number: SettlementNumber,
@@ -99,7 +102,7 @@ struct CallBatch: ~Copyable {
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.call(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
-            // Without a time the token is retired whenever it was registered: before a time that no registration has.
+            // Without a time, the token is retired whenever it was registered: the time is later than that of any registration.
             let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: before)
         }
@@ -111,13 +114,13 @@ struct CallBatch: ~Copyable {
         keys.append(key) ? CallBits.isAgain : 0
     }
 
-    /// What `write` needs beside the prefix, at most.
+    /// The maximum number of bytes that `write` needs beside the prefix.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
             + (paceCount + 3) * CommandWriter.argumentOverheadBytes
     }
 
-    /// Writes the command, and returns its length.
+    /// Writes the command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
         var writer = CommandWriter(room, argumentCount: argumentCount)
@@ -149,7 +152,7 @@ struct CallBatch: ~Copyable {
 
     /// The number of the argument that holds the pace.
     private mutating func number(of pace: Policy.Pace) -> UInt8 {
-        precondition(takes(pace), "a batch has room for a call that is appended")
+        precondition(takes(pace), "a call was added to a batch without room")
         if let known = position(of: pace) {
             lastPace = known
         } else {
@@ -161,23 +164,23 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// What a call of a batch asks, beside its numbers.
+/// The bits of a call in a batch.
 enum CallBits {
     static let isHigh: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
     static let carriesAlert: UInt8 = 4
     static let isEnd: UInt8 = 8
-    /// A token follows the call: to be registered, or retired by a settlement.
+    /// A token follows the call. It is registered, or retired in a settlement.
     static let tokenFollows: UInt8 = 16
-    /// It is a settlement; the lower bits are a ``SettlementNumber``.
+    /// The call is a settlement, and the lower bits are a ``SettlementNumber``.
     static let settles: UInt8 = 32
-    /// An alert's version follows the call, behind its token.
+    /// An alert's version follows the call, after its token.
     static let alertFollows: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
     static let isAgain: UInt8 = 128
-    /// In the byte of the pace: the command is older than the system lets an activity live.
+    /// In the pace's byte: the command is older than the system lets an activity live.
     static let isOld: UInt8 = 128
-    /// Likewise: it comes with a token, and is read once more since the server has lost what it wrote.
+    /// In the pace's byte: the command comes with a token and is read again, because the server lost what it wrote.
     static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
@@ -191,7 +194,7 @@ enum CallBits {
 /// What a settlement says, as the script reads it.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
-    /// Of the version nothing is said: it retires a token, and the command waits for the next.
+    /// The settlement says nothing about the version. It retires a token, and the command waits for the next token.
     case retires
 
     init(_ settlement: Settlement) {

@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// What a reply belongs to, as far as it has to be known to read the reply.
+/// The kind of a call, as far as its reply depends on it.
 enum CallKind: UInt8, BitwiseCopyable {
     case update, end, start, hold, register, unregister, address, reopen, confirm, settle
 
-    /// An update or an end, which may be granted by the activity's value alone.
+    /// Whether this is an update or an end, which the activity's value alone may grant.
     var isCommand: Bool { self == .update || self == .end }
 
-    /// What the call writes is known to Redis alone once it is answered: tokens, and what is held for them. Not an admission, with which most
-    /// calls come: the token that a command brings comes again with the next.
+    /// Whether the reply waits until replicas have acknowledged the write. Once such a call is answered, only Redis knows what it
+    /// wrote: tokens, and what is held for them. An admission does not ask, because its token comes again with the next command,
+    /// and each turn would have to wait for the replicas.
     var asksForReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -16,7 +17,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// For a log. The settlement of an activity runs in the script `admit`, with the admissions of its batch.
+    /// The script, for a log. An activity's settlement runs in the script `admit`, together with the admissions of its batch.
     var script: StoreScript { self == .settle ? .settle : .admit }
 
     private static let ofUpdate = VerdictSet(
@@ -56,7 +57,8 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofReopen = VerdictSet(.retry, .duplicate, .superseded)
     private static let none = VerdictSet()
 
-    /// What the script can answer to a call of this kind: anything else shows that replies and calls are out of step.
+    /// The verdicts that the script can give to a call of this kind. Any other verdict shows that replies and calls are out of
+    /// step.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.ofUpdate

@@ -1,18 +1,18 @@
 import LiveActivity
 import Redis
 
-/// Arguments of the scripts.
+/// Writes arguments of the scripts.
 extension CommandWriter {
     mutating func argument(_ bucket: Policy.Bucket) {
         argument(count: StoredBucket.bytes) { $0.bytes(StoredBucket.bytes) { StoredBucket.write(bucket, to: $0) } }
     }
 
-    /// A version in digits, as a device's hash has it.
+    /// A version in digits, as a device's hash stores it.
     mutating func textArgument(_ version: Version) {
         argument(count: StoredVersion.textBytes) { $0.text(version) }
     }
 
-    /// A version as an activity's record has it.
+    /// A version as an activity's record stores it.
     mutating func argument(_ version: Version) {
         argument(count: StoredVersion.bytes) { $0.stored(version) }
     }
@@ -22,14 +22,14 @@ extension CommandWriter {
         argument(count: 8) { $0.number(claim, bytes: 8) }
     }
 
-    /// A time in the digits that all stored times have, so that they compare as text.
+    /// A time in a fixed number of digits, so that stored times compare as text.
     mutating func argument(milliseconds: Int64) {
         argument(count: StoredTime.digits) {
             $0.bytes(StoredTime.digits) { StoredTime.write(milliseconds, to: $0) }
         }
     }
 
-    /// The same as an activity's record has it.
+    /// A time as an activity's record stores it.
     mutating func argument(recordMilliseconds milliseconds: Int64) {
         argument(count: StoredRecord.millisecondsBytes) {
             $0.number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
@@ -44,7 +44,7 @@ extension CommandWriter {
         }
     }
 
-    /// A registration as a device's fields `t` and `u` have it: two arguments.
+    /// A registration as a device's fields `t` and `u` store it: two arguments.
     mutating func deviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         deviceArguments(
             registration.token,
@@ -53,8 +53,8 @@ extension CommandWriter {
         )
     }
 
-    /// A token as a device's fields `t` and `u` have it behind the registration's time, and the time before which it must have been
-    /// registered: three arguments.
+    /// A token without its registration's time, in the form of a device's fields `t` and `u`, and the time before which it must
+    /// have been registered: three arguments.
     mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         deviceArguments(retirement.token, retirement.environment, registeredAt: nil)
         if let before = retirement.invalidAtMilliseconds { argument(milliseconds: before) } else { emptyArgument() }
@@ -81,7 +81,7 @@ extension CommandWriter {
 
     // MARK: - Parts of an argument
 
-    /// What every call of a batch begins with; see ``CallBatch``.
+    /// The beginning of every call of a batch; see ``CallBatch``.
     mutating func call(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
         stored(version)
         byte(paceNumber)
@@ -93,7 +93,7 @@ extension CommandWriter {
     /// The version of a call's alert.
     mutating func version(_ version: Version) { stored(version) }
 
-    /// The token of a call of a batch.
+    /// The token of a batch's call.
     mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
         Self.withForm(token, environment) { form, token in
             number(UInt64(token.count), bytes: 2)
@@ -130,7 +130,7 @@ extension CommandWriter {
         if let shows { text(shows) }
     }
 
-    /// A confirmation of a batch, likewise.
+    /// A confirmation of a batch; see ``RegistrationBatch``.
     mutating func confirmation(_ bits: UInt8, milliseconds: Int64) {
         byte(bits)
         number(0, bytes: 4)
@@ -184,7 +184,7 @@ extension CommandWriter {
 }
 
 extension Settlement {
-    /// As the script `settle` reads it.
+    /// The letter that the script `settle` reads.
     fileprivate var letter: UInt8 {
         switch self {
         case .accepted: UInt8(ascii: "a")

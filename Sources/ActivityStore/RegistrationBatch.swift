@@ -1,23 +1,24 @@
 import LiveActivity
 import Redis
 
-/// Registrations of activities, and confirmations of the audiences that they have left, that are collected for one command: a key for each,
-/// and one argument with all calls.
+/// Registrations of activities, and confirmations of the audiences that they have left, collected for one command: one key for
+/// each call, and one argument with all calls.
 ///
-/// | bytes | of a registration | of a confirmation |
+/// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
-/// | 1 | ``RegistrationBits`` | likewise |
+/// | 1 | ``RegistrationBits`` | the same |
 /// | 2 | the ``TokenForm`` | 0 |
-/// | 3–4 | the count of the token's bytes | 0 |
-/// | 5 | how many audiences it names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time that the leaves were named with |
+/// | 3–4 | the number of the token's bytes | 0 |
+/// | 5 | the number of audiences that it names | 0 |
+/// | 6–11 | when the token was registered, milliseconds | the time with which the leaves were named |
 /// | 12– | the token | |
-/// | | if it names audiences: how many (1), a 0, and their digests | |
-/// | | where the bits say so, the version of the command that the app shows, in digits (30) | |
+/// | | if it names audiences: their number (1), a 0, and their digests | |
+/// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From the time on, the bytes are those of a new activity's value.
+/// From the time on, the bytes are the same as in a new activity's value. If the reply to a registration has no room for its held
+/// command, it is `full`, changes nothing, and the registration is made again after a second.
 ///
-/// The memory is made once.
+/// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
@@ -47,7 +48,7 @@ struct RegistrationBatch: ~Copyable {
     var isFull: Bool { count == capacity }
 
     /// - Parameters:
-    ///   - audiences: digests, nil if the registration says nothing of them.
+    ///   - audiences: their digests; nil if the registration does not mention audiences.
     ///   - shows: the version of the command that the app shows.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
@@ -69,7 +70,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation of what was named with a time.
+    /// Adds a confirmation of the leaves that were named with a time.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.isAgain : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
@@ -77,10 +78,10 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// What `write` needs beside the prefix, at most.
+    /// The maximum number of bytes that `write` needs beside the prefix.
     var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * CommandWriter.argumentOverheadBytes }
 
-    /// Writes the command, and returns its length.
+    /// Writes the command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
         writer.verbatim(prefix)
@@ -98,14 +99,14 @@ struct RegistrationBatch: ~Copyable {
     }
 }
 
-/// What a call of a ``RegistrationBatch`` is and has.
+/// The bits of a call in a ``RegistrationBatch``.
 enum RegistrationBits {
-    /// It says whether frequent updates are allowed.
+    /// The registration says whether frequent updates are allowed.
     static let tellsFrequentUpdates: UInt8 = 1
     static let frequentUpdates: UInt8 = 2
-    /// Of a ``RegistrationSource``, in two bits.
+    /// The position of a ``RegistrationSource``, which has two bits.
     static let sourceShift: UInt8 = 2
-    /// It says which audiences the activity is in, none perhaps.
+    /// The registration says which audiences the activity is in, which may be none.
     static let namesAudiences: UInt8 = 16
     /// The version of the command that the app shows follows.
     static let versionFollows: UInt8 = 32

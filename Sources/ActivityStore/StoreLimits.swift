@@ -1,26 +1,30 @@
 import Redis
 
-/// The bounds of what the store keeps.
+/// The bounds of what the store holds.
 public enum StoreLimits {
-    /// The most updates, ends and settlements that leave as one command.
+    /// The maximum number of updates, ends and settlements that leave as one command.
     public static let callsPerCommandMax = CallBatch.callsMax
-    /// Longest command record that can be held: it has to come back in one reply.
+    /// The longest command record that can be held: it must fit into one reply.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
-    /// The most starts that are held for one token of a device.
+    /// The maximum number of starts that are held for one token of a device, one for each activity. One more fails at once
+    /// (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The most audiences that an activity or a device may have left without their knowing of it, before another registration counts.
+    /// The maximum number of audiences that a member may have left without their knowing. Beyond it a registration must wait.
     public static let leavesMax = 16
-    /// Longest token that is stored.
+    /// The longest token that is stored.
     public static let tokenBytesMax = 256
-    /// Longest attributes type, in bytes.
+    /// The longest attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
-    /// How long an activity is kept after the last change of its length, its newest version or its token: the life of a Live Activity on
-    /// the Lock Screen, 12 hours, and as much again, and more than the 1,000 seconds in which a send verdict leaves the expiry as it is.
+    /// How long an activity is stored after the last change of its length, its newest version or its token. This is twice the 12
+    /// hours that a Live Activity can stay on the Lock Screen, plus more than the 1,000 seconds in which a send verdict does not
+    /// renew the expiry.
     public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
-    /// How long a device is kept after its last registration, hold or start.
+    /// How long a device is stored after its last registration, hold or start: a push-to-start token is valid as long as the app
+    /// is installed.
     public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000
-    /// After this long the system has ended an activity (Apple, "ActivityKit": eight hours). Counted in whole seconds.
+    /// The system ends an activity after this time (Apple, "ActivityKit": eight hours). Counted in whole seconds. An update that
+    /// was admitted before may arrive later than this, because of its retries.
     public static let updatesSeconds: Int64 = 8 * 3_600
-    /// The most doublings of a spacing: more than lead from a millisecond to an hour.
+    /// The maximum number of doublings of a spacing: more than lead from a millisecond to an hour.
     public static let doublingsMax = 22
 }

@@ -1,17 +1,18 @@
 import LiveActivity
 import Redis
 
-/// The two scripts.
+/// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides what happens to a command, a hold, a registration or a look-up of an address, and settles versions of activities.
+    /// Decides about a command, a hold, a registration or a look-up of a token, and settles versions of activities.
     case admit
-    /// Settles held starts of devices, and refunds starts.
+    /// Settles a device's held starts, and refunds starts.
     case settle
 
-    /// By their raw values. Made once: to write all constants into them takes milliseconds, which no lane may spend at a reconnect.
+    /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long for a lane that
+    /// reconnects.
     static let bodies = allCases.map(\.body)
 
-    /// The script, with its named constants in place.
+    /// The script with its named constants replaced by their values.
     var body: String {
         let resource =
             switch self {
@@ -21,14 +22,14 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         return Self.text(of: resource, Self.constants)
     }
 
-    /// A script with its constants in place.
+    /// A script with its named constants replaced by their values.
     static func text(of resource: [UInt8], _ constants: [(name: String, value: Int64)]) -> String {
         constants.reduce(String(decoding: resource, as: UTF8.self)) { body, constant in
             body.replacing("@\(constant.name)@", with: String(constant.value))
         }
     }
 
-    /// What the scripts call by name, `@NAME@`, and this module writes or reads as well.
+    /// The constants that the scripts name as `@NAME@` and that this module also writes or reads.
     static let constants: [(name: String, value: Int64)] = [
         // Limits and lifetimes.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),
@@ -55,7 +56,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("READ_ONCE_MORE", Int64(RegistrationSource.readAgain.rawValue)),
-        // Flags beside the token's form.
+        // Flags in the byte of the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.limited)),
         ("CLAIMED", Int64(StoredRecord.Flag.claimed)),
@@ -70,19 +71,19 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_DRAWN", Int64(StoredRecord.StateBit.hasDrawn)),
         ("OWN_TIMESTAMP", Int64(StoredRecord.StateBit.isOwnTimestamp)),
         ("UPPER_CASE", letter("a") - letter("A")),
-        // What a call of a batch asks.
+        // Bits of a call in a batch.
         ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
         ("READ_AGAIN", Int64(CallBits.isAgain)),
-        // Beside the number of a pace.
+        // Bits in the byte of a pace's number.
         ("OLD", Int64(CallBits.isOld)),
         ("AFTER_LOSS", Int64(CallBits.isReadAgain)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),
         ("REFUND", letter("g")),
-        // What a call of a batch of registrations is.
+        // Bits of a call in a batch of registrations.
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
         ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
         ("CONFIRMS", Int64(RegistrationBits.confirms)),

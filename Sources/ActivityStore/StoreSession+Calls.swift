@@ -1,13 +1,14 @@
 import LiveActivity
 import Redis
 
-/// The calls as commands. `admit` reads an operation from the first argument's letter, a batch of admissions from its length.
+/// Writes the calls as commands. `admit` recognizes an operation by the letter in its first argument, and a batch of admissions
+/// by that argument's length.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
     /// - Parameters:
     ///   - call: within its bounds.
-    ///   - key: the subject's.
+    ///   - key: the subject's key.
     func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
         let tag = call.tag
@@ -30,7 +31,8 @@ extension StoreSession {
             collected(SessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
-            // A token that came with a command is no record's: nobody waits with it until a reply has room.
+            // The token came with a command, so no record of a registration waits for it. It leaves alone, so that its reply has
+            // room for a held command.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(
@@ -70,7 +72,7 @@ extension StoreSession {
         collected(call, on: connection)
     }
 
-    /// A call was put into a batch.
+    /// Notes a call that was added to a batch.
     private func collected(_ call: SessionCall, on connection: RedisConnection) {
         calls.append(call)
         connection.appendCall(isWritten: false, asksForReplicas: call.kind.asksForReplicas)
@@ -180,8 +182,8 @@ extension StoreSession {
     /// Writes a call as a command of its own.
     ///
     /// - Parameters:
-    ///   - argumentCount: without the key.
-    ///   - argumentBytes: at least what all arguments are together, without what RESP puts around each.
+    ///   - argumentCount: the number of arguments without the key.
+    ///   - argumentBytes: the minimum room for all arguments together, without the bytes that RESP adds to each.
     private func write(
         _ kind: CallKind,
         _ tag: UInt64,
@@ -211,7 +213,7 @@ extension StoreSession {
 // MARK: - Bounds
 
 extension StoreCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts are within their limits, and the operation is one on a subject of this kind.
+    /// Whether all parts are within their limits, and the operation is for this kind of subject.
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):

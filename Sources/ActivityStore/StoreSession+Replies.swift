@@ -3,19 +3,19 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// The replies of the scripts.
+/// Reads the replies of the scripts.
 extension StoreSession {
     /// Takes the reply to the `count` oldest calls, which left as one command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
         if count > 1 || isArray { return take(reply, ofBatch: count, from: reader, on: connection) }
-        // The reader is the connection's own.
+        // The result is true: the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         take(reply, on: connection)
     }
 
-    /// Takes the reply to a batch: an element for each call; behind them, in their order, the values of those that are to be sent otherwise
-    /// than they asked; and last the clock, if a call may be sent as it asked.
+    /// Takes the reply to a batch. It has an element for each call, then in the same order the values of commands that are sent
+    /// otherwise than they asked, and last the clock, if a command may be sent as it asked.
     private func take(
         _ reply: Reply,
         ofBatch count: Int,
@@ -26,7 +26,7 @@ extension StoreSession {
         let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
         var valueIndex = count
         for index in 0..<count {
-            // The handler may close the connection, or a reply end it: then the rest has failed already.
+            // A handler may close the connection, and a reply may end it. Then all other calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else {
                 complete(.violation, on: connection)
@@ -44,7 +44,7 @@ extension StoreSession {
         }
     }
 
-    /// Whether the reply has all that the calls of the batch need, by the number of its elements.
+    /// Whether the reply has all elements that the calls of the batch need.
     private func isWhole(
         _ reply: Reply,
         ofBatch count: Int,
@@ -63,7 +63,7 @@ extension StoreSession {
         return nowMilliseconds != nil
     }
 
-    /// Takes the reply to the oldest call, which the connection has completed.
+    /// Takes the reply to the oldest call, which the connection has already completed.
     private func take(_ reply: Reply, on connection: RedisConnection) {
         let kind = calls[0].kind
         if reply.kind == .error {
@@ -82,9 +82,9 @@ extension StoreSession {
     private enum Reading {
         case reply(StoreReply<Bytes>)
         case failure(RedisError)
-        /// It is a reply to such a call, but what the script has passed on out of Redis is not what the scripts write.
+        /// The reply fits its call, but it passes on a stored value that the scripts did not write.
         case malformedContent
-        /// The reply is not one that this call can have: replies and calls are out of step, and no later reply can be trusted.
+        /// The call cannot have this reply. Replies and calls are out of step, so no later reply can be trusted.
         case violation
     }
 
@@ -116,7 +116,7 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// The audiences that were left, behind a word and its sign; nil if there are none.
+    /// The audiences that were left, which follow a reply's word and a `=`; nil if there are none.
     private static func leaves(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let leaves = Bytes(rebasing: reply[(word + 1)...])
@@ -167,8 +167,8 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// An update or an end is to be sent: the number says how, and the value as it was before, without what stands behind the token,
-    /// says where to.
+    /// Reads the verdict that an update or end is sent otherwise than it asked. The number says how, and the value as it was
+    /// before, up to the end of the token, says where to.
     private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
         guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
@@ -185,7 +185,7 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// An update or an end is to be sent as it asked: the value as it was before says all else, with the clock.
+    /// Reads the verdict that an update or end is sent as it asked. The value as it was before and the clock say the rest.
     private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
@@ -199,7 +199,7 @@ extension StoreSession {
         return result.registration == nil ? .malformedContent : .reply(result)
     }
 
-    /// Out of an activity's value. Nil if it is not what the scripts write.
+    /// Reads the registration in an activity's value; nil if the scripts did not write the value.
     private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
         let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
@@ -217,7 +217,8 @@ extension StoreSession {
         )
     }
 
-    /// Out of a device's fields `t` and `u`, one behind the other: the registration's time and the token. Nil likewise.
+    /// Reads the registration in a device's fields `t` and `u`, one after the other: the time and the token; nil if the scripts
+    /// did not write them.
     private func registration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
         guard stored.count > StoredTime.digits, let memory = tokenMemory.baseAddress,
             let milliseconds = StoredTime.parse(UnsafeRawBufferPointer(rebasing: stored[..<StoredTime.digits])),
@@ -232,8 +233,8 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// It is an activity's value, and not a word: among its first bytes are the token's kind and the highest of its length, none of
-    /// which is a letter or a digit.
+    /// Whether the reply is an activity's value and not a word: among its first bytes are the token's form and the high byte of
+    /// its length, which are neither letters nor digits.
     fileprivate var isValue: Bool {
         kind == .string && bytes.count >= StoredRecord.token && bytes[StoredRecord.kind] < 0x10
     }
@@ -247,7 +248,7 @@ private enum SentPriority: UInt8 {
 }
 
 extension StoreVerdict {
-    /// As the script says it.
+    /// The verdict's word in the script.
     var word: StaticString {
         switch self {
         case .send: "send"
@@ -275,7 +276,7 @@ extension StoreVerdict {
         }
     }
 
-    /// Finds the verdict that a reply begins with. No word is the beginning of another.
+    /// Finds the verdict with which a reply begins. No word is the beginning of another.
     init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
         for verdict in verdicts {
             let word = verdict.word
@@ -289,7 +290,7 @@ extension StoreVerdict {
     }
 }
 
-/// Verdicts in a word's bits; goes through them in the order of their numbers, the most frequent first.
+/// A set of verdicts in the bits of a word. Iterates in the order of their numbers, the most frequent first.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

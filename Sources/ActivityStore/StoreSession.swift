@@ -1,32 +1,32 @@
 import LiveActivity
 import Redis
 
-/// What a call asked for, to read its reply by.
+/// What a call asked for, as far as its reply depends on it.
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind
-    /// Of an update or an end: how it asked to be sent, for a reply that only grants it.
+    /// How an update or end asked to be sent, for a reply that only grants it.
     var timestamp: Int64 = 0
     var asksForHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's side of one connection: writes calls of the scripts, collects those that can leave as one command, and reads the replies.
+/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one command, and reads replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.bodies }
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<SessionCall>
-    /// Updates, ends and settlements that were issued and have not been written; then they are the newest of ``calls``.
+    /// Updates, ends and settlements that are not written yet. While there are any, their calls are the newest of ``calls``.
     var batch: CallBatch
-    /// Likewise, registrations of activities; not both at a time.
+    /// The same for registrations of activities. Only one of the two batches has calls at a time.
     var registrations: RegistrationBatch
-    /// Where the token of a reply is unpacked.
+    /// Memory for the unpacked token of a reply.
     let tokenMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenText.bytesMax * 2, alignment: 1)
 
     /// - Parameters:
-    ///   - configuration: of the connection; it limits the outstanding calls and those of one command.
+    ///   - configuration: the connection's; it limits the outstanding calls and the calls of one command.
     ///   - handler: held weakly.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)

@@ -1,17 +1,17 @@
-/// What a core needs of memory, and gives back.
+/// How much memory a core needs, and what it gives back.
 extension Delivery {
-    /// For each record that it may hold, beside the record's blocks: its slot, its places in the queues of calls, productions,
-    /// deferrals and commands to audiences, its change of audiences, and the two activities that may be known for each record.
+    /// The memory for each record that the core may hold, without the record's blocks: the slot, its places in the queues of
+    /// calls, productions, deferrals and commands to audiences, its change of audiences, and two activities.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + Memberships.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// Of `blockBytesMax`: kept blocks that nobody uses are given back when they are more than this part.
+    /// Unused blocks are given back when they are more than this part of `blockBytesMax`.
     private static var sparePart: Int { 4 }
-    /// Giving back looks at every free block.
+    /// Giving blocks back looks at every free block, so it happens rarely.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Blocks that were needed for another size of record, or for a backlog that is over, are given back.
+    /// Gives back blocks that were needed for records of another size, or for a backlog that is over.
     mutating func releaseSpareBlocks(now: Moment) {
         guard records.keptBytes - records.blockBytes > configuration.blockBytesMax / Self.sparePart,
             now.monotonicMilliseconds >= blocksReleasedMilliseconds + Self.releaseIntervalMilliseconds

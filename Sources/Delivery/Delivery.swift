@@ -2,19 +2,25 @@ import LiveActivity
 import Numbers
 import Synchronization
 
-/// The core of one lane: decides what becomes of every record, and does no I/O.
+/// The core of one lane: decides about every record, and does no I/O.
 ///
-/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time), each with the `Moment` it
-/// happened at; what is to be done goes out through queues that the shell empties when it can: store calls, pushes, productions. The
-/// same events in the same order give the same decisions, so that one seed replays any interleaving of faults.
+/// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time), each with the `Moment`
+/// at which it happened. Decisions go out through three queues that the shell empties when it can: store calls, pushes,
+/// productions. The same events in the same order give the same decisions, so one seed replays any interleaving of faults.
 ///
-/// A record's way: `receive` → (waits, coalesced with newer ones of its activity) → `admit` in Redis → push → `finish`: its result is
-/// produced and the outcome settled in Redis → both acknowledged: its offset counts as settled in its partition's ledger.
+/// The steps of a record: `receive` → (it waits, and newer commands of its activity may replace it) → `admit` in Redis → push →
+/// `finish`: its result is produced and its outcome is settled in Redis → both are acknowledged: its offset counts as settled in
+/// its partition's ledger.
 ///
 /// What must hold:
-/// - of each activity at most one command is worked on at a time (`ActivitySlot.current`);
-/// - a slot is freed only when nothing outside names it, so a reply can never meet another record's slot;
-/// - a record is settled in its ledger exactly once, and only after its result was acknowledged (design §9).
+/// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait without an admission,
+///   where a newer state still replaces them.
+/// - A slot is freed only when nothing outside names it, so a reply never meets another record's slot.
+/// - A record is settled in its ledger exactly once, and only after its result was acknowledged.
+/// - The settlement in Redis goes out beside the result, not after it. If the worker dies between the two, the record is read
+///   again and its result may say `duplicate` although its first outcome was never published.
+/// - A record's key is not compared with its address. If commands of one activity are in two partitions, Redis still orders them,
+///   but equal versions have no order.
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
@@ -25,40 +31,40 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable()
-    /// One state for many activities is read once.
+    /// The last `aps` dictionary that was read. A state for many activities is read once.
     var lastAps = RepeatedAps()
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When something that waits until the lane has read ahead is looked at again; `.max`: nothing waits for that.
+    /// When the activities and calls that wait for reading ahead are looked at again; `.max`: nothing waits for it.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
-    /// Keeps its memory between the commands that are held.
+    /// Kept between held commands, so that its memory is used again.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
-    /// Commands on their way to the deferred topic.
+    /// Commands that are being produced to the deferred topic.
     var deferrals: ProductionQueue<Production>
-    /// Commands to audiences that the core of audiences has yet to take.
+    /// Commands to audiences that the core of audiences has not taken yet.
     var handovers: IndexQueue<UInt32>
-    /// Those that are read again, and wait for the audiences' members.
+    /// The same for commands that are read again and wait for the audiences' members.
     var handoversReadAgain: IndexQueue<UInt32>
-    /// Whether the store holds the members of all audiences, as far as the shell knows. While it does not, commands to audiences that are read
-    /// again wait.
+    /// Whether the store holds the members of all audiences, as far as the shell knows. While it does not, commands to audiences
+    /// that are read again wait.
     public var membersAreHeld = true
     var memberships: Memberships
-    /// When what waits for a pool is next looked through.
+    /// When `deferBlocked` next looks through the commands that wait for pools.
     var deferralLookMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read: it makes the core a type that is passed by its address. A struct of this size that has none such would be copied whole,
-    /// 1,112 bytes, for each call of a method that only reads it: five times a command.
+    /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without it, each call of a
+    /// method that only reads would copy the whole struct: 1,112 bytes, five times for each command.
     private let addressed = Atomic<Bool>(false)
-    /// What `nextPush` changed for the push that it handed out last, in case no stream takes it.
+    /// The changes that `nextPush` made for the last push, in case no stream takes that push.
     var handedOut = HandedOutPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
-    /// When blocks that nobody uses were last given back, a monotonic time.
+    /// When unused blocks were last given back, a monotonic time.
     var blocksReleasedMilliseconds: Int64 = 0
     /// Records whose next step is a reply of the store.
     public internal(set) var recordsAwaitingStore = 0
@@ -74,9 +80,9 @@ public struct Delivery: ~Copyable {
         )
         policies = PolicyTable(configuration.policies)
         let recordsMax = configuration.recordsMax
-        // What is received stops at `activitiesReceivedMax`; each registration that is held by then may still set a command free.
+        // Receiving stops at `activitiesReceivedMax`. After that, each registration that is held may still release a command.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
-        // A record names each call at most once, but for an unregistration, which names two an app.
+        // At most three calls name a record at a time. An unregistration has two calls for each app.
         let callsMax = recordsMax * max(3, configuration.applications.count * 2)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
@@ -92,22 +98,23 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// An activity without a record rests for one spacing: as many of them as records are no reason to receive less.
+    /// An activity without a record rests for one spacing. The limit allows as many of these as records, so that they do not stop
+    /// the receiving.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
-    /// Goes by other numbers from now on. What rests or waits already has the times that it was given.
+    /// Takes other numbers from now on. Activities that already rest or wait keep the times that they were given.
     public mutating func take(_ numbers: DeliveryNumbers) {
         configuration.take(numbers)
         policies = PolicyTable(configuration.policies)
         readAhead.take(configuration)
     }
 
-    /// Records between receipt and settlement.
+    /// Records between their receipt and their settlement.
     public var recordsHeld: Int { records.count }
 
-    /// Records that have their outcome, or need none, and wait for acknowledgements.
+    /// Records that have their outcome, or need none, and wait for acknowledgements only.
     public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
 
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
@@ -115,7 +122,7 @@ public struct Delivery: ~Copyable {
     /// Admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PushLine(pool)) }
 
-    /// Whether one more record may be received: below the limits of records, of their bytes and of activities.
+    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities.
     public var canReceive: Bool {
         !records.isFull && records.blockBytes < configuration.blockBytesMax
             && activities.count < Self.activitiesReceivedMax(configuration)
@@ -143,30 +150,30 @@ public struct Delivery: ~Copyable {
     mutating func countFannedOut() { counters.fannedOut &+= 1 }
 }
 
-/// What the core counts of one app; each only grows.
+/// Counters of one app. They only grow.
 public struct ApplicationCounters: Sendable, Equatable {
     /// Commands that a newer state replaced before they reached Redis.
     public var coalesced: UInt64 = 0
-    /// Commands that were superseded and have no result of their own.
+    /// Superseded commands that have no result of their own.
     public var supersededWithoutResult: UInt64 = 0
-    /// Times that a start found its device's budget empty.
+    /// How often a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
 }
 
-/// What the core counts; each only grows, but for a push that finds no stream after all.
+/// Counters of the core. They only grow, except that a push which finds no stream is taken back.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
-    /// Read again although an earlier owner of the partition has settled them, and skipped.
+    /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
     public var settledBefore: UInt64 = 0
-    /// Replaced by a newer state before they reached Redis.
+    /// Commands that a newer state replaced before they reached Redis.
     public var coalesced: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Pushes of priority 10 that went at 5, since the activity's budget did not allow them.
+    /// Pushes of priority 10 that were sent at 5, because the activity's budget did not allow 10.
     public var demoted: UInt64 = 0
-    /// Answers that limit an activity's token.
+    /// Answers of APNs that limit an activity's token.
     public var limited: UInt64 = 0
-    /// Alerts that rode on with a newer state.
+    /// Alerts that a newer state carried.
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences that were divided into ranges.
     public var fannedOut: UInt64 = 0

@@ -1,4 +1,4 @@
-/// What has been seen of Apple's dictionary; which keys it must hold is known only once its event has been read.
+/// The keys that were read in Apple's dictionary. Only its event, which may come last, tells which keys it must have.
 struct ApsKeys {
     /// A title or a body of an alert.
     enum Text {
@@ -17,7 +17,7 @@ struct ApsKeys {
 }
 
 extension Command {
-    /// Reads Apple's dictionary. Keys that are not known here pass.
+    /// Reads Apple's dictionary. Unknown keys are passed on.
     mutating func decodeAps(_ text: JSONText, _ start: Int, _ keys: inout ApsKeys) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .aps, unknown: .passed)
         while let field = try members.next(in: text, Field.ofAps) {
@@ -74,7 +74,7 @@ extension Command {
         case .inputPushChannel:
             return try text.name(position, atMost: Limits.stringBytes, field).next
         default:
-            preconditionFailure("every field that Field.ofAps gives is read")
+            preconditionFailure("Field.ofAps gave a field that is not read here")
         }
     }
 
@@ -86,7 +86,7 @@ extension Command {
         throw Fault(.unknownValue, .event, at: position)
     }
 
-    /// The rules that the keys of Apple's dictionary obey together.
+    /// Checks the rules that combine several keys of Apple's dictionary.
     @inline(__always)
     func checkAps(_ keys: ApsKeys) throws(Fault) {
         let place = Int(aps.offset)
@@ -102,7 +102,7 @@ extension Command {
         }
     }
 
-    /// A start without a complete alert is dropped by the device in silence, so it is refused here.
+    /// Refuses a start without a complete alert, because the device drops such a start silently.
     private func checkStart(_ keys: ApsKeys, _ place: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: place) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: place) }
@@ -136,7 +136,7 @@ extension ApsKeys {
         return members.position
     }
 
-    /// Reads a string, or `{"loc-key": string, "loc-args": [string]}`, the arguments optional.
+    /// Reads a string, or `{"loc-key": string, "loc-args": [string]}`, where the arguments are optional.
     @inline(__always)
     private static func localizable(
         _ text: JSONText,

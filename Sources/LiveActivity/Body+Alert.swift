@@ -1,22 +1,22 @@
-/// How a body is changed when it carries another command's alert, and when its alert has become too old.
+/// Changes a body so that it carries another command's alert, or has no alert any more because its own is too old.
 extension Body {
-    /// In front of an alert that is put in at the dictionary's beginning; a comma follows it.
+    /// The key of an alert that is inserted at the dictionary's beginning. A comma follows the alert.
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 
-    /// Bytes of a body that carries an alert of `alertCount` bytes, in place of the one that it has, if it has one.
+    /// The length of a body with an alert of `alertCount` bytes, which replaces the body's own alert if it has one.
     public static func count(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertOf alertCount: Int) -> Int {
         layout.alert.isAbsent
             ? body.count + alertKey.utf8CodeUnitCount + alertCount + 1
             : body.count - Int(layout.alert.count) + alertCount
     }
 
-    /// Writes a body with an alert, in place of the one that it has, if it has one.
+    /// Writes a body with an alert, which replaces the body's own alert if it has one.
     /// - Parameters:
     ///   - body: a body that ``write(_:from:into:)`` composed; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
-    ///   - target: room for the bytes that ``count(_:_:carryingAlertOf:)`` names, away from `body` and `alert`.
-    /// - Returns: where the parts lie in `target`.
+    ///   - target: has room for ``count(_:_:carryingAlertOf:)`` bytes and does not overlap `body` or `alert`.
+    /// - Returns: the positions of the parts in `target`.
     public static func write(
         _ body: UnsafeRawBufferPointer,
         _ layout: Layout,
@@ -24,7 +24,7 @@ extension Body {
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
         let written = Self.count(body, layout, carryingAlertOf: alert.count)
-        precondition(target.count >= written, "a body is written where there is room for it")
+        precondition(target.count >= written, "there is no room for the body")
         let isNew = layout.alert.isAbsent
         let start = isNew ? apsOffset + 1 : Int(layout.alert.offset)
         let end = isNew ? start : layout.alert.end
@@ -59,21 +59,21 @@ extension Body {
         )
     }
 
-    /// Bytes of a body without the alert that it has.
+    /// The length of a body without its alert.
     public static func countWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
         body.count - alertMember(of: body, layout).count
     }
 
-    /// Writes a body without the alert that it has: as if its producer had written none.
-    /// - Parameter target: room for the bytes that ``countWithoutAlert(_:_:)`` names, away from `body`.
-    /// - Returns: where the parts lie in `target`.
+    /// Writes a body without its alert, as if the producer had written none.
+    /// - Parameter target: has room for ``countWithoutAlert(_:_:)`` bytes and does not overlap `body`.
+    /// - Returns: the positions of the parts in `target`.
     public static func writeWithoutAlert(
         _ body: UnsafeRawBufferPointer,
         _ layout: Layout,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
         let member = alertMember(of: body, layout)
-        precondition(target.count >= body.count - member.count, "a body is written where there is room for it")
+        precondition(target.count >= body.count - member.count, "there is no room for the body")
         target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<member.lowerBound]))
         UnsafeMutableRawBufferPointer(rebasing: target[member.lowerBound...])
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[member.upperBound...]))
@@ -91,10 +91,11 @@ extension Body {
         )
     }
 
-    /// The alert with its key and one comma, before or behind it: a dictionary always has another member.
+    /// The range of the alert with its key and one comma, before or after it. There is always a comma, because a dictionary
+    /// always has another member.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
-        // The key has no quote in it: its letters may be escaped, but none of them is a quote.
+        // The key contains no quote. Its letters may be escaped, but none of them is a quote.
         var start = Int(layout.alert.offset) - 1
         for _ in 0..<2 {
             while body[start] != quote { start -= 1 }

@@ -1,24 +1,24 @@
 /// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote them.
 ///
-/// It is `{"aps":`, the dictionary, and then either `}` or `,`, the custom keys, and `}`.
+/// The body is `{"aps":`, the dictionary, and then either `}`, or `,`, the custom keys and `}`.
 public enum Body {
-    /// In front of the dictionary's bytes.
+    /// The bytes in front of the dictionary.
     private static let opening: StaticString = "{\"aps\":"
-    /// Where the dictionary begins.
+    /// The position of the dictionary.
     static let apsOffset = 7
 
-    /// Where the parts of a body lie; positions count from its first byte.
+    /// The positions of a body's parts, counted from its first byte.
     public struct Layout: Equatable, Sendable, BitwiseCopyable {
-        /// Apple's dictionary, braces included.
+        /// Apple's dictionary, including its braces.
         public var aps: ByteRange
         /// The ten digits of the timestamp.
         public var timestampDigits: ByteRange
-        /// The value of the alert, if the body has one.
+        /// The value of the alert; absent if there is none.
         public var alert: ByteRange
-        /// The custom keys, without braces; absent if there are none.
+        /// The custom keys without braces; absent if there are none.
         public var members: ByteRange
 
-        /// Of no body.
+        /// The layout of a record without a body.
         public static let none = Layout(
             aps: .absent,
             timestampDigits: .absent,
@@ -27,7 +27,7 @@ public enum Body {
         )
     }
 
-    /// Bytes of the body: the opening, the dictionary, a comma and the custom keys if there are any, the closing brace.
+    /// The length of a body: the opening, the dictionary, a comma and the custom keys if there are any, and the closing brace.
     @inline(__always)
     static func count(aps: ByteRange, members: ByteRange) -> Int {
         opening.utf8CodeUnitCount + Int(aps.count) + (members.isAbsent ? 0 : 1 + Int(members.count)) + 1
@@ -35,15 +35,15 @@ public enum Body {
 
     /// Writes the body of a command.
     /// - Parameters:
-    ///   - record: the bytes that `command` was decoded from.
-    ///   - target: room for at least `command.bodyCount` bytes, which are written.
-    /// - Returns: where its parts lie.
+    ///   - record: the bytes from which `command` was decoded.
+    ///   - target: has room for at least `command.bodyCount` bytes.
+    /// - Returns: the positions of the parts.
     public static func write(
         _ command: Command,
         from record: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        precondition(target.count >= command.bodyCount, "a body is written where there is room for it")
+        precondition(target.count >= command.bodyCount, "there is no room for the body")
         let aps = command.aps.bytes(in: record)
         var count = 0
         func append(_ bytes: UnsafeRawBufferPointer) {
@@ -71,7 +71,7 @@ public enum Body {
         return layout
     }
 
-    /// Whether a body's timestamp is this one, as ``setTimestamp(_:in:_:)`` would write it.
+    /// Whether a body has the timestamp that ``setTimestamp(_:in:_:)`` would write.
     public static func hasTimestamp(_ timestamp: Int64, in body: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
         let digits = layout.timestampDigits.bytes(in: body)
         let number = digits.reduce(Int64(0)) { $0 &* 10 &+ Int64($1 &- UInt8(ascii: "0")) }
@@ -80,16 +80,16 @@ public enum Body {
 
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
-    ///   - timestamp: UNIX seconds; clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, since it may have
-    ///     been raised above one that a producer chose.
-    ///   - layout: of this body.
+    ///   - timestamp: UNIX seconds. It is clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, because it may have
+    ///     been raised above a producer's.
+    ///   - layout: this body's layout.
     public static func setTimestamp(
         _ timestamp: Int64,
         in body: UnsafeMutableRawBufferPointer,
         _ layout: Layout
     ) {
         let digits = layout.timestampDigits
-        precondition(digits.count == 10 && digits.end <= body.count, "a timestamp is replaced where one stands")
+        precondition(digits.count == 10 && digits.end <= body.count, "the body has no timestamp of ten digits")
         var rest = min(max(timestamp, Limits.timestampLeast), Limits.timestampMost)
         for place in stride(from: digits.end - 1, through: Int(digits.offset), by: -1) {
             body[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
@@ -97,8 +97,8 @@ public enum Body {
         }
     }
 
-    /// Of all that can be displayed: Apple's dictionary without its timestamp's value, and the custom keys. Bodies that differ
-    /// in nothing but the timestamp have the same digest, on every machine and in every release.
+    /// A digest of everything that can be displayed: Apple's dictionary without its timestamp's value, and the custom keys.
+    /// Bodies that differ only in the timestamp have the same digest, on every machine and in every release.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

@@ -1,12 +1,12 @@
-/// Bytes of a record, by place: what a decoded command holds instead of copies.
+/// Some bytes of a record, by position. A decoded command holds ranges instead of copies.
 ///
-/// A range is meaningful only together with the record it was taken from, and in bounds of it by construction: only the
-/// decoders make ranges, from positions they have read.
+/// A range is valid only together with the record from which it was taken. It is within that record's bounds, because only the
+/// decoders make ranges, from positions that they have read.
 @frozen
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
-    /// Of the first byte, from the record's start. `UInt32.max` says that the range is absent.
+    /// The position of the first byte in the record. `UInt32.max`: the range is absent.
     public var offset: UInt32
-    /// Bytes.
+    /// The number of bytes.
     public var count: UInt32
 
     @inlinable
@@ -15,7 +15,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
         self.count = count
     }
 
-    /// Says that the record does not hold the thing. Not the same as an empty range, which has a place.
+    /// A range of something that the record does not have. An empty range is different: it has a position.
     public static let absent = ByteRange(offset: .max, count: 0)
 
     @inlinable
@@ -25,25 +25,25 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     @inlinable
     public var end: Int { Int(offset) + Int(count) }
 
-    /// The bytes in `record`, which must be the record that the range was taken from, or a copy of it.
-    /// Of an absent range: no bytes.
+    /// The bytes in `record`, which must be the record from which the range was taken, or a copy of it. Empty for an absent
+    /// range.
     @inlinable @inline(__always)
     public func bytes(in record: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         if isAbsent { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        precondition(end <= record.count, "a range is read from the record it was taken from")
+        precondition(end <= record.count, "the range is of another record")
         return UnsafeRawBufferPointer(rebasing: record[Int(offset)..<end])
     }
 }
 
 extension ByteRange {
-    /// Positions come from scanning a record, and records are bounded by `Limits.recordBytes`: both fit.
+    /// Both numbers fit: positions come from a record, which has at most `Limits.recordBytes` bytes.
     @inline(__always)
     init(from start: Int, to end: Int) {
         assert(start >= 0 && start <= end && end <= Limits.recordBytes)
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
 
-    /// The same bytes after all of them were moved; what is absent stays so.
+    /// The same bytes after all of them were moved. An absent range stays absent.
     @inline(__always)
     func moved(by distance: Int) -> ByteRange {
         isAbsent ? self : ByteRange(from: Int(offset) &+ distance, to: end &+ distance)
@@ -54,7 +54,7 @@ extension ByteRange {
 @frozen
 public struct TextRange: Equatable, Sendable, BitwiseCopyable {
     public var range: ByteRange
-    /// Whether the bytes hold escapes, so that ``unescape(_:from:into:)`` gives fewer bytes than the range counts.
+    /// Whether the bytes contain escapes, so that ``unescape(_:from:into:)`` gives fewer bytes than the range has.
     public var isEscaped: Bool
 
     @inlinable

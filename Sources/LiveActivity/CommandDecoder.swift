@@ -1,14 +1,14 @@
 extension Command {
-    /// Decodes a record of the commands topic. The whole record is validated, Apple's dictionary and the custom keys
-    /// included; nothing is allocated and nothing is copied.
-    /// - Throws: the first ``Fault`` that is found, with its place.
+    /// Decodes a record of the commands topic. The whole record is validated, including Apple's dictionary and the custom keys.
+    /// Nothing is allocated or copied.
+    /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         return try decode(record, recalling: &nothing)
     }
 
-    /// The same, of a record among many.
-    /// - Parameter last: Apple's dictionary as it was last read; if the record's is the same, it is not read again.
+    /// Decodes one of many records.
+    /// - Parameter last: the dictionary that was read last. If the record's dictionary is the same, it is not read again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
@@ -16,7 +16,7 @@ extension Command {
         try decode(record, recalling: &last, isHeld: false)
     }
 
-    /// Decodes a command as ``CommandRecord`` writes it.
+    /// Decodes a command that ``CommandRecord`` wrote.
     public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
         return try decode(record, recalling: &nothing, isHeld: true)
@@ -58,7 +58,7 @@ extension Command {
         return command
     }
 
-    /// What stands for a command whose fields have not been read yet.
+    /// A command whose fields have not been read yet.
     static let blank = Command(
         event: .update,
         version: Version(timestamp: 0, sequence: 0),
@@ -161,11 +161,11 @@ extension Command {
             alertVersion.sequence = value
             return next
         default:
-            preconditionFailure("every field that Field.ofCommand gives is read")
+            preconditionFailure("Field.ofCommand gave a field that is not read here")
         }
     }
 
-    /// Reads what asks for a channel, or names one.
+    /// Reads `channel`, which asks for a channel or names one.
     @inline(never)
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
@@ -184,7 +184,7 @@ extension Command {
         return name.next
     }
 
-    /// Reads the custom keys, which stand beside `aps` in the body and so must not contain it.
+    /// Reads the custom keys. They are beside `aps` in the body, so `aps` must not be one of them.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .payload, unknown: .free)
         var first = 0
@@ -200,7 +200,7 @@ extension Command {
         return members.position
     }
 
-    /// The rules that keys beside `aps` obey together.
+    /// Checks the rules that combine several keys beside `aps`.
     @inline(__always)
     private func checkAddress(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
@@ -218,7 +218,7 @@ extension Command {
         }
     }
 
-    /// A command to a channel reaches whoever is subscribed, and APNs broadcasts no start.
+    /// A command to a channel names no other address, and cannot be a start, because APNs broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: Members) throws(Fault) {
         let isAlone =
@@ -228,7 +228,7 @@ extension Command {
         }
     }
 
-    /// A command to an audience reaches its members by their own tokens.
+    /// A command to an audience names no token, because its members are reached by their own tokens.
     @inline(never)
     private func checkAudience(_ text: JSONText, _ start: Int, _ members: Members) throws(Fault) {
         guard !members.has(.device), event == .start || !members.has(.activity) else {
@@ -245,7 +245,7 @@ extension Command {
 }
 
 extension Members {
-    /// Producers do not write what only the store keeps.
+    /// Refuses the keys that only the store writes.
     @inline(__always)
     fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

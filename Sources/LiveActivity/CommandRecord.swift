@@ -1,35 +1,36 @@
-/// A command put together again from its parts: how one that is held, deferred or fanned out is kept outside its topic. Texts are plain
-/// bytes, not escaped, and borrowed: they must live until ``write(to:)`` has returned.
+/// A command that is written again from its parts: a command that is held, deferred or fanned out is stored in this form. Texts
+/// are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 ///
-/// Decoding what is written gives the same command, digest and body included.
+/// Decoding the written record gives the same command, with the same digest and body. `aps` is copied byte for byte, except for
+/// an alert that the command carries.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    /// Nil of a command to an audience, but for a start.
+    /// Nil for a command to an audience, except for a start.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
-    /// The channel that the command is broadcast to, in place of an activity and an audience.
+    /// The channel that the command is broadcast to, instead of an activity or an audience.
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
-    /// Of a command to an audience.
+    /// For a command to an audience: it asks for a broadcast channel.
     public var asksForChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, braces included.
+    /// Apple's dictionary, including its braces.
     public var aps: UnsafeRawBufferPointer
     /// ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`, or what its results are to call it: at most ``Limits/commandIdentifierBytes``.
+    /// The command's `id`, or the id that its results must use: at most ``Limits/commandIdentifierBytes``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
-    /// 5, 10, or 0 to leave it to the policy.
+    /// 5, 10, or 0 to leave the priority to the policy.
     public var priority: UInt8 = 0
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
-    /// The version of the command that brought the alert, if that was an older one.
+    /// The version of the older command that brought the alert; nil if the alert is the command's own. No producer may write it.
     public var alertVersion: Version?
-    /// Of a start whose ``aps`` is an open dictionary (``StartAddress/openDictionary(_:into:)``): what completes it.
+    /// What completes ``aps`` in a start whose dictionary is open (``StartAddress/openDictionary(_:into:)``).
     public var address: StartAddress?
-    /// The token that the command brings. A held command has none, and another one may be current when it is sent.
+    /// The token that the command brings. A held command has none, because another token may be valid when it is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
@@ -55,7 +56,7 @@ public struct CommandRecord {
         self.aps = aps
     }
 
-    /// Appends the record; what is absent is left out.
+    /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("app", app)

@@ -1,9 +1,9 @@
 import Numbers
 
 extension Fault {
-    /// The fault in words: the field, what it must be, and the place. For logs and dead letters.
+    /// The fault in words, for logs and dead letters: the field, what it must be, and the position.
     ///
-    /// It never quotes a value, so no token can stand in it; nor a key that could be one.
+    /// The message never quotes a value, so it contains no token; nor does it quote a key that could be a token.
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
         let path = field.description(in: record)
@@ -18,25 +18,25 @@ extension Fault {
         case .notJSON: return "not valid JSON"
         case .byteOrderMark: return "the record begins with a byte order mark, which JSON must not have"
         case .truncated: return "the record ends too early"
-        case .trailingBytes: return "something follows the record's object"
-        case .controlCharacter: return "a string holds a control character that is not escaped"
-        case .invalidEscape: return "a string holds a backslash that begins no escape"
-        case .loneSurrogate: return "a string holds half of a surrogate pair"
+        case .trailingBytes: return "there are bytes after the record's object"
+        case .controlCharacter: return "a string contains a control character that is not escaped"
+        case .invalidEscape: return "a string contains a backslash that does not begin an escape"
+        case .loneSurrogate: return "a string contains half of a surrogate pair"
         case .invalidUTF8: return "a string is not valid UTF-8"
-        case .tooDeep: return "more than \(Limits.nestingDepth) objects and arrays inside each other"
+        case .tooDeep: return "more than \(Limits.nestingDepth) nested objects and arrays"
         case .tooLong: return tooLong
         case .tooMany: return tooMany
         case .unknownKey: return "unknown key"
-        case .duplicateKey: return "the key is there twice"
+        case .duplicateKey: return "the key occurs twice"
         case .missingField: return "missing, must be \(requirement)"
         case .wrongType, .outOfRange, .unknownValue, .invalidHexadecimal: return "must be \(requirement)"
         case .timestampInFuture:
             return "is \(amount) seconds in the future, \(Limits.timestampLeadSeconds) are allowed"
         case .emptyText: return "must not be empty"
         case .invalidCharacter where field.field == .policy: return "must be \(requirement)"
-        case .invalidCharacter: return "must not hold a control character"
+        case .invalidCharacter: return "must not contain a control character"
         case .notAllowed: return notAllowed
-        case .missingPlaceholder: return "must contain \"{device}\", in whose place each device's id is put"
+        case .missingPlaceholder: return "must contain \"{device}\", which is replaced by each device's id"
         case .bodyTooLarge:
             let limit = field.field == .channel ? Limits.broadcastBodyBytes : Limits.bodyBytes
             return "the request body has \(amount) bytes, \(limit) are allowed"
@@ -57,28 +57,28 @@ extension Fault {
 
     private var notAllowed: String {
         switch field.field {
-        case .payload: "must not hold the key \"aps\""
-        case .audience: "cannot stand beside device, nor beside activity but in a start"
-        case .token, .environment: "cannot stand beside audience"
+        case .payload: "must not contain the key \"aps\""
+        case .audience: "is not allowed beside device; beside activity only in a start"
+        case .token, .environment: "is not allowed beside audience"
         case .channel:
-            "true or false stands beside audience only; an id beside none of activity, audience, device and token, nor in a start"
-        case .device: "only a start has a device; updates and ends reach an activity by its own token"
-        case .dismissalDate: "only an end has one"
-        case .inputPushToken: "only a start has one"
-        case .inputPushChannel: "only a start has one, and not beside aps.input-push-token"
-        case .attributesType, .channels: "cannot stand beside activity"
-        default: "cannot stand beside device"
+            "true or false needs audience; an id is not allowed beside activity, audience, device or token, nor in a start"
+        case .device: "only a start has a device; an update or end uses the token of its activity"
+        case .dismissalDate: "is allowed only in an end"
+        case .inputPushToken: "is allowed only in a start"
+        case .inputPushChannel: "is allowed only in a start, and not beside aps.input-push-token"
+        case .attributesType, .channels: "is not allowed beside activity"
+        default: "is not allowed beside device"
         }
     }
 }
 
 extension FieldPath {
-    /// Bytes of an unknown key that are shown.
+    /// The longest unknown key that is shown, in bytes.
     private static let nameBytes = 64
-    /// A run of hexadecimal digits this long might be part of a token.
+    /// A run of hexadecimal digits of this length might be part of a token.
     private static let hexadecimalRun = 16
 
-    /// The path in words, such as `aps.alert.title`; an unknown key's own name is shown if it is short and harmless.
+    /// The path in words, such as `aps.alert.title`. The name of an unknown key is shown if it is short and harmless.
     public func description(in record: UnsafeRawBufferPointer) -> String {
         let path = field.path.description
         guard !name.isAbsent else { return path }
@@ -87,7 +87,7 @@ extension FieldPath {
         return path.isEmpty ? key : "\(path).\(key)"
     }
 
-    /// Keys go into logs: printable ASCII only, and nothing that could be a token.
+    /// Keys go into logs, so only printable ASCII that cannot be a token is shown.
     private static func isHarmless(_ key: UnsafeRawBufferPointer) -> Bool {
         guard key.count <= nameBytes else { return false }
         var run = 0

@@ -1,11 +1,11 @@
-/// Why a record is not a command or a registration, and where.
+/// Why a record is not a valid command or registration, and where.
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var field: FieldPath
-    /// Of the byte in the record at which it was noticed: the start of the value that is wrong, of the key that should
-    /// not be there, or of the object that lacks one.
+    /// The position in the record: the start of the wrong value, of the key that must not be there, or of the object that lacks a
+    /// key.
     public var offset: Int
-    /// For what is over a limit, what was found, in the limit's unit; otherwise 0.
+    /// For a value above a limit: what was found, in the limit's unit; otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
@@ -26,56 +26,56 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// What is wrong. The names are stable: they stand in dead letters and in metrics.
+/// What is wrong. The names are stable, because dead letters and metrics use them.
 public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// The record has no bytes, or nothing but white space.
+    /// The record has no bytes, or only white space.
     case emptyRecord
-    /// More than ``Limits/recordBytes``.
+    /// The record has more than ``Limits/recordBytes`` bytes.
     case recordTooLarge
-    /// Not JSON by RFC 8259: the byte at the offset cannot stand there.
+    /// Not JSON by RFC 8259: the byte at the offset is not allowed there.
     case notJSON
-    /// It begins with a byte order mark, which JSON between systems must not have (RFC 8259 §8.1).
+    /// The record begins with a byte order mark, which JSON between systems must not have (RFC 8259 §8.1).
     case byteOrderMark
     /// The record ends inside a value.
     case truncated
-    /// Something follows the record's object.
+    /// There are bytes after the record's object.
     case trailingBytes
-    /// A string holds a control character as it is; it must be escaped (RFC 8259 §7).
+    /// A string contains an unescaped control character (RFC 8259 §7).
     case controlCharacter
-    /// A backslash is followed by something that is no escape (RFC 8259 §7).
+    /// A backslash does not begin a valid escape (RFC 8259 §7).
     case invalidEscape
-    /// Half of a surrogate pair, which is no character.
+    /// Half of a surrogate pair, which is not a character.
     case loneSurrogate
     /// Not well-formed UTF-8 (Unicode, table 3-7).
     case invalidUTF8
-    /// More than ``Limits/nestingDepth``.
+    /// Objects and arrays are nested deeper than ``Limits/nestingDepth``.
     case tooDeep
-    /// A string over ``Limits/stringBytes``, or a name over its own limit.
+    /// A string exceeds ``Limits/stringBytes``, or a name exceeds its own limit.
     case tooLong
-    /// More than ``Limits/passedKeys`` keys that are not known, or ``Limits/audiences`` audiences.
+    /// More than ``Limits/passedKeys`` unknown keys, or more than ``Limits/audiences`` audiences.
     case tooMany
-    /// A key that the record does not define.
+    /// The record's format does not define this key.
     case unknownKey
     case duplicateKey
-    /// What the record must hold and does not.
+    /// The record lacks a required field.
     case missingField
-    /// A value of another JSON type than the field's.
+    /// The value has another JSON type than its field.
     case wrongType
-    /// A number outside the field's range.
+    /// A number is outside its field's range.
     case outOfRange
-    /// A timestamp more than ``Limits/timestampLeadSeconds`` ahead of the clock.
+    /// A timestamp is more than ``Limits/timestampLeadSeconds`` ahead of the clock.
     case timestampInFuture
-    /// A string that is not one of those the field allows.
+    /// A string is not one of the values that its field allows.
     case unknownValue
-    /// A string that must not be empty.
+    /// A string is empty and must not be.
     case emptyText
-    /// A control character in a name, or a character that a policy's name cannot have.
+    /// A name contains a control character, or a policy's name contains a character that it must not.
     case invalidCharacter
-    /// A token that is not an even number of hexadecimal digits.
+    /// A token is not an even number of hexadecimal digits.
     case invalidHexadecimal
-    /// The field cannot stand in this kind of record, or beside another one that is present.
+    /// The field is not allowed in this kind of record, or not together with another field.
     case notAllowed
-    /// The activity of a start to an audience, without ``DeviceTemplate/placeholder``.
+    /// The activity of a start to an audience lacks ``DeviceTemplate/placeholder``.
     case missingPlaceholder
     /// The request body would exceed ``Limits/bodyBytes``.
     case bodyTooLarge
@@ -112,9 +112,9 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// Where in a record a fault lies: a field that is defined, or a key inside one that is not.
+/// The field of a record that has a fault, or a key inside a field that is not defined there.
 public struct FieldPath: Equatable, Sendable, BitwiseCopyable {
     public var field: Field
-    /// Of a key inside ``field`` that is not defined there, its bytes in the record; otherwise absent.
+    /// The bytes of a key inside ``field`` that is not defined there; otherwise absent.
     public var name: ByteRange
 }

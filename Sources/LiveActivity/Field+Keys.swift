@@ -1,5 +1,5 @@
-/// Which field a key names, for each object that is interpreted. By length first, so that a key is compared with one or
-/// two words at most.
+/// Finds the field that a key names, for each object that is interpreted. The length is checked first, so a key is compared with
+/// few words.
 extension Field {
     @inline(__always)
     static func ofCommand(_ key: UnsafeRawBufferPointer) -> Field? {

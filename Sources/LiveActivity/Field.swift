@@ -1,4 +1,4 @@
-/// Every place in a record that is interpreted.
+/// Every part of a record that is interpreted.
 public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case record
     case app, activity, audience, device, aps, payload, id, sequence, priority, policy, expiration, token, environment
@@ -6,14 +6,14 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
     case titleKey, titleArguments, bodyKey, bodyArguments
-    /// Of a command that the store holds only.
+    /// Only in commands that the store holds.
     case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
     case channel
-    /// Not a key: the request body that the command comes to.
+    /// Not a key: the request body that the command results in.
     case body
 
-    /// Keys from the record's object down, joined with dots; empty for the record itself.
+    /// The keys from the record's object down, joined with dots; empty for the record itself.
     public var path: StaticString {
         switch self {
         case .record: ""
@@ -63,7 +63,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         }
     }
 
-    /// What the value must be, to be read after "must be".
+    /// What the value must be. The text follows "must be".
     var requirement: StaticString {
         switch self {
         case .record, .aps, .payload, .contentState, .attributes, .alert: "an object"
@@ -83,14 +83,14 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .relevanceScore: "a number"
         case .inputPushToken: "1"
         case .inputPushChannel: "a string, the channel id"
-        case .alertTitle, .alertBody: "a string, or an object with \"loc-key\" and, if need be, \"loc-args\""
+        case .alertTitle, .alertBody: "a string, or an object with \"loc-key\" and optionally \"loc-args\""
         case .alertSound: "a string"
         case .titleKey, .bodyKey: "a string"
         case .titleArguments, .bodyArguments: "an array of strings"
         case .registeredAt: "whole milliseconds since 1970, 13 digits"
         case .frequentUpdates, .channels: "true or false"
         case .channel: "true or false, or the id of a channel, 4 to 64 characters of base64"
-        case .shows: "a timestamp, or an object with \"timestamp\" and, if need be, \"sequence\""
+        case .shows: "a timestamp, or an object with \"timestamp\" and optionally \"sequence\""
         case .audiences: "an array of strings of 1 to 256 bytes"
         case .body: "at most 4096 bytes"
         }

@@ -1,5 +1,5 @@
-/// A token that is dead, to be written to the invalidations topic. Texts are plain bytes, not escaped, and borrowed: they
-/// must live until ``write(to:)`` has returned.
+/// A dead token, for the invalidations topic. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has
+/// returned.
 public struct InvalidationRecord {
     /// What the token reached.
     public enum Address {
@@ -14,7 +14,7 @@ public struct InvalidationRecord {
     public var environment: DeviceEnvironment
     /// APNs' reason.
     public var reason: UnsafeRawBufferPointer
-    /// UNIX milliseconds since which the token is known to be dead; Apple's when Apple gives it.
+    /// The token is known to be dead since this time, UNIX milliseconds: Apple's time if APNs gave one.
     public var invalidAtMilliseconds: Int64
 
     public init(

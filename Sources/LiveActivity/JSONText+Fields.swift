@@ -1,4 +1,4 @@
-/// Values that commands and registrations have in common.
+/// Reads the values that commands and registrations have in common.
 extension JSONText {
     /// The position of the record's object.
     @inline(__always)
@@ -17,14 +17,14 @@ extension JSONText {
         return wrongType(start, .record)
     }
 
-    /// Refuses whatever but white space follows the record's object.
+    /// Refuses anything but white space after the record's object.
     @inline(__always)
     func recordEnd(_ position: Int) throws(Fault) {
         let end = skipWhitespace(position)
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
 
-    /// Reads a string that names something: not empty, no control character, at most `most` bytes once unescaped.
+    /// Reads a name: a string that is not empty, contains no control character, and has at most `most` bytes without its escapes.
     @inline(__always)
     func name(_ position: Int, atMost most: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
@@ -33,7 +33,7 @@ extension JSONText {
         return string
     }
 
-    /// Control characters are those of Unicode's category Cc: U+0000 to U+001F and U+007F to U+009F.
+    /// Control characters are Unicode's category Cc: U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
     private func check(_ string: JSONString, atMost most: Int, _ field: Field) throws(Fault) {
         var length = 0
@@ -55,7 +55,7 @@ extension JSONText {
         return string
     }
 
-    /// Reads a policy's name: letters, digits, `-` and `_`, and so no escapes.
+    /// Reads a policy's name: letters, digits, `-` and `_`, so it has no escapes.
     func policyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
         let name = bytes(string.range)
@@ -101,15 +101,15 @@ extension JSONText {
     }
 
     /// Reads an object that is not interpreted.
-    /// - Parameter depth: containers that are open around it.
+    /// - Parameter depth: the number of open containers around it.
     @inline(__always)
     func object(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "{") else { throw wrongType(position, field) }
         return try skipValue(position, depth: depth, field)
     }
 
-    /// Reads an array, each element of it by `element`.
-    /// - Returns: the position after the array, and how many elements it has.
+    /// Reads an array, and each of its elements with `element`.
+    /// - Returns: the position after the array, and the number of elements.
     func array(
         _ start: Int,
         _ field: Field,

@@ -1,8 +1,8 @@
 extension JSONText {
-    /// Digits whose number is certain to fit `Int64`.
+    /// A number with this many digits always fits into `Int64`.
     private static let safeDigits = 18
 
-    /// The number that the digits at `start` make, at most ``safeDigits`` of them.
+    /// The number that the digits at `start` make, of at most ``safeDigits`` digits.
     @inline(__always)
     private func digitRun(_ start: Int) -> (value: UInt64, next: Int) {
         let end = min(count, start &+ JSONText.safeDigits)
@@ -17,7 +17,7 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer that is written without sign, fraction or exponent, inside an object.
+    /// Reads an integer without sign, fraction or exponent, inside an object.
     @inline(__always)
     func unsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
@@ -33,7 +33,7 @@ extension JSONText {
                 position &+= 1
             }
         }
-        // A number of more digits than one does not begin with 0 (RFC 8259 §6).
+        // A number with more than one digit must not begin with 0 (RFC 8259 §6).
         guard byte(start) != UInt8(ascii: "0") || position == start &+ 1 else {
             throw Fault(.notJSON, field, at: start &+ 1)
         }
@@ -44,7 +44,7 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer that must lie in a range of not negative numbers.
+    /// Reads an integer that must be within a range of non-negative numbers.
     @inline(__always)
     func integer(
         _ position: Int,
@@ -65,7 +65,7 @@ extension JSONText {
         return Fault(.outOfRange, field, at: position)
     }
 
-    /// Reads a number without computing it.
+    /// Reads a number without computing its value.
     @inline(__always)
     func anyNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {
@@ -82,8 +82,7 @@ extension JSONText {
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
-    /// The whole part of a number that is not negative: its digits up to the decimal point, once the exponent has moved
-    /// that point.
+    /// The whole part of a non-negative number: its digits up to the decimal point, after the exponent has moved that point.
     @inline(never)
     private func wholePart(_ start: Int, _ end: Int) -> Int64 {
         var pointAfter = 0
@@ -115,8 +114,7 @@ extension JSONText {
         return value
     }
 
-    /// The exponent that begins with the "e" at `start`, clamped far beyond where it makes a difference; 0 if there is
-    /// none.
+    /// The exponent that begins with the "e" at `start`, clamped far beyond where it makes a difference; 0 if there is none.
     private func exponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

@@ -1,11 +1,11 @@
 import Numbers
 
-/// A string that has been read: its bytes lie between `start` and `end`, and the next position is `end + 1`.
+/// A string that was read. Its bytes are from `start` to `end`, and the next position is `end + 1`.
 struct JSONString {
     var start: Int
     var end: Int
     var isEscaped: Bool
-    /// Whether it holds nothing but printable ASCII, and no escape.
+    /// Whether the string is only printable ASCII without escapes.
     var isPlain: Bool
 
     @inline(__always)
@@ -21,15 +21,15 @@ struct JSONString {
 private let quote = UInt8(ascii: "\"")
 private let backslash = UInt8(ascii: "\\")
 
-/// Marks, by the top bit of each, those of eight bytes that are not plain: quotes, backslashes, control characters,
-/// DEL, and whatever is not ASCII.
-/// - `b ^ 2` takes the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, and those to each other: what is
-///   then below 0x21 borrows into its top bit when 0x21 is subtracted.
-/// - `b ^ 0x5C` is zero where b is the backslash, and only there borrows when 1 is subtracted.
-/// - `b + 1` has the top bit where b is DEL, 0x7F; b itself has it where it is not ASCII.
+/// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control characters, DEL, and
+/// everything that is not ASCII.
+/// - `b ^ 2` maps the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, which it maps to each other. When 0x21 is
+///   subtracted, every byte that is below 0x21 then borrows into its top bit.
+/// - `b ^ 0x5C` is zero only for the backslash, so only the backslash borrows when 1 is subtracted.
+/// - `b + 1` has the top bit for DEL, 0x7F; b itself has it if it is not ASCII.
 ///
-/// A borrow or a carry leaves a byte only where that byte is marked rightly; so wrong marks lie above right ones, and
-/// the lowest mark is exact. Only that one may be used.
+/// A borrow or a carry leaves a byte only if that byte is rightly marked. So wrong marks are above right ones, and the lowest
+/// mark is exact. Use only the lowest mark.
 @inline(__always)
 func notPlain(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -39,9 +39,9 @@ func notPlain(_ word: UInt64) -> UInt64 {
 }
 
 extension JSONText {
-    /// Reads a string, whose opening quote must stand at `position`.
+    /// Reads a string, whose opening quote must be at `position`.
     ///
-    /// Strings of up to fifteen plain bytes, as most keys and values are, are read here; the others out of line.
+    /// Strings of up to fifteen plain bytes, as most keys and values are, are read here. All others are read by a call.
     @inline(__always)
     func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         guard peek(position) == quote else { throw wrongType(position, field) }
@@ -78,7 +78,7 @@ extension JSONText {
         return position
     }
 
-    /// Reads the rest of a string whose bytes up to `first` are plain.
+    /// Reads the rest of a string whose bytes before `first` are plain.
     @inline(never)
     private func longString(_ start: Int, from first: Int, _ field: Field) throws(Fault) -> JSONString {
         var string = JSONString(start: start, end: first, isEscaped: false, isPlain: true)
@@ -107,7 +107,7 @@ extension JSONText {
         throw Fault(.truncated, field, at: count)
     }
 
-    /// Reads one escape from its backslash on; a pair of surrogates is one.
+    /// Reads one escape, beginning at its backslash. A pair of surrogates is one escape.
     private func escape(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position &+ 1 < count else { throw Fault(.truncated, field, at: count) }
         switch byte(position &+ 1) {
@@ -127,7 +127,7 @@ extension JSONText {
         }
     }
 
-    /// The four hexadecimal digits of an escape.
+    /// Reads the four hexadecimal digits of an escape.
     private func codeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
         var unit: UInt32 = 0
         for place in position..<position &+ 4 {
@@ -138,7 +138,7 @@ extension JSONText {
         return unit
     }
 
-    /// Reads one character of two to four bytes: Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences".
+    /// Reads one character of two to four bytes (Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences").
     @inline(__always)
     private func multibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
         let length = UTF8Sequence.length(UnsafeRawBufferPointer(start: base, count: count), at: position)
@@ -148,8 +148,8 @@ extension JSONText {
 }
 
 enum UTF8Sequence {
-    /// Bytes of the well-formed character of more than one byte at `position`, or 0 if there is none
-    /// (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+    /// The length of the well-formed character of more than one byte at `position`, or 0 if there is none (Unicode, table 3-7: no
+    /// overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
     static func length(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
         let left = bytes.count &- position

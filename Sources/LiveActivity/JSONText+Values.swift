@@ -1,8 +1,8 @@
 extension JSONText {
     /// Reads and validates any value without interpreting it, and returns the position after it.
     ///
-    /// Not recursive: one bit a level says whether the container there is an object.
-    /// - Parameter depth: containers that are open around the value.
+    /// Not recursive: one bit for each level says whether the container there is an object.
+    /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         var objects: UInt64 = 0
         var levels = 0
@@ -15,7 +15,7 @@ extension JSONText {
                 objects = objects &<< 1 | (isObject ? 1 : 0)
                 levels &+= 1
                 position = skipWhitespace(position &+ 1)
-                // "}" and "]" stand two above their opening brackets in ASCII.
+                // In ASCII, "}" and "]" are two above their opening brackets.
                 let isEmpty = peek(position) == first &+ 2
                 if !isEmpty {
                     if isObject { position = try key(position, field) }
@@ -47,14 +47,14 @@ extension JSONText {
         }
     }
 
-    /// Reads a key and its colon; returns the position of the value.
+    /// Reads a key and its colon and returns the position of the value.
     @inline(__always)
     private func key(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard peek(position) == UInt8(ascii: "\"") else { throw unexpected(position, field) }
         return try colon(string(position, field).next, field)
     }
 
-    /// Reads the colon after a key; returns the position of the value.
+    /// Reads the colon after a key and returns the position of the value.
     @inline(__always)
     func colon(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
@@ -65,13 +65,13 @@ extension JSONText {
         return skipWhitespace(position &+ 1)
     }
 
-    /// Reads a value that is no container.
+    /// Reads a value that is not a container.
     @inline(__always)
     private func scalar(_ position: Int, _ field: Field) throws(Fault) -> Int {
         switch peek(position) {
         case UInt8(ascii: "\""): return try string(position, field).next
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
-            // Most numbers are a few digits: not worth a call.
+            // Most numbers have a few digits, which are not worth a call.
             var end = position &+ 1
             while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
@@ -93,7 +93,7 @@ extension JSONText {
         return position &+ word.utf8CodeUnitCount
     }
 
-    /// Reads a number by its grammar; of any size, since nobody here computes with it.
+    /// Reads a number by its grammar. It may have any size, because nothing here computes with it.
     func number(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         if position < count, byte(position) == UInt8(ascii: "-") { position &+= 1 }
@@ -119,7 +119,7 @@ extension JSONText {
         return try digits(position, field)
     }
 
-    /// One digit or more.
+    /// Reads one digit or more.
     @inline(__always)
     private func digits(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start

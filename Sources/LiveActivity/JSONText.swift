@@ -1,9 +1,9 @@
 /// The bytes of a record, read as JSON (RFC 8259).
 ///
-/// Functions take the position of the next byte and return the one after what they read, so that positions stay in
-/// registers and nothing of the reader is mutable. White space in front of a value is the caller's to skip.
-/// - Important: `position` is never negative and at most `count`; each read of bytes is preceded by a comparison with
-///   `count` in the same function. These reads are the only ones through `base` in the decoders.
+/// Functions take the position of the next byte and return the position after what they read. So positions stay in registers and
+/// the reader has no mutable state. The caller skips white space before a value.
+/// - Important: `position` is never negative and at most `count`. Before each read, the same function compares the position with
+///   `count`. The decoders read through `base` nowhere else.
 struct JSONText {
     let base: UnsafeRawPointer
     let count: Int
@@ -30,14 +30,14 @@ struct JSONText {
         return UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
     }
 
-    /// The bytes of a range, which was made from positions in this text.
+    /// The bytes of a range that was made from positions in this text.
     @inline(__always)
     func bytes(_ range: ByteRange) -> UnsafeRawBufferPointer {
         assert(range.end <= count)
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// The byte at `position`, or 0 at the end: outside of strings, NUL is as wrong as nothing.
+    /// The byte at `position`, or 0 at the end: outside of strings, a zero byte is as wrong as the end.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0
@@ -61,13 +61,13 @@ struct JSONText {
         return position
     }
 
-    /// What is wrong where one particular byte, or one of a few, had to stand.
+    /// The fault at a position where one particular byte, or one of a few, is required.
     @inline(never)
     func unexpected(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
-    /// What is wrong where a value of another type had to stand: the type, if it is a value at all.
+    /// The fault at a position where a value of another type is required: the wrong type, if there is a value at all.
     @inline(never)
     func wrongType(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }

@@ -1,12 +1,11 @@
 import Numbers
 
-/// Writes JSON into a buffer of its own, which grows as needed and is used again: in the steady state nothing is
+/// Writes JSON into a buffer of its own. The buffer grows as needed and is used again, so that in the steady state nothing is
 /// allocated.
 ///
-/// Commas are placed by the writer. Objects may stand in each other; arrays are not written by anything here.
+/// The writer places the commas. Objects may be nested. It has no arrays.
 public struct JSONWriter: ~Copyable {
-    /// Bytes that one text may come to. What is written is made of decoded records and of bounded answers, and stays far
-    /// below it.
+    /// The maximum length of a text. What is written comes from decoded records and bounded answers and stays far below it.
     public static let bytesMost = 1 << 20
 
     private var base: UnsafeMutableRawPointer
@@ -15,9 +14,9 @@ public struct JSONWriter: ~Copyable {
     /// Whether the next key is the first of its object.
     private var isFirst = true
 
-    /// - Parameter capacity: bytes to begin with.
+    /// - Parameter capacity: the initial length of the buffer in bytes.
     public init(capacity: Int = 1_024) {
-        precondition(capacity > 0 && capacity <= Self.bytesMost, "a capacity in the writer's limits")
+        precondition(capacity > 0 && capacity <= Self.bytesMost, "the capacity is outside of the writer's limits")
         self.capacity = capacity
         base = .allocate(byteCount: capacity, alignment: 16)
     }
@@ -26,18 +25,18 @@ public struct JSONWriter: ~Copyable {
         base.deallocate()
     }
 
-    /// What has been written. Valid until the next call that writes.
+    /// What was written. Valid until the next call that writes.
     public var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base, count: count)
     }
 
-    /// Forgets what has been written and keeps the room.
+    /// Discards what was written and keeps the buffer.
     public mutating func reset() {
         count = 0
         isFirst = true
     }
 
-    /// Begins the text's object, or one that is the value of a key.
+    /// Begins the text's object, or an object that is the value of a key.
     @inline(__always)
     public mutating func beginObject() {
         append(UInt8(ascii: "{"))
@@ -50,8 +49,8 @@ public struct JSONWriter: ~Copyable {
         isFirst = false
     }
 
-    /// Writes a key; its value must follow.
-    /// - Parameter name: plain ASCII without quotes and backslashes, since it is not escaped.
+    /// Writes a key. Its value must follow.
+    /// - Parameter name: ASCII without quotes, backslashes and control characters, because it is not escaped.
     @inline(__always)
     public mutating func key(_ name: StaticString) {
         let length = name.utf8CodeUnitCount
@@ -59,7 +58,7 @@ public struct JSONWriter: ~Copyable {
         if !isFirst { put(UInt8(ascii: ",")) }
         isFirst = false
         put(UInt8(ascii: "\""))
-        // Of a name that is known when this is compiled, some stores; a call of the library costs more than that.
+        // A name that is known at compile time becomes a few stores, which cost less than a call of the library.
         put(name.utf8Start, length)
         put(UInt8(ascii: "\""))
         put(UInt8(ascii: ":"))
@@ -72,15 +71,15 @@ public struct JSONWriter: ~Copyable {
         quote()
     }
 
-    /// Writes bytes as a string: escaped by RFC 8259 §7, and each byte that is not of well-formed UTF-8 replaced by
-    /// U+FFFD, since the text must be UTF-8 wherever the bytes came from.
+    /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is replaced by U+FFFD,
+    /// because the text must be UTF-8 wherever the bytes come from.
     public mutating func string(_ text: UnsafeRawBufferPointer) {
         quote()
         stringContent(text)
         quote()
     }
 
-    /// A string whose parts are written one by one, between two calls of this.
+    /// Begins or ends a string whose parts are written one by one.
     @inline(__always)
     mutating func quote() { append(UInt8(ascii: "\"")) }
 
@@ -94,7 +93,7 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes as they are: JSON that is known to be valid, or members for the object that is open.
+    /// Appends bytes unchanged: JSON that is known to be valid, or members of the open object.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)
@@ -107,13 +106,13 @@ public struct JSONWriter: ~Copyable {
 
     /// Writes the inside of a string, between two calls of ``quote()``.
     mutating func stringContent(_ text: UnsafeRawBufferPointer) {
-        // The most that a byte comes to is an escape of six.
+        // The longest escape of a byte has six bytes.
         reserve(6 * text.count)
         let run = putPlainRun(text, from: 0)
         if run < text.count { putEscaped(text, from: run) }
     }
 
-    /// Writes the rest of a string's inside, which begins with something that is not plain.
+    /// Writes the rest of a string's inside, which begins with a byte that is not plain.
     @inline(never)
     private mutating func putEscaped(_ text: UnsafeRawBufferPointer, from start: Int) {
         var position = start
@@ -142,10 +141,11 @@ public struct JSONWriter: ~Copyable {
         }
     }
 
-    /// Copies up to the first byte from `start` on that may not stand in a string as it is; 0x7F, which may, counts as one.
+    /// Copies the bytes up to the first one from `start` on that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Eight bytes at a time, each written before it is looked at: what follows is written over. There is room for `text` as a whole.
-    /// - Returns: the position of that byte.
+    /// Copies eight bytes at a time before it looks at them. Bytes that it copied too many are overwritten later. There is room
+    /// for all of `text`.
+    /// - Returns: the position of the byte at which it stopped.
     @inline(__always)
     private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
         guard let source = text.baseAddress else { return start }
@@ -195,7 +195,7 @@ public struct JSONWriter: ~Copyable {
         put(byte)
     }
 
-    // What is called `put` writes where ``reserve(_:)`` has made room.
+    // Functions named `put` write where ``reserve(_:)`` has made room.
 
     @inline(__always)
     private mutating func put(_ byte: UInt8) {
@@ -223,7 +223,7 @@ public struct JSONWriter: ~Copyable {
 
     @inline(never)
     private mutating func grow(_ more: Int) {
-        precondition(more <= Self.bytesMost - count, "a text stays below the writer's limit")
+        precondition(more <= Self.bytesMost - count, "the text exceeds the writer's limit")
         capacity = min(max(count + more, 2 * capacity), Self.bytesMost)
         let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
         larger.copyMemory(from: base, byteCount: count)

@@ -1,15 +1,15 @@
 /// Walks the members of an object whose keys are interpreted.
 ///
-/// ``next(in:_:)`` reads a key up to its value; the caller reads the value at ``position`` and sets ``position`` to what
-/// follows it.
+/// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets ``position`` to the byte
+/// after it.
 struct Members {
-    /// What to do with keys that are not known.
+    /// What happens to unknown keys.
     enum Unknown {
-        /// A fault that names the key.
+        /// They are a fault that names the key.
         case refused
-        /// They belong to Apple, and pass; they are counted, and looked through for duplicates at the end.
+        /// They belong to Apple and are passed on. They are counted, and checked for duplicates at the end.
         case passed
-        /// They belong to the app, and pass.
+        /// They belong to the app and are passed on.
         case free
     }
 
@@ -21,10 +21,10 @@ struct Members {
     /// One bit for each field that has been read.
     private var seen: UInt64 = 0
     var position: Int
-    /// Of the first byte of the key last read, its quote.
+    /// The position of the last key's opening quote.
     private(set) var keyPosition = 0
 
-    /// - Parameter position: where the opening brace must stand.
+    /// - Parameter position: where the opening brace must be.
     @inline(__always)
     init(_ text: JSONText, at position: Int, of object: Field, unknown: Unknown) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
@@ -40,9 +40,9 @@ struct Members {
     func has(_ field: Field) -> Bool { seen & field.bit != 0 }
 
     /// Reads the next key.
-    /// - Parameter known: gives the field for the bytes of a key.
-    /// - Returns: the field whose value stands at ``position``; the object's own field for a key that is passed; nil at
-    ///   the end of the object, and then ``position`` is after its brace.
+    /// - Parameter known: returns the field for the bytes of a key.
+    /// - Returns: the field whose value is at ``position``; the object's own field for a key that is passed on; nil at the end of
+    ///   the object, where ``position`` is after its brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -109,8 +109,8 @@ struct Members {
         }
     }
 
-    /// Looks for equal keys once the object has been read and more than one key was passed. A known key that is there
-    /// twice has been refused before, so the keys are no more than the passed ones and one for each field.
+    /// Looks for equal keys when the object has been read and more than one key was passed on. A known key that came twice was
+    /// refused before. So there are at most the passed keys and one for each field.
     @inline(never)
     private func refuseDuplicates(_ text: JSONText) throws(Fault) {
         let most = Limits.passedKeys + Field.allCases.count
@@ -132,8 +132,8 @@ struct Members {
         }
     }
 
-    /// The key of the member that begins at `position`, and where the next member begins; nil at the end of the object,
-    /// which has been read before and is well formed.
+    /// The key of the member that begins at `position`, and where the next member begins; nil at the end of the object. The
+    /// object has been read before and is well formed.
     private func keyAndNext(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),

@@ -1,14 +1,14 @@
-/// How often one activity may be pushed to, and how urgently: numbers that Apple does not publish, so that they are the user's to set.
+/// How often one activity gets pushes, and how urgently. Apple does not publish these numbers, so the user sets them.
 ///
-/// Apple documents that the device budgets pushes of priority 10 and not those of priority 5, that frequent updates widen that budget, and
-/// that starts have one of their own; it publishes none of the numbers ("Starting and updating Live Activities with ActivityKit push
-/// notifications"). `Config/causeway.yaml` says of each default where it comes from.
+/// Apple documents that the device has a budget for pushes of priority 10 and none for priority 5, that frequent updates widen
+/// that budget, and that starts have their own. It publishes none of the numbers ("Starting and updating Live Activities with
+/// ActivityKit push notifications"). `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A bucket of pushes that fills at a constant rate and starts full.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
-        /// Pushes that a full bucket holds. 1...``pushesMost``.
+        /// The number of pushes in a full bucket. 1...``pushesMost``.
         public var pushes: Int
-        /// Pushes that it gains in an hour. 1...``refillPerHourMost``.
+        /// The pushes that the bucket gains in an hour. 1...``refillPerHourMost``.
         public var refillPerHour: Int
         /// How many of `pushes` only alerts and ends may take. 0...`pushes`.
         public var reservedForAlerts: Int
@@ -22,11 +22,11 @@ public struct Policy: Sendable, Equatable {
             self.reservedForAlerts = reservedForAlerts
         }
 
-        /// Milliseconds in which one push is gained.
+        /// The milliseconds in which the bucket gains one push.
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
     }
 
-    /// The numbers by which one activity is paced. Every admission carries them, so they are kept small.
+    /// The numbers that pace one activity. Every admission carries them, so they are kept small.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
         private struct SmallBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
@@ -75,32 +75,34 @@ public struct Policy: Sendable, Equatable {
         }
     }
 
-    /// For how long something is good, in seconds. 1...43,200, the life of an activity.
+    /// How long something may be sent, in seconds. 1...43,200, the life of an activity.
     public struct Expiration: Sendable, Equatable {
-        /// How old a start may be when it is sent, and APNs stores it no longer: counted from its `aps.timestamp`.
+        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs does not store it for longer.
         public var startSeconds: Int64 = 600
-        /// How old an alert of an update or an end may be when it is sent, counted from the `aps.timestamp` of its command. The state is
-        /// sent without an older one.
+        /// The maximum age of an alert of an update or end when it is sent, counted from its command's `aps.timestamp`. The state
+        /// is sent without an older alert.
         public var alertSeconds: Int64 = 300
-        /// How long APNs stores an update that names no expiration and has no stale date; with one it is stored until then.
+        /// How long APNs stores an update without an expiration and without a stale date. An update with a stale date is stored
+        /// until then.
         public var updateSeconds: Int64 = 600
         public var endSeconds: Int64 = 14_400
         public init() {}
     }
 
-    /// What a command calls it. 1...64 bytes of letters, digits, `-` and `_`.
+    /// The name by which commands choose the policy. 1...64 bytes: letters, digits, `-` and `_`.
     public var name: String
-    /// The least time between two pushes of one activity. 1,000...3,600,000: Apple's timestamps count whole seconds.
+    /// The minimum time between two pushes to one activity. 1,000...3,600,000: Apple's timestamps count whole seconds.
     public var spacingMilliseconds: Int64 = 1_000
     /// Pushes of priority 10 to one activity.
     public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
     /// The same while the person allows frequent updates.
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
-    /// Starts of one device, over all its activities; nothing of it is reserved.
+    /// Starts on one device, for all its activities. Nothing is reserved.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// An activity whose token APNs limits (429) has its spacing doubled each time, up to this. `spacingMilliseconds`...3,600,000.
+    /// The longest spacing of an activity whose token APNs limits: each 429 doubles its spacing up to this.
+    /// `spacingMilliseconds`...3,600,000.
     public var throttledSpacingMaxMilliseconds: Int64 = 60_000
-    /// Time without a 429 after which a doubling is taken back. 1,000...3,600,000.
+    /// How long there must be no 429 before a doubling is taken back. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
 

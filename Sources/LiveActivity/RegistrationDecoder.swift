@@ -1,6 +1,6 @@
 extension Registration {
-    /// Decodes a record of the registrations topic; a tombstone is no record and is not for this.
-    /// - Throws: the first ``Fault`` that is found, with its place.
+    /// Decodes a record of the registrations topic. A tombstone has no record to decode.
+    /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)
         let start = try text.recordStart()
@@ -14,7 +14,7 @@ extension Registration {
     }
 }
 
-/// The fields of either kind of registration, while they are read.
+/// The fields of both kinds of registration, while they are read.
 private struct RegistrationFields {
     var app = TextRange.absent
     var environment = DeviceEnvironment.production
@@ -29,7 +29,7 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// From 2001 to 2286, as ``Limits/timestampLeast`` and ``Limits/timestampMost``.
+    /// From 2001 to 2286, like ``Limits/timestampLeast`` and ``Limits/timestampMost``.
     static let millisecondsLeast = Limits.timestampLeast * 1_000
     static let millisecondsMost = Limits.timestampMost * 1_000 + 999
 
@@ -70,7 +70,7 @@ private struct RegistrationFields {
         case .audiences:
             return try decodeAudiences(text, position)
         default:
-            preconditionFailure("every field that Field.ofRegistration gives is read")
+            preconditionFailure("Field.ofRegistration gave a field that is not read here")
         }
     }
 
@@ -98,7 +98,7 @@ private struct RegistrationFields {
         return next
     }
 
-    /// Reads a timestamp, or an object of a timestamp and a sequence.
+    /// Reads a timestamp, or an object with a timestamp and a sequence.
     private static func shownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
         var version = Version(timestamp: 0, sequence: 0)
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
@@ -127,7 +127,7 @@ private struct RegistrationFields {
         return (version, members.position)
     }
 
-    /// Puts the fields together, if they make exactly one kind of registration.
+    /// Combines the fields, if they make exactly one kind of registration.
     func registration(_ start: Int, _ members: Members) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

@@ -1,23 +1,24 @@
 import Glibc
 
-/// Apple's dictionary as it was last found to be valid, so that the same bytes need not be read again.
+/// The last valid dictionary of Apple's, so that the same bytes are not read again.
 ///
-/// One state goes to each activity that follows a match: in a topic's partition, commands come one behind the other that differ in their
-/// activity alone. Comparing is a small part of reading.
+/// One state goes to every activity that follows a match. So in a topic's partition, commands that follow one another often
+/// differ only in their activity. Comparing bytes costs far less than reading them.
 ///
-/// What must hold: a dictionary's text ends where its brace is closed, and what it says depends on nothing outside of it. So bytes that begin
-/// with a valid dictionary's are that dictionary, whatever comes behind.
+/// What must hold: a dictionary's text ends where its brace closes, and its meaning depends on nothing outside. So bytes that
+/// begin with a valid dictionary are that dictionary, whatever bytes follow.
 public struct RepeatedAps: ~Copyable {
-    /// Nil, and nothing is remembered.
+    /// Nil: nothing is remembered.
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
-    /// Numbers the dictionary that was read last, remembered or not: as long as it stays the same, every record had the same one. 0: none yet.
+    /// The number of the dictionary that was read last, remembered or not. While the number stays the same, all records had the
+    /// same dictionary. 0: none yet.
     public private(set) var dictionary: UInt64 = 0
-    /// What the dictionary says, by places in the record that it was read from; nothing else of that record.
+    /// What the dictionary says, with positions in the record from which it was read. Nothing else of that record.
     private var said = Command.blank
     private var keys = ApsKeys()
 
-    /// Remembers one dictionary; none that is larger than a request's body may be.
+    /// Remembers one dictionary. No dictionary is larger than a request's body.
     public init() {
         bytes = .allocate(byteCount: Limits.bodyBytes, alignment: 16)
     }
@@ -30,11 +31,11 @@ public struct RepeatedAps: ~Copyable {
         bytes?.deallocate()
     }
 
-    /// Remembers nothing, and costs nothing.
+    /// Remembers nothing and costs nothing.
     static var nothing: RepeatedAps { RepeatedAps(remembering: nil) }
 
-    /// Tells what the dictionary at `start` says, if it is the one that was read last.
-    /// - Returns: the position after it; nil if it must be read.
+    /// Returns what the dictionary at `start` says, if it equals the last one.
+    /// - Returns: the position after the dictionary; nil if it must be read.
     @inline(__always)
     func recall(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
         guard let bytes, count > 0, count <= text.count &- start, memcmp(bytes, text.base + start, count) == 0 else {
@@ -47,7 +48,7 @@ public struct RepeatedAps: ~Copyable {
         return start &+ count
     }
 
-    /// Remembers the dictionary that has just been read.
+    /// Remembers the dictionary that was just read.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
@@ -61,7 +62,7 @@ public struct RepeatedAps: ~Copyable {
 }
 
 extension Command {
-    /// Takes over whatever is read from Apple's dictionary, which has another place in this record.
+    /// Takes everything that is read from Apple's dictionary, which has another position in this record.
     @inline(__always)
     fileprivate mutating func takeAps(of other: borrowing Command, movedBy distance: Int) {
         event = other.event

@@ -1,9 +1,9 @@
 import Numbers
 
-/// What became of one command, to be written to the results topic. Texts are plain bytes, not escaped, and borrowed:
-/// they must live until ``write(to:)`` has returned.
+/// What became of one command, for the results topic. Texts are plain bytes without escapes. They are borrowed until
+/// ``write(to:)`` has returned.
 public struct ResultRecord {
-    /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var command: UnsafeRawBufferPointer?
     /// Absent if the record could not be decoded.
     public var app: UnsafeRawBufferPointer?
@@ -13,32 +13,32 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// Commands that this one took the place of and that have no result of their own.
+    /// The number of commands that this one replaced and that have no result of their own.
     public var superseded: Int = 0
-    /// HTTP status of APNs' answer; 0 if there was none.
+    /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
-    /// APNs' reason, or ours.
+    /// APNs' reason, or Causeway's own.
     public var reason: UnsafeRawBufferPointer?
     /// `apns-id`, a UUID: its first and its last eight bytes.
     public var apnsIdentifier: (UInt64, UInt64)?
-    /// 5 or 10 as it was sent; 0 if it was not.
+    /// 5 or 10 as it was sent; 0 if nothing was sent.
     public var priority: UInt8 = 0
-    /// A push of priority 10 went at 5, since the activity's budget did not allow it.
+    /// A push of priority 10 was sent at 5, because the activity's budget did not allow 10.
     public var isDemoted = false
-    /// Pushes of priority 10 that the activity's budget allows after this one, its reserve included; -1 if nothing was drawn on it.
+    /// Pushes of priority 10 that the activity's budget allows after this one, including its reserve; -1 if nothing was drawn.
     public var budgetLeft = -1
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
-    /// Requests that were made to APNs.
+    /// The number of requests that were made to APNs.
     public var attempts: Int = 0
-    /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was.
+    /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was sent.
     public var timestamp: Int64 = -1
-    /// Topic, partition and offset that the command was read from.
+    /// The place from which the command was read: topic, partition and offset.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
     public var sourceOffset: Int64
-    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its admission,
-    /// its last sending and APNs' answer.
+    /// UNIX milliseconds, each -1 if it did not happen: the record's own time, its receipt by the worker, its admission, its last
+    /// sending and APNs' answer.
     public var recordMilliseconds: Int64 = -1
     public var receivedMilliseconds: Int64 = -1
     public var admittedMilliseconds: Int64 = -1
@@ -57,7 +57,7 @@ public struct ResultRecord {
         self.sourceOffset = sourceOffset
     }
 
-    /// Appends the record; what is absent is left out.
+    /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.commandName(command, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
@@ -102,7 +102,7 @@ public struct ResultRecord {
 }
 
 extension JSONWriter {
-    /// A command's id, or its place in a topic.
+    /// Writes a command's id, or its place in a topic.
     @inline(__always)
     mutating func commandName(
         _ identifier: UnsafeRawBufferPointer?,
@@ -134,7 +134,7 @@ extension JSONWriter {
         endObject()
     }
 
-    /// A member whose value is a string; nothing if the string is absent.
+    /// Writes a member whose value is a string; nothing if the string is absent.
     @inline(__always)
     mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {
         guard let text else { return }

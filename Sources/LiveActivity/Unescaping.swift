@@ -1,14 +1,14 @@
 import Glibc
 import Numbers
 
-/// The bytes that a JSON string stands for, one after the other.
+/// The bytes that a JSON string stands for, one by one.
 ///
-/// The string has been read by ``JSONText``, so its escapes are well formed; were they not, the sequence would end
-/// early, and still not read out of bounds.
+/// ``JSONText`` has read the string, so its escapes are well formed. If they were not, the sequence would end early, but never
+/// read out of bounds.
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
-    /// What is left of the UTF-8 encoding of an escape, the next byte lowest.
+    /// The remaining UTF-8 bytes of an escape, the next byte lowest.
     private var pending: UInt32 = 0
     private var pendingCount = 0
 
@@ -42,7 +42,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         }
     }
 
-    /// The character of one escape, or of two for a surrogate pair: its first byte, the others pending.
+    /// The character of one escape, or of two for a surrogate pair. Returns its first byte and keeps the others.
     private mutating func character() -> UInt8? {
         guard let unit = codeUnit() else { return nil }
         var scalar = unit
@@ -84,18 +84,18 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
     }
 }
 
-/// Writes what a string of a record stands for, in UTF-8.
+/// Writes the text that a record's string stands for, in UTF-8.
 /// - Parameters:
-///   - text: a string that decoding `record` gave, or an absent one, which gives no bytes.
-///   - target: room for at least `text.range.count` bytes; unescaping never lengthens.
-/// - Returns: the count of bytes written.
+///   - text: a string from decoding `record`, or an absent one, which gives no bytes.
+///   - target: has room for at least `text.range.count` bytes; unescaping never makes a string longer.
+/// - Returns: the number of bytes written.
 public func unescape(
     _ text: TextRange,
     from record: UnsafeRawBufferPointer,
     into target: UnsafeMutableRawBufferPointer
 ) -> Int {
     let source = text.range.bytes(in: record)
-    precondition(target.count >= source.count, "a string never needs more room than it takes in its record")
+    precondition(target.count >= source.count, "there is no room for the string")
     guard text.isEscaped else {
         target.copyMemory(from: source)
         return source.count
@@ -115,7 +115,7 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
     return memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0
 }
 
-/// Whether two JSON strings stand for the same characters, whichever of them are escaped.
+/// Whether two JSON strings stand for the same characters, whichever characters are escaped.
 func standForTheSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var first = UnescapedBytes(left)
     var second = UnescapedBytes(right)

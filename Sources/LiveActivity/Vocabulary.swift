@@ -4,7 +4,7 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case update
     case end
 
-    /// As it stands on the wire.
+    /// The value in records and payloads.
     public var name: StaticString {
         switch self {
         case .start: "start"
@@ -14,12 +14,12 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// Which of Apple's two services issued a token; a token of one is unknown to the other.
+/// Which of Apple's two services issued a token. A token of one service is unknown to the other.
 public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case production
     case sandbox
 
-    /// As it stands on the wire.
+    /// The value in records.
     public var name: StaticString {
         switch self {
         case .production: "production"
@@ -28,12 +28,12 @@ public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// What orders the commands of one activity, or of one audience: the timestamp, and among equal ones the sequence.
+/// The order of the commands of one activity or audience: the timestamp, and for equal timestamps the sequence.
 @frozen
 public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
     /// `aps.timestamp`, UNIX seconds.
     public var timestamp: Int64
-    /// The command's `sequence`; 0 when it has none.
+    /// The command's `sequence`; 0 if it has none.
     public var sequence: UInt64
 
     @inlinable
@@ -52,28 +52,28 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
 public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// APNs answered 200, which promises no more than that.
     case accepted
-    /// It differs from what the activity shows in nothing but its timestamp.
+    /// The state differs only in its timestamp from what the activity shows.
     case unchanged
     /// This version has been settled already.
     case duplicate
     /// A newer version was admitted before this one was sent.
     case superseded
-    /// There is no update token, or APNs calls it dead; the newest state waits for the next one.
+    /// There is no update token, or APNs calls it dead. The newest state waits for the next token.
     case held
     /// The activity has ended.
     case ended
-    /// Its expiration passed first.
+    /// The command's expiration passed first.
     case expired
     /// The command or its payload is wrong.
     case invalid
     /// A start's push-to-start token is dead.
     case unregistered
-    /// APNs refuses this very push for a reason that no retry removes.
+    /// APNs refuses this push for a reason that no retry removes.
     case failed
     /// A start was sent and its answer was lost.
     case unknown
 
-    /// As it stands in result records.
+    /// The name in result records.
     public var name: StaticString {
         switch self {
         case .accepted: "accepted"

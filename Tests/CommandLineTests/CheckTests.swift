@@ -159,8 +159,8 @@ struct CheckTests {
         )
         #expect(
             commands.outputLines == [
-                "stdin:2: audience: cannot stand beside device, nor beside activity but in a start (at byte 0)",
-                "stdin:3: token: cannot stand beside audience (at byte 0)",
+                "stdin:2: audience: is not allowed beside device; beside activity only in a start (at byte 0)",
+                "stdin:3: token: is not allowed beside audience (at byte 0)",
             ]
         )
         let names = (1...9).map { "\"audience-\($0)\"" }.joined(separator: ",")

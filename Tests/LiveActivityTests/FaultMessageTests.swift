@@ -23,7 +23,7 @@ struct FaultMessageTests {
         ),
         (
             .start.with("aps.alert", #"{"title":"t"}"#),
-            "aps.alert.body: missing, must be a string, or an object with \"loc-key\" and, if need be, \"loc-args\"",
+            "aps.alert.body: missing, must be a string, or an object with \"loc-key\" and optionally \"loc-args\"",
             #"{"title":"t"}"#
         ),
         (
@@ -40,7 +40,7 @@ struct FaultMessageTests {
         ),
         (
             .startOfAudience.with("activity", #""m1:7f""#),
-            #"activity: must contain "{device}", in whose place each device's id is put"#, #""m1:7f""#
+            #"activity: must contain "{device}", which is replaced by each device's id"#, #""m1:7f""#
         ),
     ]
 

@@ -1,17 +1,18 @@
 import LiveActivity
 import Redis
 
-/// What comes of a member's entry, from the call to its place on a page.
+/// Carries each member's entry from its call to its place on a page.
 ///
-/// An entry goes to the page that the cache of directories names. A page that is not there, has been split or is full does not take it: then
-/// the directory is asked for, and if it names the same page, that is made or rearranged, and the entry goes to its page again. The caller
-/// notices nothing of it. A page that has grown too long is rearranged after its entry was acknowledged.
+/// An entry goes to the page that the cache of directories names. If that page does not exist, was split or is full, it does not
+/// take the entry. Then the directory is read. If the directory names the same page, the page is made or rearranged, and the
+/// entry is sent to it again. The caller sees one call and one reply. A page that has grown too long is rearranged after its
+/// entry was acknowledged.
 final class AudienceJoins: RedisHandler {
-    /// How often a page may refuse an entry before its call fails: more often than a crowd of joins of one page needs.
+    /// How often pages may refuse an entry before its call fails: more often than a crowd of joins to one page needs.
     private static let refusalsMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
-    /// The client whose sessions these are; it holds this.
+    /// The client whose sessions use this object, and which holds this object.
     weak var redis: RedisClient?
     private(set) var table = JoinTable()
     private var directories = DirectoryCache()
@@ -26,7 +27,7 @@ final class AudienceJoins: RedisHandler {
 
     func redisReady() { handler?.audienceStoreReady() }
     func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
-    /// The activity store's connections to the same servers warn.
+    /// Ignored: the activity store's connections to the same servers report warnings.
     func redisWarns(_ warning: RedisWarning) {}
 
     // MARK: - Steps
@@ -54,7 +55,7 @@ final class AudienceJoins: RedisHandler {
         return session.append(slot, on: connection)
     }
 
-    /// The script `append` has said what became of the entry.
+    /// Handles the outcome of the script `append` for an entry.
     func appended(_ slot: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
@@ -63,7 +64,8 @@ final class AudienceJoins: RedisHandler {
         case .added:
             tellJoined(slot)
         case .addedToBeArranged:
-            // What is told may close the store, which fails what is outstanding: the join is not among that yet.
+            // The handler may close the store, which fails outstanding calls. The call of `arrange` is not outstanding yet, so it
+            // is not affected.
             let isArranged = table.isArranging(pageOf: slot)
             table[slot].stage = .arrangingAfterwards
             handler?.audienceReplied(tag: table[slot].tag, AudienceReply(.joined))
@@ -77,7 +79,7 @@ final class AudienceJoins: RedisHandler {
         return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, slot: slot), on: connection)
     }
 
-    /// The directory of the join's segment has come, by itself or from `arrange`.
+    /// Handles the directory of the join's segment, from a look-up or from `arrange`.
     func found(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
         let tag = table.tag(slot)
         guard directories.take(directory, tag: tag) else {
@@ -88,7 +90,7 @@ final class AudienceJoins: RedisHandler {
         if join.stage == .arrangingAfterwards { return table.remove(slot) }
         table[slot].refusals += 1
         guard join.refusals < Self.refusalsMax else {
-            return failed(slot, RedisError(.busy, "the member's page is full again and again"))
+            return failed(slot, RedisError(.busy, "the member's page has refused the entry too often"))
         }
         let bounds = directories.page(of: join.position, tag: tag)
         if join.stage == .lookingUp && (bounds == join.bounds || directory.isEmpty) {
@@ -106,9 +108,9 @@ final class AudienceJoins: RedisHandler {
         return session.arrange(slot, on: connection)
     }
 
-    /// A step that cannot be made now ends the join: its caller repeats it.
+    /// Fails the join if its next step cannot be made now. The caller repeats the join.
     private func goOn(_ slot: UInt16, _ issue: CallIssue) {
-        if issue != .issued { failed(slot, RedisError(.busy, "no room for a call that a join needs")) }
+        if issue != .issued { failed(slot, RedisError(.busy, "the connection takes no call for a join's next step")) }
     }
 
     func failed(_ slot: UInt16, _ error: RedisError) {
@@ -141,7 +143,7 @@ final class AudienceJoins: RedisHandler {
     }
 }
 
-/// What the script `append` says of an entry.
+/// What the script `append` says about an entry.
 enum AppendOutcome: Int64 {
     case refused
     case added

@@ -2,15 +2,15 @@ import LiveActivity
 
 /// The keys of an audience.
 ///
-/// | key | what is kept there |
+/// | key | value |
 /// | --- | --- |
 /// | `{app@DIGEST}` | the audience's record |
 /// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
-/// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, by its lower bound |
+/// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
 ///
-/// The digest is eleven letters of six bits each, the segment two, the lowest bits first; the bound is four bytes, little-endian; nothing stands
-/// between them. What the braces enclose is the hash tag, so that the keys of one segment share a slot. No letter is a brace, which would end the
-/// tag before the segment.
+/// The digest is eleven letters of six bits each and the segment is two, lowest bits first. The bound is four bytes,
+/// little-endian. There is nothing between the parts. The braces enclose the hash tag, so all keys of a segment share a slot. No
+/// letter is a brace, which would end the tag too early.
 enum AudienceKey {
     private static let digestLetters = 11
     private static let segmentLetters = 2
@@ -18,13 +18,14 @@ enum AudienceKey {
     static let boundBytes = 4
     static let directory = UInt8(ascii: "d")
     static let page = UInt8(ascii: "p")
-    /// Of an app's bundle id.
+    /// The maximum length of an app's bundle id.
     static let appBytesMax = Limits.identifierBytes
     /// The longest `{app@DIGEST SEGMENT}`.
     static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
     static let bytesMax = tagBytesMax + 1 + boundBytes
 
-    /// Writes `{app@DIGEST}`, or, with a segment, `{app@DIGEST SEGMENT}`, and returns its length; nil if the app is empty or too long.
+    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if the app is empty or
+    /// too long.
     ///
     /// - Parameter memory: has room for ``bytesMax``.
     static func write(
@@ -59,7 +60,7 @@ enum AudienceKey {
 
     static let pageSuffixBytes = 1 + boundBytes
 
-    /// What follows the tag in the key of a page.
+    /// The part of a page's key after the tag.
     static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
         [
             page, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),

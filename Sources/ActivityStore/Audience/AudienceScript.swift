@@ -9,10 +9,10 @@ enum AudienceScript: Int, CaseIterable {
     /// Keeps an audience's record.
     case audience
 
-    /// By their raw values. Made once, as ``StoreScript/bodies``.
+    /// The scripts by their raw values. Made once, like ``StoreScript/bodies``.
     static let bodies = allCases.map(\.body)
 
-    /// The script, with its named constants in place.
+    /// The script with its named constants replaced by their values.
     var body: String {
         let resource =
             switch self {

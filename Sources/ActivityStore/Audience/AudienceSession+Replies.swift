@@ -2,7 +2,7 @@ import Glibc
 import LiveActivity
 import Redis
 
-/// The replies to calls about audiences.
+/// Reads the replies to calls about audiences.
 extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one command.
     func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
@@ -11,7 +11,7 @@ extension AudienceSession {
         case .checkpoint: return take(reply, ofRecorded: count, from: reader, on: connection)
         default: break
         }
-        // The reader is the connection's own.
+        // The result is true: the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {
@@ -28,7 +28,7 @@ extension AudienceSession {
         }
     }
 
-    /// Takes the reply to entries that were appended: an outcome for each.
+    /// Takes the reply to appended entries: an outcome for each.
     private func take(
         _ reply: Reply,
         ofAppended count: Int,
@@ -37,7 +37,7 @@ extension AudienceSession {
     ) {
         let isWhole = reply.kind == .array(count: count)
         for index in 0..<count {
-            // The handler may close the connection, or a reply end it: then the rest has failed already.
+            // A handler may close the connection, and a reply may end it. Then all other calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else { return violation(on: connection) }
             let element = reader.element(index)
@@ -54,10 +54,10 @@ extension AudienceSession {
         }
     }
 
-    /// By the script's numbers.
+    /// Indexed by the script's numbers.
     private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
 
-    /// Takes the reply to checkpoints: the newest admitted version, and for each whether it was recorded.
+    /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
     private func take(
         _ reply: Reply,
         ofRecorded count: Int,
@@ -75,7 +75,8 @@ extension AudienceSession {
         }
     }
 
-    /// The reply is not one that the oldest call can have: replies and calls are out of step, and no later reply can be trusted.
+    /// Ends the connection: the oldest call cannot have this reply. Replies and calls are out of step, so no later reply can be
+    /// trusted.
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         failed(error)
@@ -153,7 +154,7 @@ extension AudienceSession {
         return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// With the newest admitted version, an element, empty for none.
+    /// Adds the newest admitted version, an element of the reply that is empty if there is none.
     private func withNewest(
         _ reply: AudienceReply<Bytes>,
         at index: Int,
@@ -205,7 +206,7 @@ extension Reply {
         return memcmp(start, word.utf8Start, bytes.count) == 0
     }
 
-    /// A string's bytes, or none if there is no such key; nil of any other reply.
+    /// A string's bytes, empty if the key does not exist; nil for any other reply.
     fileprivate var valueOrNothing: UnsafeRawBufferPointer? {
         switch kind {
         case .string: bytes

@@ -1,10 +1,10 @@
 import LiveActivity
 import Redis
 
-/// What a reply about an audience belongs to, as far as it has to be known to read the reply.
+/// The kind of a call, as far as its reply depends on it.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, newest, claim, checkpoint, finish, directory, page
-    // Of a join.
+    // The steps of a join.
     case append, lookUp, arrange
 }
 
@@ -12,11 +12,11 @@ enum AudienceCallKind: UInt8, BitwiseCopyable {
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// Of a join, in its table.
+    /// A join's slot in its table.
     var slot: UInt16 = 0
 }
 
-/// The audience store's side of one connection: writes calls, collects the entries that leave as one command, and reads the replies.
+/// The audience store's part of one connection. Writes calls, collects the entries that leave as one command, and reads replies.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -24,13 +24,14 @@ final class AudienceSession: RedisSession {
     let joins: AudienceJoins
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// Joins whose entries have not been written; their calls are the newest of ``calls``.
+    /// Joins whose entries are not written yet. Their calls are the newest of ``calls``.
     private let batch: UnsafeMutableBufferPointer<UInt16>
     private var batchCount = 0
-    /// Checkpoints that have not been written; then their calls are the newest of ``calls``, and no join waits to be written.
+    /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and no join waits to be
+    /// written.
     private var checkpoints: CheckpointBatch
 
-    /// - Parameter configuration: of the connection; it limits the outstanding calls and those of one command.
+    /// - Parameter configuration: the connection's; it limits the outstanding calls and the calls of one command.
     init(configuration: RedisConfiguration, joins: AudienceJoins) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
         batch = .allocate(capacity: configuration.callsPerCommandMax)
@@ -79,7 +80,7 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Makes, or rearranges, the page of a join.
+    /// Makes or rearranges the page of a join.
     func arrange(_ slot: UInt16, on connection: RedisConnection) -> CallIssue {
         if let obstacle = connection.obstacle { return obstacle }
         let tag = joins.table.tag(slot)
@@ -174,7 +175,7 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// - Parameter bytesMax: of all arguments, without what RESP puts around each.
+    /// - Parameter bytesMax: the maximum length of all arguments together, without the bytes that RESP adds to each.
     private func write(
         _ call: AudienceSessionCall,
         argumentCount: Int,

@@ -2,25 +2,25 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Told what the store replies about audiences, and what happens to its connections. All calls come from the loop, or from inside
-/// ``AudienceStore/close()``; each may issue calls or close the store.
+/// Receives the store's replies about audiences and learns what happens to its connections. All calls come from the loop, or from
+/// inside ``AudienceStore/close()``. Each of them may issue calls or close the store.
 public protocol AudienceStoreHandler: AnyObject {
-    /// - Parameter reply: its bytes are valid during this call only.
+    /// - Parameter reply: its bytes are valid only during this call.
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
-    /// The call may have been performed if the error is the connection's: repeating it is safe. ``RedisError/storeFailure`` says what the
-    /// error means to the caller.
+    /// If the error is the connection's, the call may have been performed, and it is safe to repeat it.
+    /// ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceFailed(tag: UInt64, error: RedisError)
     /// Calls are taken. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// A connection was lost, or an attempt to make one failed; another attempt follows by itself.
+    /// A connection was lost, or an attempt to connect failed. The next attempt follows by itself.
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// What an audience store does beside the calls that are made to it; each only grows.
+/// Counters of what an audience store does by itself. They only grow.
 public struct AudienceStoreCounters: Sendable {
-    /// Entries that went to a page a second time: the lane did not know that the page had been split, was full, or was not there.
+    /// Entries that were sent to a page a second time, because the lane did not know that the page was split, full or missing.
     public var appendsRepeated: UInt64 = 0
-    /// Pages made, compacted, split, or renewed.
+    /// Pages that were made, compacted, split or renewed.
     public var pagesArranged: UInt64 = 0
 
     public init() {}
@@ -28,9 +28,9 @@ public struct AudienceStoreCounters: Sendable {
 
 /// Audiences and their members, in Redis.
 ///
-/// A lane has one beside its ``ActivityStore``, with connections of its own: the pages of a round, some kilobytes each, must not delay the
-/// replies that single commands wait for. Everything happens on the lane's thread; a call and its reply allocate nothing, except that the
-/// pages of a segment are noted when they were looked up. Calls that are issued in one turn leave with one write.
+/// A lane has one beside its ``ActivityStore``, with its own connections: a round's pages have some kilobytes each and must not
+/// delay the replies that single commands wait for. Everything happens on the lane's thread. A call and its reply allocate
+/// nothing, except when a directory is stored in the cache. All calls of one turn leave with one write.
 public final class AudienceStore {
     let redis: RedisClient
     private let joins: AudienceJoins
@@ -52,27 +52,27 @@ public final class AudienceStore {
         key.deallocate()
     }
 
-    /// Connects, and stays connected until `close`. Once.
+    /// Connects and stays connected until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections; outstanding calls fail, from inside this call. Idempotent.
+    /// Ends all connections. Outstanding calls fail, from inside this call. May be called again.
     public func close() { redis.close() }
 
-    /// Some calls are taken; of a cluster, those for the keys of at least one server.
+    /// Whether some calls are taken. In a cluster: those for the keys of at least one server.
     public var isReady: Bool { redis.isReady }
 
-    /// Keys are on several servers, so that the server of one key may be away while others are there.
+    /// Whether the keys are on several servers, so that one key's server may be away while others are not.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// What the store has done by itself since it was made.
     public var counters: AudienceStoreCounters { joins.counters }
 
-    /// Calls that have no reply yet, those among them that the store makes by itself to rearrange pages.
+    /// Calls that have no reply yet, including those that the store makes by itself to rearrange pages.
     public var outstandingCount: Int { redis.outstandingCount }
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
-    /// Entries that are appended leave as one command where the topology allows it.
+    /// Appended entries leave as one command if the topology allows that.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
@@ -109,7 +109,7 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// The connection for one call with this key, and its session. Only of a client whose sessions are an audience store's.
+    /// The connection for one call with this key, and its session. Only for the client of an audience store.
     func audienceSession(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)
@@ -117,7 +117,7 @@ extension RedisClient {
 }
 
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts are within their limits. An entry's are looked at when it is written.
+    /// Whether all parts are within their limits. The parts of an entry are checked when it is written.
     fileprivate var isWithinBounds: Bool {
         switch self {
         case .admit(let admission):

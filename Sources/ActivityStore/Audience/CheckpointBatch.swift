@@ -1,13 +1,13 @@
 import LiveActivity
 import Redis
 
-/// Checkpoints of one audience's ranges that are collected for one command: the rounds of a lane are recorded at the same time.
+/// Checkpoints of one audience's ranges, collected for one command. A lane's rounds are recorded at the same time.
 ///
-/// The memory is made once.
+/// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
-    /// Of the arguments together. Most checkpoints have a hundred bytes.
+    /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
     private static let bytesMax = 16_384
-    /// A range, a claim and a text, and what RESP puts around them.
+    /// A range, a claim and a text, and the bytes that RESP adds to them.
     private static let bytesBesideText = 4 + 8 + 3 * CommandWriter.argumentOverheadBytes
 
     private let callsMax: Int
@@ -26,7 +26,7 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether there is room for a checkpoint of this audience's; if not, writing the batch makes room.
+    /// Whether there is room for this checkpoint and the batch is for the same audience. If not, writing the batch makes room.
     func takes(_ text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.bytesMax
@@ -49,10 +49,10 @@ struct CheckpointBatch: ~Copyable {
         count += 1
     }
 
-    /// How many bytes the command needs beside the script's.
+    /// The bytes that the command needs beside the script's.
     var bytesMost: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
 
-    /// The count of arguments behind the script's.
+    /// The number of arguments after the script's.
     var argumentCount: Int { 3 + 3 * count }
 
     func write(to writer: inout CommandWriter) {

@@ -1,9 +1,9 @@
 import LiveActivity
 import Redis
 
-/// The calls of the script `audience` as arguments.
+/// Writes the calls of the script `audience` as arguments.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// How the call's reply is read, how many arguments it has with its letter, and at least how many bytes they are together.
+    /// How the call's reply is read, how many arguments the call has including its letter, and the bytes that they need together.
     var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytes: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
@@ -12,7 +12,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .claim: (.claim, 3, 32)
         case .finish: (.finish, 4, 96)
         case .finishBroadcast: (.finish, 5, 104)
-        case .checkpoint, .directory, .page, .append: preconditionFailure("an operation with a way of its own")
+        case .checkpoint, .directory, .page, .append: preconditionFailure("the script does not perform this operation")
         }
     }
 }
@@ -52,7 +52,7 @@ extension CommandWriter {
             argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
             argument(number: Int(part.broadcastCount))
         case .checkpoint, .directory, .page, .append:
-            preconditionFailure("an operation with a way of its own")
+            preconditionFailure("the script does not perform this operation")
         }
     }
 
@@ -75,7 +75,7 @@ extension CommandWriter {
         argument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
     }
 
-    /// A page's key, of the tag of its segment and its lower bound.
+    /// A page's key: the tag of its segment and its lower bound.
     mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
         argument(count: tag.count + AudienceKey.pageSuffixBytes) {
             $0.verbatim(tag)
@@ -112,12 +112,12 @@ extension CommandWriter {
     }
 }
 
-/// How the script `audience` tells broadcasts from ranges, and what it keeps of those that are over.
+/// How the script `audience` stores broadcasts that are finished, and distinguishes them from ranges.
 enum StoredBroadcast {
-    /// Above those of ranges.
+    /// The index that stands for a broadcast, above the indexes of ranges.
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// A byte for each outcome, behind the totals of the ranges.
+    /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.
     static let bytes = MemberCounts.Outcome.allCases.count
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {
@@ -127,7 +127,7 @@ enum StoredBroadcast {
     }
 }
 
-/// The counts and times of a range, or of all ranges, as the script `audience` keeps them.
+/// The counts and times of one range, or of all ranges, as the script `audience` stores them.
 enum StoredCounts {
     static let countBytes = 4
     static let timeBytes = 6
@@ -138,7 +138,7 @@ enum StoredCounts {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
     }
 
-    /// Nil if they are not as many bytes as there must be.
+    /// Nil if the length is wrong.
     static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberCounts, RoundTimes)? {
         guard bytes.count == self.bytes else { return nil }
         var counts = MemberCounts()

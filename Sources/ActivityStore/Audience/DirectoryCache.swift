@@ -1,18 +1,19 @@
 import LiveActivity
 import Redis
 
-/// Which pages the segments have, as far as a lane has heard: what it takes to send a member's entry to its page at once.
+/// The pages of segments, as far as a lane knows them. With the cache a member's entry goes to its page at once.
 ///
-/// An entry may be out of date, or another segment's that meets it in its fingerprint: the script looks at the page's own bounds. Two
-/// segments that meet in a place displace each other, so the cache is bounded.
+/// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script checks the page's
+/// own bounds. Two segments with the same place evict each other, so the cache is bounded.
 struct DirectoryCache: ~Copyable {
     /// A power of two: the segments of 32 audiences.
     static let capacity = 8_192
-    /// Of all segments together, at four bytes each; some 60 members have a page. Beyond them all are forgotten.
+    /// The maximum number of bounds of all segments together, four bytes each. A page has about 60 members. Beyond this limit the
+    /// whole cache is dropped.
     static let boundsMax = 1 << 20
 
     private struct Entry {
-        /// 0: none.
+        /// 0: the place is empty.
         var fingerprint: UInt64 = 0
         var bounds: [UInt32] = []
     }
@@ -22,10 +23,10 @@ struct DirectoryCache: ~Copyable {
 
     private static func place(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// The page that a position belongs to; of a segment that is not known, its first, which small segments have alone.
+    /// The page that a position belongs to. For an unknown segment this is the first page, the only one of a small segment.
     ///
-    /// - Parameter tag: the segment's (``AudienceKey``).
-    /// - Returns: its lower bound and that of the page after it, 0 for none.
+    /// - Parameter tag: the segment's tag (``AudienceKey``).
+    /// - Returns: the page's lower bound and the next page's, 0 for none.
     func page(of position: UInt32, tag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(tag).value
         let place = Self.place(fingerprint)
@@ -43,7 +44,7 @@ struct DirectoryCache: ~Copyable {
         return PageBounds(lower: bounds[low - 1], next: low < bounds.count ? bounds[low] : 0)
     }
 
-    /// Takes a directory as the store has it. False if the bytes are none: no bytes, or lower bounds that ascend from 0.
+    /// Stores a directory from Redis. Returns false if the bytes are not a directory: no bytes, or bounds that ascend from 0.
     mutating func take(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(tag).value
@@ -76,10 +77,10 @@ struct DirectoryCache: ~Copyable {
 /// The positions of a page.
 struct PageBounds: Equatable, BitwiseCopyable {
     var lower: UInt32
-    /// The next page's lower bound; 0: the page reaches to the segment's end.
+    /// The next page's lower bound; 0: the page reaches to the end of the segment.
     var next: UInt32
 
-    /// Where the page is split; nil if it has one position.
+    /// Where the page is split; nil if it has only one position.
     var middle: UInt32? {
         let end = next == 0 ? MemberPlace.positionsPerSegment : UInt64(next)
         guard end > UInt64(lower) + 1 else { return nil }

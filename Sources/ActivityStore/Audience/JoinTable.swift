@@ -1,19 +1,20 @@
 import LiveActivity
 
-/// Members' entries on their way to their pages: their bytes, and what is being done with them. The memory is made once.
+/// Members' entries on their way to their pages, with the step that each is at. The memory is allocated once.
 struct JoinTable: ~Copyable {
-    /// Entries on their way at a time. A turn's joins leave together, so this is what a lane adds in one round trip.
+    /// The maximum number of entries on their way. The joins of a turn leave together, so this is what a lane adds in one round
+    /// trip.
     static let capacity = 1_024
 
     enum Stage: BitwiseCopyable {
         case free
         /// The entry is being added to its page.
         case appending
-        /// The page did not take it: the directory is asked for.
+        /// The page did not take the entry. The directory is being read.
         case lookingUp
-        /// The page is made, or made to take it.
+        /// The page is being made, or rearranged so that it takes the entry.
         case arranging
-        /// It was added and its caller told; the page is being rearranged.
+        /// The entry was added and its caller told. The page is being rearranged.
         case arrangingAfterwards
     }
 
@@ -24,7 +25,7 @@ struct JoinTable: ~Copyable {
         var entryBytes: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How often a page has not taken it.
+        /// How often pages have refused the entry.
         var refusals: UInt8
         var bounds: PageBounds
     }
@@ -71,7 +72,7 @@ struct JoinTable: ~Copyable {
         case outOfBounds
     }
 
-    /// Keeps an entry.
+    /// Stores an entry.
     mutating func insert(
         tag: UInt64,
         app: UnsafeRawBufferPointer,
@@ -100,7 +101,7 @@ struct JoinTable: ~Copyable {
     }
 
     mutating func remove(_ slot: UInt16) {
-        precondition(joins[Int(slot)].stage != .free, "a join that is there")
+        precondition(joins[Int(slot)].stage != .free, "a join was removed that does not exist")
         joins[Int(slot)].stage = .free
         freeSlots[freeCount] = slot
         freeCount += 1
@@ -116,7 +117,7 @@ struct JoinTable: ~Copyable {
         return UnsafeRawBufferPointer(rebasing: slotMemory(slot)[start..<(start + Int(joins[Int(slot)].entryBytes))])
     }
 
-    /// Another join has the same page rearranged already.
+    /// Whether another join is already having the same page rearranged.
     func isArranging(pageOf slot: UInt16) -> Bool {
         let bounds = joins[Int(slot)].bounds
         return joins.indices.contains { other in

@@ -1,19 +1,19 @@
 public import LiveActivity
 
-/// What an activity's value says. Times are UNIX milliseconds by the server's clock. For people: it allocates.
+/// What an activity's value says, for people. Times are UNIX milliseconds of the server's clock. Allocates, so not for lanes.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum State: String, Sendable, CaseIterable {
-        /// It waits for its pace or for a token, and is with a worker.
+        /// The version waits for its pace or for a token. A worker has it.
         case waiting
-        /// It was given to a worker to be sent; the answer is not known here.
+        /// A worker was allowed to send it. The answer is not known here.
         case sending
         /// The same for a start.
         case startSending
-        /// It is kept here until a token registers.
+        /// Redis holds it until a token registers.
         case held
         case settled
-        /// Settled, and the activity goes on showing what it showed.
+        /// Settled, and the activity continues to show its previous state.
         case notShown
     }
 
@@ -30,44 +30,45 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct Held: Sendable, Equatable {
-        /// Below the newest if that one has taken its alert to carry, and is not settled.
+        /// Older than the newest version if that one carries its alert and is not settled.
         public var version: Version
         public var command: [UInt8]
         public var carriesAlert: Bool
     }
 
-    /// The newest start that was given to a worker to be sent.
+    /// The newest start that a worker was allowed to send.
     public struct Start: Sendable, Equatable {
         public var version: Version
         public var isSettled: Bool
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered; without one, when the last was unregistered or retired; nil: there was none.
+    /// When ``token`` was registered. Without a token: when the last one was unregistered or retired; nil: there was none.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newest: Newest?
     /// The last send verdict.
     public private(set) var sent: Sent?
-    /// The next push's timestamp is above it: the last that was sent, or one that stands for what was sent before Redis lost it; 0: neither.
+    /// The next push's timestamp is above this one. It is the last that was sent, or stands for what was sent before Redis lost
+    /// it; 0: neither.
     private(set) var lastTimestamp: Int64 = 0
-    /// Of what is shown, 48 bits; nil while that is not known.
+    /// 48 bits of the digest of what the activity shows; nil while that is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var held: Held?
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var answeredAlert: Version?
-    /// The audiences that it is in, and those that it has left and that may not know of it.
+    /// The audiences that the activity is in, and those that it has left and that may not know of it.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var audiencesLeft: [AudienceDigest] = []
-    /// The last second of the eight hours after its birth: then only its end is sent.
+    /// The last second of the first eight hours of the activity. Afterwards only its end is sent.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var fullAtMilliseconds: Int64 = 0
     private var doublings: Int64 = 0
     private var limitedAtMilliseconds: Int64?
 
-    /// - Parameter value: what GET answers; empty if there is nothing.
+    /// - Parameter value: what GET answers; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
@@ -91,9 +92,9 @@ public struct ActivityInspection: Sendable, Equatable {
         try takeHeld(record.named("held"), letter)
     }
 
-    /// Takes the record's bytes 8 to 44.
+    /// Reads bytes 8 to 44 of the record.
     ///
-    /// - Returns: the state's letter, in lower case.
+    /// - Returns: the state's letter in lower case.
     private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
         let digest = try record.number(bytes: StoredDigest.bytes)
         if digest > 0 { shownDigest = digest }
@@ -119,7 +120,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return letter
     }
 
-    /// Takes what is written of a token that died, of a 429 and of a start.
+    /// Reads what is stored of a dead token, of a 429 and of a start.
     private mutating func takeRarerParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
         if kind & StoredRecord.Flag.retired != 0 {
             _ = try record.part("retired", count: StoredRecord.retiredBytes)
@@ -133,7 +134,7 @@ public struct ActivityInspection: Sendable, Equatable {
             record = record.named("start")
             let timestamp = try record.recordSeconds()
             let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
-            // Without a claim it was accepted.
+            // A start without a claim was accepted.
             let isClaimed = kind & StoredRecord.Flag.claimed != 0
             let letter = isClaimed ? try record.part("start", count: 14).rest.first : nil
             start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
@@ -161,7 +162,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// Doublings of the spacing that are in force.
+    /// The doublings of the spacing that are in force.
     public func stretchLevel(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
@@ -171,7 +172,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The spacing in force.
     public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
         let level = stretchLevel(numbers, nowMilliseconds: now)
-        // More than 22 doublings of a millisecond pass the longest spacing.
+        // More than 22 doublings of a millisecond exceed the longest spacing.
         let stretched = level == 0 ? 0 : numbers.spacingMilliseconds << min(level, 22)
         return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))
     }
@@ -183,7 +184,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return until > now ? until : nil
     }
 
-    /// The bucket of priority 10 that counts now.
+    /// The bucket of priority 10 that applies now.
     public func budget(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
         let bucket = allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
         return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)

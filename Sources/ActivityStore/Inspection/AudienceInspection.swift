@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// What the record of an audience says, for people. It decides nothing.
+/// What an audience's record says, for people. It decides nothing.
 public struct AudienceInspection: Sendable, Equatable {
     /// The newest version, whether it is sent or was `unchanged`.
     public struct Newest: Sendable, Equatable {
@@ -8,16 +8,16 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isSettled: Bool
     }
 
-    /// The newest version that was to be sent.
+    /// The newest version that was admitted to be sent.
     public struct Admitted: Sendable, Equatable {
         public let version: Version
-        /// Of what members would show.
+        /// The digest of what members show after it.
         public let digest: UInt64
         public let isEnd: Bool
         public let isStart: Bool
         public let grant: AudienceGrant
         public let atMilliseconds: Int64
-        /// Until when it is to be sent, UNIX seconds.
+        /// It is sent until this time, UNIX seconds.
         public let expiration: Int64
     }
 
@@ -26,32 +26,32 @@ public struct AudienceInspection: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
-        /// The indexes of the ranges that are finished.
+        /// The indexes of the finished ranges.
         public internal(set) var finished: Set<Int> = []
-        /// Of the ranges that are finished, so of all once all are.
+        /// The sum over the finished ranges; the total once all are finished.
         public internal(set) var counts = MemberCounts()
         public internal(set) var times = RoundTimes()
 
         public var isFinished: Bool { finished.count == rangeCount }
     }
 
-    /// Where the round of a range stood last.
+    /// The last recorded position of a range's round.
     public struct Progress: Sendable, Equatable {
         public let range: SegmentRange
-        /// The core's own text.
+        /// In the format of the core of audiences.
         public let checkpoint: [UInt8]
     }
 
     public private(set) var newest: Newest?
     public private(set) var admitted: Admitted?
-    /// The oldest first.
+    /// Oldest first.
     public private(set) var rounds: [Round] = []
     /// In the order of the ranges.
     public private(set) var progress: [Progress] = []
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
 
-    /// - Parameter fields: of the audience's hash.
+    /// - Parameter fields: the fields of the audience's hash.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let values = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }
         func part(_ letter: Character) -> InspectedField? {
@@ -78,7 +78,7 @@ public struct AudienceInspection: Sendable, Equatable {
         progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
     }
 
-    /// What is left of an audience's pushes of priority 10, to members without and with frequent updates.
+    /// The pushes of priority 10 that are left to an audience, for members without and with frequent updates.
     public func budgets(
         _ pace: Policy.Pace,
         nowMilliseconds now: Int64
@@ -109,7 +109,7 @@ extension AudienceInspection.Admitted {
 }
 
 extension AudienceInspection.Round {
-    /// - Parameter values: of all fields: how many ranges are finished, and what they came to.
+    /// - Parameter values: all fields, which say how many ranges are finished and with which counts.
     fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
         version = try part.storedVersion()

@@ -5,7 +5,7 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct Slot: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// As in ``ActivityInspection``.
+        /// When the token was registered. Without a token: when the last one was unregistered or retired; nil: there was none.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token, oldest first.
         public var held: [HeldStart] = []
@@ -17,11 +17,11 @@ public struct DeviceInspection: Sendable, Equatable {
         public var command: [UInt8]
     }
 
-    /// By attributes type, in its order.
+    /// Sorted by attributes type.
     public private(set) var slots: [Slot] = []
     private var fullAtMilliseconds: Int64 = 0
 
-    /// - Parameter fields: what HGETALL answers, in pairs. Unknown ones are left aside.
+    /// - Parameter fields: what HGETALL answers, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
         if var record = hash.reader("s") { fullAtMilliseconds = try record.milliseconds() }

@@ -2,16 +2,16 @@ public import LiveActivity
 import Numbers
 import Redis
 
-/// A field of a device's hash, or a part of an activity's value, that does not hold what the scripts write.
+/// A field of a device's hash, or a part of an activity's value, is not in the format that the scripts write.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     public var field: String
 
-    public var description: String { "the field '\(field)' does not hold what Causeway writes" }
+    public var description: String { "the field '\(field)' holds a value that Causeway does not write" }
 }
 
-/// A token as it stands in a hash. Not for logs.
+/// A token from a stored value. Not for logs.
 public struct InspectedToken: Sendable, Equatable {
-    /// As it was registered.
+    /// The token as it was registered.
     public var token: [UInt8]
     public var environment: DeviceEnvironment
 
@@ -20,7 +20,7 @@ public struct InspectedToken: Sendable, Equatable {
         self.environment = environment
     }
 
-    /// The token of an activity's value, beside the number of its form; nil if there is none.
+    /// Reads an activity's token, whose form is a number beside it; nil if there is none.
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
         let stored = part.rest
         if form == 0 && stored.isEmpty { return nil }
@@ -39,15 +39,15 @@ public struct InspectedToken: Sendable, Equatable {
 
 /// What is left of a bucket.
 public struct InspectedBudget: Sendable, Equatable {
-    /// Pushes that could be drawn now, the reserve included.
+    /// Pushes that could be drawn now, including the reserve.
     public let left: Int
     public let numbers: Policy.Bucket
-    /// When it will be full; nil: it is.
+    /// When the bucket will be full; nil: it is full.
     public let fullAtMilliseconds: Int64?
 
     init(_ numbers: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
         self.numbers = numbers
-        // Both have at most 13 digits, or the clock's 63 bits.
+        // No overflow: both times have at most 13 digits, or are the clock's 63 bits.
         let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
         let interval = numbers.intervalMilliseconds
         let pushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
@@ -56,7 +56,7 @@ public struct InspectedBudget: Sendable, Equatable {
     }
 }
 
-/// The fields of a hash by their names; an empty one counts as absent.
+/// The fields of a hash by name. An empty field counts as absent.
 struct InspectedHash {
     private let fields: [String: [UInt8]]
 
@@ -70,7 +70,7 @@ struct InspectedHash {
         fields[field].map { InspectedField(name: field, bytes: $0[...]) }
     }
 
-    /// What stands in a device's `t` and `u`.
+    /// The token in the fields `t` and `u` of a device's hash.
     func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
         guard var record = reader("t\(suffix)") else { return (nil, nil) }
         let registeredAt = try record.milliseconds()
@@ -84,14 +84,14 @@ struct InspectedHash {
         return (registeredAt, InspectedToken(token: Array(memory[..<decoded.count]), environment: decoded.environment))
     }
 
-    /// Of a device's hash: what follows the colon of a field's name.
+    /// The attributes types of a device's hash: the part of each field's name after the colon.
     func attributesTypes() -> [String] {
         Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
             .sorted()
     }
 }
 
-/// Takes a value apart from its beginning.
+/// Reads a value part by part, from its beginning.
 struct InspectedField {
     let name: String
     private var bytes: ArraySlice<UInt8>
@@ -105,10 +105,10 @@ struct InspectedField {
     var rest: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
-    /// The rest, as a part by a name of its own.
+    /// The rest, as a part with a name of its own.
     func named(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
-    /// Takes a part of so many bytes.
+    /// Reads a part of this many bytes.
     mutating func part(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
         let part = InspectedField(name: name, bytes: bytes.prefix(count))
         guard part.bytes.count == count else { throw part.error }
@@ -128,7 +128,7 @@ struct InspectedField {
         return number
     }
 
-    /// A binary one.
+    /// Reads a binary number.
     mutating func number(bytes count: Int) throws(InspectionError) -> UInt64 {
         let number = bytes.prefix(count)
         bytes = bytes.dropFirst(count)

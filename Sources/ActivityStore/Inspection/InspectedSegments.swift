@@ -1,18 +1,18 @@
 import LiveActivity
 
-/// The keys of an audience, and what a directory says, for who reads them without a lane.
+/// The keys of an audience and the contents of its directories, for readers without a lane.
 public struct InspectedSegments: Sendable {
     private let app: [UInt8]
     private let audience: AudienceDigest
 
-    /// Nil if the app has no name, or one that is too long.
+    /// Nil if the app's name is empty or too long.
     public init?(app: String, audience: String) {
         self.app = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
         guard (1...AudienceKey.appBytesMax).contains(self.app.count) else { return nil }
     }
 
-    /// Of the audience's record, a hash.
+    /// The key of the audience's record, a hash.
     public var recordKey: [UInt8] { tag(segment: nil) }
 
     public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceKey.directory] }
@@ -22,7 +22,7 @@ public struct InspectedSegments: Sendable {
         return tag(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
-    /// The lower bounds of a segment's pages; none of an empty directory.
+    /// The lower bounds of a segment's pages; empty for an empty directory.
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []

@@ -1,23 +1,23 @@
 import LiveActivity
 
-/// What an activity has spent and may spend.
+/// What an activity has spent of its budget and may still spend.
 public struct ActivityPace: Hashable, Sendable {
-    /// When the activity was born.
+    /// When the activity was born: the first time that it was heard of.
     public internal(set) var bornAtMilliseconds: Int64
-    /// When the bucket will be full again if nothing is drawn; full since then if that is past.
+    /// When the bucket will be full again if nothing is drawn. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
-    /// The last registration that said anything about it allowed frequent updates.
+    /// Whether the last registration that mentioned frequent updates allowed them.
     public internal(set) var allowsFrequentUpdates = false
-    /// How many doublings of the spacing there were after the last 429.
+    /// The doublings of the spacing in force after the last 429.
     public internal(set) var doublings = 0
-    /// When the last 429 was written down.
+    /// When the last 429 was recorded.
     public internal(set) var limitedAtMilliseconds: Int64?
 
     init(bornAtMilliseconds: Int64) {
         self.bornAtMilliseconds = bornAtMilliseconds
     }
 
-    /// The last second of its life.
+    /// The last second of the activity's life.
     public var endSeconds: Int64 { bornAtMilliseconds / 1_000 + StoreLimits.updatesSeconds }
 
     func isOver(at now: Int64) -> Bool { now / 1_000 > endSeconds }
@@ -29,7 +29,7 @@ public struct ActivityPace: Hashable, Sendable {
     // MARK: - The stretched spacing
 
     func doublings(_ numbers: Policy.Pace, at now: Int64) -> Int {
-        // A clock that was set back holds nothing up.
+        // If the clock was set back, the limit does not apply.
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now - limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
         return Int(max(0, Int64(doublings) - recovered))
@@ -43,10 +43,10 @@ public struct ActivityPace: Hashable, Sendable {
         return max(numbers.spacingMilliseconds, min(spacing, numbers.throttledSpacingMaxMilliseconds))
     }
 
-    /// A 429 has come: one doubling more, unless there are enough for the longest spacing. One push is one 429, however often it is
-    /// told of.
+    /// Records a 429: doubles the spacing once more, unless it is at its longest. A push counts once, however often its 429 is
+    /// reported.
     ///
-    /// - Returns: it counts.
+    /// - Returns: whether this report counts.
     mutating func limit(_ numbers: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
         if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
         let before = doublings(numbers, at: now)
@@ -58,7 +58,7 @@ public struct ActivityPace: Hashable, Sendable {
 }
 
 extension Policy.Bucket {
-    /// Pushes that a bucket has which will be full at a time.
+    /// The pushes that are left in a bucket which will be full at a given time.
     func left(fullAt: Int64, now: Int64) -> Int {
         var left = pushes
         var missing = fullAt - now
@@ -69,6 +69,6 @@ extension Policy.Bucket {
         return left
     }
 
-    /// When a bucket will be full from which one more is drawn.
+    /// When a bucket will be full after one more draw.
     func drawn(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
 }

@@ -1,21 +1,22 @@
 import LiveActivity
 
 extension ActivityState {
-    /// What the reply says of audiences that may not know that the activity has left them.
+    /// The part of a reply that names the audiences which may not know that the activity has left them.
     var leaves: [UInt8]? { MemberAudiences.leaves(audiences.left, at: registeredAtMilliseconds ?? 0) }
 
-    /// A push of an audience may have taken the place of what was shown.
+    /// Forgets what a member of an audience shows: a push of the audience may have replaced it.
     mutating func forgetShownOfMember() {
         if !audiences.isEmpty { digest = nil }
     }
 
-    /// Its token or its life is over.
+    /// Leaves all audiences, because the activity's token or life is over.
     mutating func leaveAllAudiences() {
         forgetShownOfMember()
         audiences.leaveAll()
     }
 
-    /// The end of a member was accepted. Its registration, delivered again, is to be stale, and does not bring it back.
+    /// Leaves all audiences after the member's end was accepted. The registration's time is raised, so that the same
+    /// registration, delivered again, is stale and does not bring the member back.
     mutating func leaveAtEnd() {
         guard !audiences.current.isEmpty else { return }
         let raised = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
@@ -24,7 +25,7 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// - Returns: false, and nothing is changed, if too many audiences have yet to know that the activity has left them.
+    /// - Returns: false, without a change, if too many audiences that the activity has left do not know of it yet.
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
         let before = audiences
         guard audiences.change(to: MemberAudiences.digests(list)) else { return false }

@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// An activity as it was read out of Redis, to be asked what the scripts would answer: nothing is written for that, and the rules are the
-/// model's, which a differential test holds against the scripts.
+/// An activity that was read from Redis and is asked what the scripts would answer. Nothing is written. The rules are the
+/// model's, which a differential test compares with the scripts.
 ///
-/// A dead token's fingerprint names no token: of a command that brings the last dead token the answer may be `send` where the scripts hold it.
+/// A stored dead token is only a fingerprint. So if a command brings the last dead token, the answer may be `send` where the
+/// scripts would hold the command.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -22,12 +23,13 @@ extension ActivityState {
             )
         }
         held = inspection.held.map {
-            // An older command that is kept for its alert is of no interest but for that.
+            // An older command is held only for its alert.
             let isEnd = ended && $0.version == version
             return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         answeredAlert = inspection.answeredAlert
-        // Those that may not know that it left make an admission wait for a moment: what it then comes to is of interest.
+        // Audiences that may not know of a leave only make an admission wait for a moment. The verdict after that wait is asked
+        // for, so they are left out.
         audiences.current = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
@@ -37,15 +39,15 @@ extension ActivityState {
         }
     }
 
-    /// What the scripts would answer to an update or an end at this time. How long it waits for its pace is not told: it would be sent.
+    /// What the scripts would answer to an update or an end at this time. A command that would wait for its pace counts as sent.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        // Neither the spacing nor a clock that was set back matters to whether it is sent.
+        // The spacing and a clock that was set back do not change whether the command is sent.
         state.lastSendMilliseconds = 0
         return state.command(admission, now: nowMilliseconds).0.verdict
     }
 
-    /// What they would answer to a start that no worker has asked about.
+    /// What the scripts would answer to a start that no worker has asked about.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         return state.start(version, claim: 0, formerClaim: nil, now: nowMilliseconds).0.verdict

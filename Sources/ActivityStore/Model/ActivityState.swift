@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The hash of an activity.
+/// An activity's value in the model.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// What has become of the newest version.
     public enum Standing: Sendable {
@@ -15,7 +15,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct Held: Hashable, Sendable {
-        /// The newest; or an older one, if its alert still has to be carried by the newest.
+        /// The newest version, or an older one if the newest still has to carry its alert.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -26,15 +26,16 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isSettled: Bool
         public var timestamp: Int64
-        /// Of the record that was given the send verdict; nil once the start was accepted, and so is not asked for again.
+        /// The claim of the record that got the send verdict; nil once the start was accepted, after which nobody asks for it
+        /// again.
         public var claim: UInt64?
     }
 
     public internal(set) var version: Version?
     public internal(set) var standing = Standing.waits
-    /// The newest version is an end.
+    /// Whether the newest version is an end.
     public internal(set) var ended = false
-    /// The newest version has drawn on the bucket.
+    /// Whether the newest version has drawn on the bucket.
     public internal(set) var hasDrawn = false
     public internal(set) var lastTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
@@ -52,7 +53,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var audiences = MemberAudiences()
     public internal(set) var expiresAtMilliseconds: Int64?
 
-    /// The newest version itself is held.
+    /// Whether the newest version itself is held.
     public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
 
     mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
@@ -120,7 +121,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, lifetime)
     }
 
-    /// Why an update or an end goes no further; nil: it is the newest, or the newest come again.
+    /// Why an update or an end is refused; nil: it is the newest version, or the newest version again.
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if ended {
@@ -136,7 +137,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return isOvertaken(call, by: newest) ? .overtaken : .superseded
     }
 
-    /// A start's alert is its own, and takes none from the life before.
+    /// Whether a newer version overtook a command whose alert must still ring. A start does not carry alerts from the life
+    /// before.
     private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !standing.isSettled && standing != .startAssigned
     }
@@ -194,8 +196,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (startVerdict(start), .renewed)
     }
 
-    /// The start that was given a send verdict comes again: to the record that has it, since the reply was lost; to the one that was
-    /// deferred with it; or to another.
+    /// Answers a start that already got a send verdict. It may be the same record, whose reply was lost; the record that was
+    /// deferred with the claim; or another record.
     private mutating func startAgain(
         _ start: Start,
         claim: UInt64,
@@ -276,7 +278,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// A change of what is kept beside the record renews the lifetime.
+    /// Settles a version. A change beside the record's fixed part renews the lifetime.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         switch operation {
         case .limit(_, let numbers):
@@ -318,7 +320,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return held == heldBefore ? lifetime : .renewed
     }
 
-    /// The time of registration is raised by one, so that the same registration, delivered again, is stale.
+    /// Retires a token. The registration's time is raised by one, so that the same registration, delivered again, is stale.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retired = RetiredToken(token)
@@ -328,7 +330,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// Of a digest 48 bits are kept, and 0 is none.
+    /// 48 bits of a digest are stored, and 0 means none.
     private static func compared(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
@@ -342,7 +344,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// The activity's life is counted from the first that is heard of it.
+    /// Begins the activity's life at the first time that it is heard of.
     private mutating func bear(at now: Int64) {
         if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
     }
@@ -354,7 +356,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// The command is the newest now. What an older one left is over, but for an alert.
+    /// Makes the command the newest version. A held older command is dropped unless it has an alert.
     private mutating func advance(to call: StateAdmission<[UInt8]>, _ standing: Standing) {
         if version != call.version || ended != call.isEnd {
             if let held, !held.carriesAlert { self.held = nil }
@@ -365,7 +367,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         self.standing = standing
     }
 
-    /// The version's own timestamp, raised where needed to one above the last.
+    /// Assigns the version's own timestamp, or one above the last if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
         let above = min(lastTimestamp + 1, Limits.timestampMost)
         lastTimestamp =
@@ -373,7 +375,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 }
 
-/// A token that APNs has declared dead, and that counts again only by a registration.
+/// A token that APNs has declared dead. Only a registration makes it valid again.
 public struct RetiredToken: Hashable, Sendable {
     public let token: [UInt8]
     public let environment: DeviceEnvironment
@@ -388,7 +390,7 @@ public struct RetiredToken: Hashable, Sendable {
 }
 
 extension TokenRegistration<[UInt8]> {
-    /// The same token, whenever it was registered.
+    /// Whether the token is the same, whenever it was registered.
     func isSame(as other: Self) -> Bool { token == other.token && environment == other.environment }
 
     func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {

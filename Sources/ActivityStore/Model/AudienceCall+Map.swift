@@ -1,7 +1,7 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// The same call with other bytes: borrowed bytes are copied to keep the call, owned bytes are lent to make it.
+    /// The same call with other bytes: a copy of borrowed bytes to keep the call, or a loan of owned bytes to make it.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,
@@ -65,9 +65,9 @@ extension MemberEntry {
 }
 
 extension AudienceCall<[UInt8]> {
-    /// Lends the call's bytes for as long as the body runs.
+    /// Lends the call's bytes while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result) -> Result {
-        // All parts in one buffer, since closures for each would be nested.
+        // All parts are in one buffer, because a closure for each part would have to be nested.
         var bytes: [UInt8] = []
         let ranges = map { part in
             bytes += part
@@ -100,7 +100,7 @@ extension AudienceReply {
 }
 
 extension AudienceReply<[UInt8]> {
-    /// Lends the reply's bytes for as long as the body runs.
+    /// Lends the reply's bytes while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceReply<UnsafeRawBufferPointer>) -> Result) -> Result {
         (bytes ?? []).withUnsafeBytes { memory in body(map { _ in memory }) }
     }

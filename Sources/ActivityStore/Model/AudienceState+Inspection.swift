@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// An audience as it was read out of Redis, to be asked what the script would answer: nothing is written for that, and the rules are the
-/// model's, which a differential test holds against the script.
+/// An audience that was read from Redis and is asked what the script would answer. Nothing is written. The rules are the model's,
+/// which a differential test compares with the script.
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()
@@ -13,7 +13,7 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // The spacing does not matter to whether a command is sent.
+                // The spacing does not change whether a command is sent.
                 atMilliseconds: 0,
                 body: [],
                 expiration: $0.expiration
@@ -21,7 +21,7 @@ extension AudienceState {
         }
     }
 
-    /// What the script would answer to a command. How long it waits for its pace is not told: it would be sent.
+    /// What the script would answer to a command. A command that would wait for its pace counts as sent.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The record of an audience in the model: what the script `audience` makes of it.
+/// The record of an audience in the model, with the rules of the script `audience`.
 package struct AudienceState: Sendable {
     /// The newest version, whether it is sent or was `unchanged`.
     struct Newest: Sendable {
@@ -8,7 +8,7 @@ package struct AudienceState: Sendable {
         var isSettled: Bool
     }
 
-    /// The newest version that was to be sent.
+    /// The newest version that was admitted to be sent.
     struct Admitted: Sendable {
         var version: Version
         var digest: UInt64
@@ -20,7 +20,7 @@ package struct AudienceState: Sendable {
         var expiration: Int64
     }
 
-    /// What the ranges of a version have been through.
+    /// The progress of a version's ranges.
     struct Round: Sendable {
         var version: Version
         var rangeCount: UInt16
@@ -40,13 +40,13 @@ package struct AudienceState: Sendable {
 
     var newest: Newest?
     var admitted: Admitted?
-    /// What the keeper of channels has written to the record.
+    /// What the keeper of channels has written into the record.
     private(set) var channels = AudienceChannels()
     private(set) var rounds: [Round] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
-    /// Nil: nothing is kept of the audience.
+    /// Nil: nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
     mutating func expire(nowMilliseconds now: Int64) {
@@ -76,7 +76,7 @@ package struct AudienceState: Sendable {
         }
     }
 
-    /// A channel was created, or has gone.
+    /// A channel was created or deleted.
     mutating func set(_ channel: AudienceChannel?, in environment: DeviceEnvironment, nowMilliseconds now: Int64) {
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
         if expiresAtMilliseconds == nil { renew(now) }
@@ -100,7 +100,7 @@ package struct AudienceState: Sendable {
         }
         if !call.isStart, let admitted {
             let wait = admitted.atMilliseconds + call.pace.spacingMilliseconds - now
-            // A clock that was set back holds nothing up.
+            // If the clock was set back, the spacing does not apply.
             if wait > 0 && now >= admitted.atMilliseconds {
                 var reply = AudienceReply<[UInt8]>(.wait)
                 reply.waitMilliseconds = wait
@@ -132,7 +132,7 @@ package struct AudienceState: Sendable {
         return sendReply(grant)
     }
 
-    /// A channel begins no activities.
+    /// The channels that a command is broadcast to. A start is not: a channel begins no activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
     private mutating func sendAgain(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
@@ -147,7 +147,7 @@ package struct AudienceState: Sendable {
         return sendReply(admitted.grant)
     }
 
-    /// Why a command goes no further; nil: it is the newest, or the newest come again.
+    /// Why a command is refused; nil: it is the newest, or the newest again.
     private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: Newest) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
         if let admitted, isAgain(call, admitted), newest.version == call.version {
@@ -155,13 +155,13 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newest.version ? nil : .superseded }
         if ended { return .ended }
-        // An end is never superseded by an update.
+        // An update never supersedes an end.
         if call.isEnd { return nil }
         if newest.version == call.version { return newest.isSettled ? .duplicate : .superseded }
         return newest.version > call.version ? .superseded : nil
     }
 
-    /// The admitted command has come again.
+    /// Whether the admitted command has come again.
     private func isAgain(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
         admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
     }
@@ -197,7 +197,7 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// That of a round under way, whose ranges would otherwise meet other ones.
+    /// The number of ranges of a round under way, if there is one: ranges of another count would overlap with its ranges.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let underWay = rounds.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
@@ -231,7 +231,7 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// Rounds of starts are on their own.
+    /// The newest version for activities. Rounds of starts are independent of it.
     private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func take(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {

@@ -1,9 +1,9 @@
 public import LiveActivity
 
-/// The store's side of audiences over dictionaries: the same replies and the same pages as on a server.
+/// The store of audiences over dictionaries: the same replies and the same pages as on a server.
 ///
-/// The simulation runs the model in place of Redis; a differential test compares it with a real server. A page that has grown too long is
-/// rearranged at once, where ``AudienceStore`` does it by a command of its own.
+/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. A page that has grown
+/// too long is rearranged at once; ``AudienceStore`` does that with a command of its own.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]
@@ -15,14 +15,15 @@ public struct AudienceStoreModel: Sendable {
         var segment: UInt8
     }
 
-    /// The server's clock, UNIX milliseconds; the model's owner moves it.
+    /// The server's clock, UNIX milliseconds. The model's owner moves it.
     public var nowMilliseconds: Int64
     private(set) var audiences: [AudienceKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
     private let pageBytesMax: Int
 
-    /// - Parameter pageBytesMax: a longer page is rearranged. Nil: as on a server. With less a few members have many pages.
+    /// - Parameter pageBytesMax: a longer page is rearranged. Nil: the server's limit. With a lower limit, a few members fill
+    ///   many pages.
     public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
         self.pageBytesMax = pageBytesMax ?? PageLimits.bytesMax
@@ -53,7 +54,7 @@ public struct AudienceStoreModel: Sendable {
         }
     }
 
-    /// Writes what the keeper of channels writes to an audience's record: a channel, or that there is none any more.
+    /// Writes what the keeper of channels writes into an audience's record: a channel, or that there is none any more.
     public mutating func set(
         _ channel: AudienceChannel?,
         in environment: DeviceEnvironment,

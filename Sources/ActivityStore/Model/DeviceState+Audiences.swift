@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// A device is in the audiences that its registrations name, those of all attributes types together.
+/// A device is in the audiences that its registrations name, of all attributes types together.
 extension DeviceState {
     var leaves: [UInt8]? { MemberAudiences.leaves(left, at: leftAtMilliseconds) }
 
-    /// Its registration for a type names other audiences.
-    /// - Returns: false, and nothing is changed, if too many audiences have yet to know that the device has left them.
+    /// Changes the audiences that the device's registration for a type names.
+    /// - Returns: false, without a change, if too many audiences that the device has left do not know of it yet.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let new = MemberAudiences.digests(list)
         let others = audiences { $0 != type }
@@ -20,7 +20,7 @@ extension DeviceState {
         return true
     }
 
-    /// The tokens of these types are dead, or unregistered.
+    /// Leaves the audiences of these types, whose tokens are dead or unregistered.
     mutating func leave(_ types: [String], at milliseconds: Int64) {
         let others = audiences { !types.contains($0) }
         var leaving: [UInt64] = []

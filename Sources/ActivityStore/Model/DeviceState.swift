@@ -1,15 +1,15 @@
 import LiveActivity
 
-/// The hash of a device: its push-to-start tokens, and the starts that wait for each.
+/// A device's hash in the model: its push-to-start tokens, and the starts that wait for each.
 public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct Slot: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
         /// The last token that APNs has declared dead.
         public internal(set) var retired: RetiredToken?
-        /// Oldest version first, one an activity.
+        /// Oldest version first, one for each activity.
         public internal(set) var held: [Start] = []
-        /// The audiences that the device is in by its registration for this type.
+        /// The audiences that the device is in because of its registration for this type.
         public internal(set) var audiences: [UInt64] = []
     }
 
@@ -19,14 +19,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// Audiences that the device has left and that may not know of it, and when the last was left.
+    /// Audiences that the device has left and that may not know of it, and when the last one was left.
     public internal(set) var left: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// By attributes type.
     public internal(set) var slots: [String: Slot] = [:]
-    /// When the bucket of starts will be full again; full since then if that is past.
+    /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
-    /// All that was ever given back into it; nil: nothing was.
+    /// The sum of all refunds to the bucket; nil: there were none.
     public internal(set) var givenBackMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -74,7 +74,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isTaken = takes(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.leaves = leaves }
-        // The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
+        // A stale registration that is read again still returns what waits for the known token: the known token's own
+        // registration may be settled and not read again.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
         let held = next(slots[type]?.held ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
@@ -84,7 +85,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
-    /// After a start that is over, too: then it is the first that is not older.
+    /// The held start after a given one. If the given one is not held any more, this is the first one that is not older.
     private func next(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return held.first }
         let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
@@ -134,7 +135,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// As far as the draw has not been refilled.
+    /// Refunds a draw, as far as it has not been refilled. So the bucket is never fuller than without the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Lifetime) {
         let given = givenBackMilliseconds ?? 0
         let back = min(bucket.intervalMilliseconds, draw - given - now)
@@ -145,7 +146,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.settled), .unchanged)
     }
 
-    /// It leaves the device's lifetime as it is.
+    /// Settles a held start. The device's lifetime does not change.
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
         _ retirement: TokenRetirement<[UInt8]>?

@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// The audiences that an activity, or a device of one attributes type, is in; and those that it has left and that may not know of it. Digests.
+/// The digests of the audiences that a member is in, and of those that it has left and that may not know of it. A member is an
+/// activity, or a device with one attributes type.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var current: [UInt64] = []
     public internal(set) var left: [UInt64] = []
 
     var isEmpty: Bool { current.isEmpty && left.isEmpty }
 
-    /// In the new ones from now on.
-    /// - Returns: false, and nothing is changed, if too many would have been left.
+    /// Changes the audiences.
+    /// - Returns: false, without a change, if too many audiences would have been left.
     mutating func change(to new: [UInt64]) -> Bool {
         let leaving = left.filter { !new.contains($0) } + current.filter { !new.contains($0) }
         guard leaving.count <= StoreLimits.leavesMax else { return false }
@@ -16,7 +17,7 @@ public struct MemberAudiences: Hashable, Sendable {
         return true
     }
 
-    /// Whether there are some, and it is in all of them.
+    /// Whether the list names audiences, and the member is in all of them.
     static func isIn(_ named: [UInt64], of current: [UInt64]) -> Bool {
         !named.isEmpty && named.allSatisfy(current.contains)
     }
@@ -28,7 +29,7 @@ public struct MemberAudiences: Hashable, Sendable {
         current = []
     }
 
-    /// As a reply says it; nil: none was left.
+    /// The audiences that were left, as a reply names them; nil if there are none.
     static func leaves(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }

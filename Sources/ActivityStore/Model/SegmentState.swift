@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// A segment of an audience in the model: what the scripts `append` and `arrange` make of it.
+/// A segment of an audience in the model, with the rules of the scripts `append` and `arrange`.
 struct SegmentState: Sendable {
-    /// By their lower bounds.
+    /// By lower bound.
     private(set) var pages: [UInt32: PageState] = [:]
     /// The directory: lower bounds, ascending.
     private(set) var bounds: [UInt32] = []
@@ -35,7 +35,8 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's life, and, if it is longer than it may be, drops what does not count and then splits it if it is still long.
+    /// Renews the page's life. If the page is too long, drops the entries that do not count, and then splits the page if it is
+    /// still long.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
@@ -58,7 +59,7 @@ struct PageState: Sendable {
     enum Appended { case done, toBeArranged }
 
     let lowerBound: UInt32
-    /// 0: to the segment's end.
+    /// 0: the page reaches to the end of the segment.
     private(set) var nextBound: UInt32
     var flags: UInt8 = 0
     private var entries: [StoredEntry] = []
@@ -75,7 +76,7 @@ struct PageState: Sendable {
 
     private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevices != 0 }
 
-    /// As the server has it.
+    /// The page's bytes on the server.
     var bytes: [UInt8] {
         func number(_ value: some FixedWidthInteger) -> [UInt8] {
             withUnsafeBytes(of: value.littleEndian) { Array($0) }
@@ -89,7 +90,7 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .toBeArranged }
         let next = PageLimits.capacity(for: count)
-        // Less than half of a capacity cannot have it reserved.
+        // Redis reserves a capacity only for a string that is longer than half of it.
         if count > capacity, count > next / 2 { capacity = next }
         let isOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
         return isOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done
@@ -102,7 +103,7 @@ struct PageState: Sendable {
         expiresAtMilliseconds = now + lifetime
     }
 
-    /// Keeps of each member the entry that counts, unless the member cannot live any more, or left long ago.
+    /// Keeps the entry that counts for each member, unless the member left long ago or cannot be alive any more.
     mutating func dropWhatDoesNotCount(now: Int64) {
         var newest: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
@@ -116,7 +117,7 @@ struct PageState: Sendable {
         capacity = PageLimits.capacity(for: byteCount)
     }
 
-    /// The middle of the bounds; nil if they enclose one position.
+    /// The middle of the bounds; nil if they enclose only one position.
     var middle: UInt32? {
         let end = nextBound == 0 ? MemberPlace.positionsPerSegment : UInt64(nextBound)
         let width = end - UInt64(lowerBound)
@@ -137,14 +138,14 @@ struct PageState: Sendable {
     }
 }
 
-/// An entry as it is stored, and what the model has to know of it.
+/// A stored entry, and what the model needs to know about it.
 struct StoredEntry: Sendable {
     let bytes: [UInt8]
     let position: UInt32
     let atMilliseconds: Int64
     let isLeaving: Bool
     let isDevice: Bool
-    /// The same in all entries of one member.
+    /// Equal in all entries of one member.
     let identity: [UInt8]
 
     init(_ entry: MemberEntry<[UInt8]>) {
@@ -156,7 +157,7 @@ struct StoredEntry: Sendable {
                 }
             }
         }
-        guard let count else { preconditionFailure("an entry within its bounds") }
+        guard let count else { preconditionFailure("an entry exceeds its bounds") }
         bytes = Array(memory[..<count])
         position = entry.place.position
         atMilliseconds = min(max(0, entry.atMilliseconds), StoredMember.millisecondsMax)
@@ -165,7 +166,7 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// For how long after its time the entry is kept.
+    /// How long after its time the entry is kept.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
         return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds

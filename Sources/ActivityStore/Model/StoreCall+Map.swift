@@ -1,7 +1,7 @@
 public import LiveActivity
 
 extension StoreCall {
-    /// The same call with other bytes: borrowed bytes are copied to keep the call, owned bytes are lent to make it.
+    /// The same call with other bytes: a copy of borrowed bytes to keep the call, or a loan of owned bytes to make it.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,
@@ -137,7 +137,7 @@ extension StoreReply {
 }
 
 extension StoreCall<[UInt8]> {
-    /// The call with bytes that are valid during `body`.
+    /// The call with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = LentBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
@@ -145,14 +145,14 @@ extension StoreCall<[UInt8]> {
 }
 
 extension StoreReply<[UInt8]> {
-    /// The reply with bytes that are valid during `body`.
+    /// The reply with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = LentBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
     }
 }
 
-/// Copies that live as long as this does.
+/// Copies of bytes that live as long as this object.
 private final class LentBytes {
     private var copies: [UnsafeMutableRawBufferPointer] = []
 

@@ -2,13 +2,13 @@ public import LiveActivity
 
 /// The scripts over a dictionary: the same replies and the same contents as on a server.
 ///
-/// The simulation runs the model in place of Redis; a differential test compares it with a real server.
+/// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
 public struct StoreModel: Sendable {
-    /// The server's clock, UNIX milliseconds; the model's owner moves it.
+    /// The server's clock, UNIX milliseconds. The model's owner moves it.
     public var nowMilliseconds: Int64
-    /// Starts that are held for one token; the scripts have ``StoreLimits/heldStartsMax``.
+    /// The maximum number of starts held for one token. The scripts have ``StoreLimits/heldStartsMax``.
     public var heldStartsMax = StoreLimits.heldStartsMax
-    /// By ``key(_:)``; activities and devices are kept apart.
+    /// By ``key(_:)``. Activities and devices are separate.
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
 
@@ -16,7 +16,7 @@ public struct StoreModel: Sendable {
         self.nowMilliseconds = nowMilliseconds
     }
 
-    /// What names a subject in the model.
+    /// The name of a subject in the model.
     public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
     }
@@ -66,7 +66,7 @@ public struct StoreModel: Sendable {
         case .reopen(let version): (reply, lifetime) = activity.reopen(version)
         case .confirmLeaves(let at): (reply, lifetime) = activity.confirmLeaves(at: at)
         case .settle, .limit, .retire:
-            // A settlement never makes an activity.
+            // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, lifetime) = activity.settle(operation, now: now)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
@@ -120,7 +120,7 @@ enum Lifetime {
 }
 
 protocol ExpiringState {
-    /// Nil: nothing is kept of the subject.
+    /// Nil: nothing is stored for the subject.
     var expiresAtMilliseconds: Int64? { get set }
 }
 

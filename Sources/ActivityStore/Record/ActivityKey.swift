@@ -2,10 +2,10 @@ import LiveActivity
 
 /// How an activity's key is made.
 ///
-/// A key is `{app=activity}`. Where an activity is named by a UUID, as ActivityKit names it, the thirty-six characters stand as
-/// sixteen bytes, behind a sign that says how they were written: `{app#…}` in lower-case letters, `{app$…}` in upper-case ones; one of
-/// mixed letters stands as it is. Redis goes over a key's bytes some ten times for one admission, and keeps an argument of up to 44
-/// bytes in one piece of memory, which is the larger part of what this saves.
+/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so a UUID's thirty-six characters are stored as sixteen
+/// bytes, after a sign that tells how it was written: `{app#…}` in lower case, `{app$…}` in upper case. A UUID in mixed case is
+/// stored as text. Redis reads a key's bytes about ten times for one admission, and stores an argument of up to 44 bytes in one
+/// piece of memory; the latter is the larger saving. A key with a UUID is not text: `causeway inspect` finds it.
 public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")
@@ -23,10 +23,10 @@ public enum ActivityKey {
         return Array(key.prefix(count ?? 0))
     }
 
-    /// A glob pattern for the keys of all activities of an app. A bundle identifier has none of a pattern's special characters.
+    /// A glob pattern for the keys of all activities of an app. A bundle id has none of the special characters of a pattern.
     public static func pattern(app: String) -> String { "{\(app)[=#$]*}" }
 
-    /// The activity of a key that matches the pattern.
+    /// The activity's id in a key that matches the pattern.
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())
@@ -47,13 +47,14 @@ public enum ActivityKey {
 
 /// The key of an activity or a device.
 ///
-/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's `{app/device}`: a bundle id has neither sign, so the two
-/// cannot be equal, and the braces keep keys that belong together in one slot. `{app:activity}` was an activity's hash in earlier builds.
+/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id contains neither sign,
+/// so the two cannot be equal. The braces keep keys that belong together in one slot. Earlier builds used `{app:activity}` for an
+/// activity's hash.
 enum StoreKey {
-    /// The longest key, in bytes.
+    /// The length of the longest key, in bytes.
     static let bytesMax = 1_024
 
-    /// Writes the key and returns its length; nil if a part is empty or the key too long.
+    /// Writes the key and returns its length; nil if a part is empty or the key is too long.
     ///
     /// - Parameter memory: has room for ``bytesMax``.
     static func write(

@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// A bucket as the scripts read it: the interval in three bytes, pushes and reserve in two each.
+/// A bucket as the scripts read it: three bytes of interval, two of pushes, two of reserve.
 enum StoredBucket {
     static let bytes = 7
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
-    /// A number out of range counts as the nearer end of its range.
+    /// A number out of range is written as the nearer end of its range.
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
         let pushes = pushes(bucket)
         let reserved = min(max(0, bucket.reservedForAlerts), pushes)
@@ -20,7 +20,7 @@ enum StoredBucket {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
     }
 
-    /// Whole pushes that a bucket has which will be full at a time.
+    /// The whole pushes that are left in a bucket which will be full at a given time.
     static func left(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
         let pushes = pushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
@@ -32,14 +32,14 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// The spacing and the bucket, the spacing again and the frequent bucket, so that what one admission needs lies together; then the
-/// longest spacing and the time of recovery. Times take three bytes each.
+/// The spacing and the bucket come first, then the spacing again and the frequent bucket, so that the numbers for one admission
+/// are next to each other. Then come the longest spacing and the time of recovery. Each time has three bytes.
 enum StoredPace {
     static let bytes = 26
     private static let timeBytes = 3
     private static let millisecondsMax: Int64 = 3_600_000
 
-    /// A number out of range counts as the nearer end of its range.
+    /// A number out of range is written as the nearer end of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func time(_ milliseconds: Int64, least: Int64, at position: Int) {
             let stored = UInt64(min(max(least, milliseconds), millisecondsMax))

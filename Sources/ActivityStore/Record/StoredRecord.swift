@@ -1,36 +1,43 @@
-/// How an activity stands in its value.
+/// How an activity is stored as one value.
 ///
-/// A script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string: many are read by one
-/// MGET, what a send verdict or a settlement changes lies at the beginning and is overwritten in place (SETRANGE, which keeps length
-/// and expiry), and the reply to a sender is the value as it was read. What few activities have stands behind the token.
-/// Numbers are little-endian, as they are in the memory of nearly every server: so its scripts read them without turning them round.
+/// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string. One
+/// MGET reads many of them. The parts that a send verdict or a settlement changes come first and are overwritten in place
+/// (SETRANGE, which keeps length and expiry). The reply to a sender is the value as it was read. Parts that few activities have
+/// come after the token. Numbers are little-endian, as in the memory of nearly every server, so its scripts read them without
+/// reordering bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–4 | the last second of the eight hours after the activity's birth; 0 if nothing was heard of it but an unregistration |
-/// | 5–6 | the count of the token's bytes, and 32,768 if an answered alert follows the token, and 16,384 if audiences do |
-/// | 7 | the token's ``TokenForm``, 0 if there is none; and the bits of ``Flag`` |
-/// | 8–13 | digest of what is shown, see ``StoredDigest``; 0 while that is not known |
+/// | 1–4 | the last second of the activity's first eight hours; 0 if only an unregistration was heard of it |
+/// | 5–6 | the number of the token's bytes, plus 32,768 if an answered alert follows the token, plus 16,384 if audiences do |
+/// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
+/// | 8–13 | the digest of what the activity shows, see ``StoredDigest``; 0 while that is not known |
 /// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; else unused |
+/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused |
 /// | 45–50 | when the token was registered, unregistered or retired, milliseconds |
 /// | 51– | the token |
 ///
-/// Behind it, in this order, what there is of:
+/// After the token come these parts, in this order, each only if it exists:
 ///
-/// | bytes | meaning |
+/// | part | bytes |
 /// | --- | --- |
-/// | the answered alert | version of the newest command whose alert APNs has accepted (13): no older alert rings after it. Values of earlier builds have none |
-/// | the audiences | how many it is in (1) and how many it has left that may not know of it (1), and the digest of each of them (8), see ``AudienceList`` |
+/// | the answered alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
+/// | the audiences | the number of its audiences (1), of those that it left and that may not know of it (1), the digest of each (8) |
 /// | the last token that died | its fingerprint (12) |
-/// | the last 429 | how often the spacing was doubled when APNs last limited the token (1), and when that was (6, server milliseconds) |
-/// | the start | version of the newest start that was given a send verdict (13); until it is accepted, also `a`, or `s` once it is settled (1), the timestamp that it was assigned (5) and the claim of the record that it was given to (8) |
-/// | what is held | version of the held command, in digits (30), and the command; there is one in the states `h` to `l`, `x` and `y` |
+/// | the last 429 | the doublings of the spacing after APNs last limited the token (1), when that was (6, server milliseconds) |
+/// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
+/// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
+///
+/// Until a start is accepted its part also has `a`, or `s` once it is settled (1), the timestamp that it was assigned (5), and the
+/// claim of the record that got the verdict (8). Values of earlier builds have no answered alert. ``AudienceList`` describes digests.
+///
+/// A value whose length is not the sum of its parts was not written by Causeway, and only its own call fails. A value of a token
+/// of 160 hexadecimal digits has 130 bytes; the allocator gives it a block of 160.
 enum StoredRecord {
-    // Where things begin, counted from 0.
+    // Where the parts begin, counted from 0.
     static let tokenCount = 4
     static let kind = 6
     static let digest = 7
@@ -40,48 +47,48 @@ enum StoredRecord {
     static let assigned = 39
     static let registeredAt = 44
     static let token = 50
-    /// Added to the count of the token's bytes, which is far below.
+    /// Added to the number of the token's bytes, which is far lower.
     static let answeredAlertFollows = 32_768
     static let audiencesFollow = 16_384
     static let countFlags = answeredAlertFollows | audiencesFollow
-    /// Of timestamps in seconds, and of times in milliseconds.
+    /// The length of timestamps in seconds and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
-    /// Of a dead token's fingerprint.
+    /// The length of a dead token's fingerprint.
     static let retiredBytes = 12
 
     /// Bits of byte 14.
     enum StateBit {
         /// The newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
-        /// Every letter has it; without it, the last assigned timestamp stands in a place of its own.
+        /// Set in every letter. If it is not set, the last assigned timestamp has a place of its own (bytes 40–44).
         static let isOwnTimestamp: UInt8 = 64
     }
 
     /// Bits of byte 7.
     enum Flag {
         static let frequentUpdates: UInt8 = 8
-        /// The last 429 is there.
+        /// The value has the last 429.
         static let limited: UInt8 = 16
-        /// A start is there, with its claim.
+        /// The value has a start with its claim.
         static let claimed: UInt8 = 32
-        /// A start is there.
+        /// The value has a start.
         static let started: UInt8 = 64
-        /// The fingerprint of the last token that APNs has declared dead is there.
+        /// The value has the fingerprint of the last token that APNs has declared dead.
         static let retired: UInt8 = 128
     }
 }
 
-/// Forty-eight bits of a digest, of which none is 0. That two states of an activity meet in them is one chance in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest; 0 is stored as 1. Two states of an activity agree in them with a chance of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let bytes = 6
 
     static func stored(_ digest: UInt64) -> UInt64 { max(1, digest & 0xFFFF_FFFF_FFFF) }
 }
 
-/// Numbers of a fixed count of bytes, the lowest first.
+/// Numbers with a fixed number of bytes, lowest first.
 enum LittleEndian {
-    /// - Parameter bytes: 1 through 8; higher bytes of the value are dropped.
+    /// - Parameter bytes: 1 to 8; higher bytes of the value are dropped.
     static func write(_ value: UInt64, bytes: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         for position in 0..<bytes {

@@ -2,11 +2,11 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A version as it is stored: five bytes of the timestamp and eight of the sequence, thirteen that are equal if the versions are.
+/// A version as it is stored: five bytes of timestamp and eight of sequence. Equal versions have equal bytes.
 enum StoredVersion {
     static let bytes = 13
     static let timestampDigits = 10
-    /// Digits of a version's text: ten of the timestamp, twenty of the sequence. Texts compare as the versions do.
+    /// The length of a version's text: ten digits of timestamp and twenty of sequence. Texts compare like versions.
     static let textBytes = timestampDigits + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {
@@ -14,7 +14,7 @@ enum StoredVersion {
         LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredRecord.secondsBytes)
     }
 
-    /// Nil if they are not as many bytes as a version has.
+    /// Nil if the length is not a version's.
     static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
         guard stored.count == bytes else { return nil }
         return Version(
@@ -28,7 +28,7 @@ enum StoredVersion {
         Decimal.write(version.sequence, digits: Decimal.digitsMax, to: destination + timestampDigits)
     }
 
-    /// Whether bytes are the text of a version: thirty digits of which the sequence's fit into 64 bits.
+    /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
     static func isText(_ text: UnsafeRawBufferPointer) -> Bool {
         text.count == textBytes
             && Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigits])) != nil
@@ -37,6 +37,6 @@ enum StoredVersion {
 }
 
 extension Version {
-    /// Whether the timestamp has at most ten digits, and so can be stored.
+    /// Whether the timestamp has at most ten digits, so that the version can be stored.
     var isStorable: Bool { (0...Limits.timestampMost).contains(timestamp) }
 }

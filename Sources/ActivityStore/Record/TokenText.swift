@@ -2,19 +2,19 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// How a token stands in a device's hash: a letter that says its environment and form, then the token. In an activity's record the
-/// form is a number beside it.
+/// A token as a device's hash stores it: a letter for its environment and form, then the token. An activity's record stores the
+/// form as a number beside the token.
 ///
-/// Tokens are opaque, but all that Apple is known to issue come as lower-case hexadecimal digits: those are packed two to
-/// a byte, which makes the difference of a fifth of a hash.
+/// Tokens are opaque, but all that Apple is known to issue are lower-case hexadecimal digits. Those are packed, two digits in a
+/// byte, which saves a fifth of a hash.
 enum TokenText {
-    /// What stands of it in the field `t`, behind the registration's time; the rest is in `u`. Values up to 64 bytes keep a hash
-    /// in its compact encoding (`hash-max-listpack-value`).
+    /// The length of the part in the field `t`, after the registration's time; the rest is in `u`. Values of up to 64 bytes keep
+    /// a hash in its compact encoding (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
-    /// A token of ``TokenRegistration/tokenBytesMax`` that cannot be packed, and its letter.
+    /// A letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
-    /// Writes the stored form of a token, and returns its length.
+    /// Writes the stored form of a token and returns its length.
     static func encode(
         _ token: UnsafeRawBufferPointer,
         _ environment: DeviceEnvironment,
@@ -38,7 +38,8 @@ enum TokenText {
         return (environment == .production ? .plainProduction : .plainSandbox, token.count)
     }
 
-    /// Reads a stored form, writing the token to `destination`, which has room for twice ``bytesMax``. Nil if it is none.
+    /// Reads a stored form and writes the token to `destination`, which has room for twice ``bytesMax``; nil if the bytes are not
+    /// a stored form.
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
@@ -47,7 +48,7 @@ enum TokenText {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// The same of a token without its letter.
+    /// Reads a stored form without its letter.
     static func decode(
         _ form: TokenForm,
         _ rest: UnsafeRawBufferPointer,
@@ -67,7 +68,8 @@ enum TokenText {
         }
     }
 
-    /// False, with some of the destination overwritten, if the token is not an even number of lower-case digits.
+    /// Packs a token. Returns false, with a part of the destination overwritten, if the token is not an even number of lower-case
+    /// digits.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
         var wrong: UInt8 = 0
@@ -80,7 +82,7 @@ enum TokenText {
         return wrong <= 15
     }
 
-    /// 0 through 15, or 255 for what is no lower-case hexadecimal digit.
+    /// 0 to 15, or 255 for anything but a lower-case hexadecimal digit.
     private static func value(of digit: UInt8) -> UInt8 {
         let number = digit &- UInt8(ascii: "0")
         if number <= 9 { return number }
@@ -93,7 +95,7 @@ enum TokenText {
     }
 }
 
-/// A token's environment, and whether its digits are packed: by its number in an activity's record, by its letter elsewhere.
+/// A token's environment, and whether its digits are packed: a number in an activity's record, a letter elsewhere.
 enum TokenForm: UInt8 {
     case packedProduction = 1
     case packedSandbox
@@ -120,13 +122,14 @@ enum TokenForm: UInt8 {
     }
 }
 
-/// A time in UNIX milliseconds as it is stored in digits: always as many digits, so that the scripts compare times as text.
+/// A time in UNIX milliseconds as stored in digits. All times have the same number of digits, so the scripts compare them as
+/// text.
 enum StoredTime {
     static let digits = 13
-    /// The last time that fits into the digits; later ones count as this one.
+    /// The last time that fits into the digits. Later times are stored as this one.
     static let millisecondsMax: Int64 = 9_999_999_999_999
 
-    /// Times before 1970 and after the year 2286 count as those.
+    /// The stored time. Times before 1970 and after 2286 are stored as the nearer of the two limits.
     static func stored(_ milliseconds: Int64) -> UInt64 {
         UInt64(min(max(0, milliseconds), millisecondsMax))
     }

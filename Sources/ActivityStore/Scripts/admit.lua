@@ -1,75 +1,85 @@
--- The script `admit`: decides what happens to a command, a held command, a registration or a look-up of an address, and records how an
--- activity's version ended. A name between two at signs is a constant that the program substitutes (StoreScript.swift).
+-- The script `admit`: decides about a command, a held command, a registration or a look-up of a token, and records how a version
+-- of an activity ended. A name between two at signs is a constant that the program substitutes (StoreScript.swift).
 --
--- Every operation reads, decides, and then writes all changes with one SET or SETRANGE (of a device one HSET, followed by at most one
--- PEXPIRE), so that a server out of memory refuses all of it or nothing. Time is the server's (TIME): one clock for all workers.
--- KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
+-- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET, then at
+-- most one PEXPIRE). So a server that is out of memory refuses all of an operation or nothing. Time is the server's (TIME): one
+-- clock for all workers. KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
 --
--- Replies. A reply is one string: a word, and with some words what StoreSession reads behind it; a start's `send` has its timestamp
--- there. An update or an end that is sent with its own timestamp and the priority that it asked for is answered with its value as it
--- was read: with the clock, that says what is left of the budget. One that is sent otherwise is answered with a number: the timestamp
--- times 65,536, the priority (1: 5, 2: 10, 3: 10 was asked for and is not left) times 16,384, and what is left; some that are sent as
--- they asked are too.
+-- Replies. A reply is one string: a word, for some words followed by what StoreSession reads. A start's `send` is followed by its
+-- timestamp. An update or end that is sent with its own timestamp and at the priority that it asked for is answered with its
+-- value as it was read: with the clock, that value says what is left of the budget. An update or end that is sent otherwise is
+-- answered with a number. The number is the timestamp times 65,536, plus the priority times 16,384 (1: 5; 2: 10; 3: 10 was asked
+-- for and the budget has none left), plus what is left of the budget. Some commands that are sent as they asked are also answered
+-- with a number.
 --
--- Batches. Updates, ends and settlements come by many in one call, since a call costs nearly as much as an admission. Then the reply is
--- an array, in the order of the keys; behind all replies, in the same order, the values of those that are answered with a number, as
--- they were read and without what follows the token; and last the clock. (The clock is left out if no value among the replies needs it,
--- and one key is then answered without an array, unless with a number.) All values are read by one MGET. Each is decided and written by
--- itself, one after the other, and fails by itself, so errors of Redis are taken as replies; only the clock is read once for all. KEYS
--- are the keys, ARGV is all calls in one (CallBatch.swift) and then the paces. A key that comes a second time says so, and is read
--- again. The replies of a call have room for a bounded number of held commands: a call that would be told of one too many is told to
--- `wait` a millisecond instead. All other operations have a letter as their first argument. Registrations of activities, and
--- confirmations of what they have left, come by many as well (RegistrationBatch.swift), with an array of words as the reply; one that would
--- bring a held command too many is told `full`. The others are one a call.
+-- Batches. Updates, ends and settlements come in batches, because a call of a script costs nearly as much as an admission. The
+-- reply is an array. It has the replies in the order of the keys; then, in the same order, the values of those that are answered
+-- with a number, as they were read and up to the end of the answered alert; and last the clock. (If no value among the replies
+-- needs the clock, it is left out. Then one key is answered without an array, unless with a number.) One MGET reads all values:
+-- at most 64 of up to 128 KiB, usually a few hundred KiB together. Then each key is decided and written by itself, one after the
+-- other, and fails by itself. For this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error
+-- of Lua would fail the whole batch. Only the clock is read once for all keys. KEYS are the keys; ARGV is one string with all
+-- calls (CallBatch.swift) and then the paces. A key that comes a second time says so and is read again. The replies of a call
+-- have room for a limited number of held commands. An update whose reply would bring one too many is told to `wait` a
+-- millisecond. All other operations have a letter as their first argument. Registrations of activities, and confirmations of
+-- their leaves, also come in batches (RegistrationBatch.swift) and are answered with an array of words. A registration that would
+-- bring one held command too many is told `full`. All other operations come alone.
 --
--- Audiences. An activity that is in audiences, or was, says behind its token which ones it is in, and which it has left that may not
--- know of it. A token that is retired, an end that is accepted, an unregistration and a registration that names them no more leave
--- audiences; the reply names all that were left, behind a `=`: the time of the registration, then the digests. They are named until that
--- is confirmed, by the same time; an admission is told `leaves` until then. `registered+` says that the member was in
--- all named ones before. What a member shows is not known here: its audiences' pushes replace it.
+-- Audiences. An activity that is or was in audiences stores, after its token, the audiences that it is in and those that it has
+-- left and that may not know of it. It leaves audiences when its token is retired, its end is accepted, it is unregistered, or a
+-- registration no longer names them. The reply then names all audiences that were left, after a `=`: the time of the
+-- registration, then the digests. They are named again until they are confirmed with the same time. Until then an admission is
+-- told `leaves`. `registered+` says that the member was in all named audiences before. The script does not know what a member
+-- shows, because pushes of its audiences replace it.
 --
--- Expiry. A change of an activity's length, its newest version or its token writes the whole value with a new expiry. A send verdict
--- overwrites a piece of the record, which keeps the expiry, except once in a thousand seconds; so does a settlement that frees nothing.
+-- Expiry. A change of an activity's length, newest version or token writes the whole value with a new expiry. A send verdict
+-- overwrites a part of the record and keeps the expiry, except once in a thousand seconds; so does a settlement that frees
+-- nothing. Every key expires, so every eviction policy but `noeviction` may drop activities; the check at start warns of that.
 --
--- Speed. Slow in Lua here: a call of Redis, a call of a function, a string that did not exist (eight instructions a byte of it), text
--- made of a number or read as one, each number taken out of a string, and each of Lua's own instructions (some fifty of the
--- processor's). So there is one long loop without functions of its own; states are numbers in place of letters; several neighbours are
--- read as one number of at most 52 bits; the value as it was read is an answer; and, before all that is rare, the usual updates and
--- settlements of activities of which nothing rare is kept take a path of their own. The long path would decide the same.
+-- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight instructions for each of its
+-- bytes, because Lua hashes it), text that is made of a number or read as one, each number that is taken out of a string, and
+-- each of Lua's own instructions (about fifty of the processor's). So the script has one long loop without functions of its own.
+-- States are numbers, not letters. Several neighbouring fields are read as one number of at most 52 bits. The value as it was
+-- read serves as a reply. And before everything that is rare, usual updates and settlements of activities without rare parts take
+-- a short path of their own. The long path would decide the same.
 --
--- Starts. A start may be sent once, and a record whose reply was lost asks again: the claim tells it from other records of the same
--- start. A record asks only while APNs has processed nothing of it, so its own verdict is repeated, with its timestamp and without a
--- change; every other record hears `unknown` or, once settled, `duplicate`, and changes nothing either. `unknown` is recorded by a
--- settlement, which leaves the claim: the record that holds it may still be about to send. A record that was deferred comes with a claim
--- of its own and names the one before; the first that does so takes its place. The repetition is refused only because of
--- what has come since: an end, or a newer state of an activity that has a token and so lives without the start.
+-- Starts. A start may be sent once, but a record whose reply was lost asks again. The claim distinguishes this record from other
+-- records of the same start. A record asks again only while APNs has processed nothing of it, so its verdict is repeated, with
+-- its timestamp and without a change. Every other record is told `unknown` or, once the start is settled, `duplicate`, and
+-- changes nothing. A settlement records `unknown` and keeps the claim: the record that holds it may still be about to send. A
+-- record that was deferred comes with a claim of its own and names the previous one; the first record that does so replaces the
+-- claim. The repetition is refused only because of what came since: an end, or a newer state of an activity that has a token and
+-- so lives without the start.
 --
--- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm): a
--- draw moves that time by one interval, and the time may not lie more than a full bucket's intervals ahead. A version draws once,
--- however often it is repeated; one that was demoted may draw when it is admitted again.
+-- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate algorithm).
+-- A draw moves that time by one interval. The time may not be further ahead than the intervals of a full bucket. A version draws
+-- once, however often it is repeated. A version that was demoted may draw when it is admitted again. A draw is not given back if
+-- the push fails, because the phone may have counted it.
 --
--- Devices. A device's hash holds `t u w d m`, each followed by `:` and the attributes type (`d`: the last token that APNs has declared
--- dead; `m`: the audiences that its registration names). For all of them it holds `l`: the time and the audiences that the device has left;
--- and `s`: when the bucket of starts will be full, and behind it, once something was refunded, how many milliseconds were ever refunded.
+-- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u` are the token,
+-- `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences that its registration names. Two fields
+-- are for all types: `l` is the time and the audiences that the device has left; `s` is when the bucket of starts will be full,
+-- followed, once something was refunded, by the milliseconds refunded so far.
 --
--- States of the newest version. An upper-case letter says that the version is an end: then only a start opens the activity again. A
--- newer version begins at `w`, `a`, `b` or `s`, and drops what is held; or, if that carries an alert, at `x` or `y`, and keeps it until
--- the alert is known to have been sent: the newest carries the alert, but its worker may die and the newest come again without it.
+-- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens the activity again.
+-- A newer version begins at `w`, `a`, `b` or `s` and drops what is held. If the held command has an alert, the newer version
+-- begins at `x` or `y` instead and keeps the held command until the alert is known to have been sent. The newest version carries
+-- that alert, but its worker may die and the version may come again without the alert.
 --
--- n NO_VERSION      there is none yet
--- w WAITING         waits for its pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` by settling
--- a SENDING         a send verdict was given, no answer is known: to `h` `i` by a hold (the token was retired), `s` `f` by settling
--- b START_SENDING   the same for a start: to `s` `f` by settling
--- h HELD            held: to `k` by a send verdict, `s` by a registration whose app shows it already, `s` `f` by settling
--- k SENDING_HELD    as `a`, and still held: to `h` when its token was retired, `a` when the app shows it, `s` `f` by settling
--- i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command carries an alert
--- x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
--- s SETTLED             settled
--- f NOT_SHOWN           settled without having been shown: an end in this state may be followed by a newer end; to `w` by `reopen`
+--     n NO_VERSION      there is no version yet
+--     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
+--     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token was retired), `s` `f` by a settlement
+--     b START_SENDING   the same for a start: to `s` `f` by a settlement
+--     h HELD            held: to `k` by a send verdict, `s` by a registration whose app already shows it, `s` `f` by a settlement
+--     k SENDING_HELD    as `a`, and still held: to `h` when its token was retired, `a` when the app shows it, `s` `f` by a settlement
+--     i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command has an alert
+--     x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
+--     s SETTLED         settled
+--     f NOT_SHOWN       settled without having been shown: after an end in this state a newer end may follow; to `w` by `reopen`
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- 24 hours and more than the 1,000 seconds during which a send verdict does not set the expiry again
+-- 24 hours, plus more than the 1,000 seconds in which a send verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
 -- The value of an activity of which nothing is known.
@@ -78,9 +88,9 @@ local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]
 
 if #operation > 1 then
-  -- What all replies together may bring of held commands: one of any length, or several shorter ones.
+  -- The maximum length of held commands in all replies together: one of any length, or several shorter ones.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
-  -- A format that names no order of bytes means the server's own, nearly always this one, and takes fewer instructions.
+  -- A format without a byte order uses the server's own order, which is nearly always this one, and takes fewer instructions.
   local order = pack('I2', 1) == '\1\0' and '' or '<'
   local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
   local SETTLED, FULL = order .. 'I6B', order .. 'I6'
@@ -89,17 +99,18 @@ if #operation > 1 then
   local answers = count
   local values = call('MGET', unpack(keys))
   if values.err then return values end
-  -- Read once for all keys, and only if one needs it.
+  -- Read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
   -- The last call whose command is older than an activity lives.
   local oldIndex
-  -- The last call that tells once more what the server has lost.
+  -- The last call of a command that is read again because the server lost data.
   local againIndex
-  -- What the last update or end asked: most often the next asks the same.
+  -- What the last update or end asked for. Most often the next one asks for the same.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- Between these lie the shapes of values of the last usual one's kind and length, if they live; and by its pace and its bucket those
-  -- are sent at once that were sent by then, at priority 10 if the bucket is full by then.
+  -- The shape is a value's first seven bytes. Values of the last usual value's kind and length whose activity still lives have a
+  -- shape between these two. For such a value with the same pace and bucket: it is sent at once if its last push was by
+  -- `sentMax`, and at priority 10 if its bucket is full by `fullMax`.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- The pace and the bucket that were read last.
@@ -119,7 +130,7 @@ if #operation > 1 then
         end
       end
       if asks >= @READ_AGAIN@ * 256 then
-        -- A call before this one may have written it.
+        -- An earlier call of this batch may have written the value.
         assignedAndAsks, asks, values[index] = assignedAndAsks - @READ_AGAIN@ * 256, asks - @READ_AGAIN@ * 256, call('GET', keys[index])
       end
       asked, numberOfPace = asks, asks % 256
@@ -147,8 +158,9 @@ if #operation > 1 then
         shapeMin = math.huge
       end
       local shape, shown, stateAndSent, newest, _, full = read(format, value)
-      -- What comes most often: an update, or that it was accepted, of an activity of which nothing rare is kept, and no end. Letters
-      -- less 64 have their last timestamp by itself: `w` (55) and `s` (51), which were not sent, mostly an earlier one.
+      -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A letter below 64 has its
+      -- last timestamp in a place of its own. `w` (55) and `s` (51), which were not sent, mostly have the timestamp of an earlier
+      -- version.
       local letter = stateAndSent % @HAS_DRAWN@
       if shape < shapeMin or shape >= shapeMax then
         local kindAndLength = (shape - shape % 4294967296) / 4294967296
@@ -285,7 +297,7 @@ if #operation > 1 then
         reply = MALFORMED
         break
       end
-      -- The alert is as old as the newest that APNs has accepted, or older.
+      -- Whether the alert is not newer than the newest that APNs has accepted.
       local isAnswered = false
       if alert and answeredLength > 0 then
         local time, low, high = read('<I5I4I4', alert)
@@ -294,18 +306,18 @@ if #operation > 1 then
           or answeredTime == time and (answeredHigh > high or answeredHigh == high and answeredLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
-      -- How a version ended, or that APNs limits the activity, and a token that APNs has declared dead. A settlement changes only what
-      -- is there, and never makes an activity. The reply is 1 if the token was retired, else 0. Acceptance wins over the other
-      -- outcomes, in any order: a start that one worker has in flight may be settled as unknown by another. One 429 counts once,
-      -- however often it is recorded: only if there was a send verdict since the last that counted, unless the clock was set back. A
-      -- retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring
-      -- the dead token back, and its fingerprint is kept, so that no command that tells it again does.
+      -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a token dead. It changes
+      -- only what exists and never creates an activity. The reply is 1 if the token was retired, else 0. Acceptance wins over the
+      -- other outcomes in any order: while one worker has a start in flight, another may settle it as unknown. A 429 counts once,
+      -- however often it is reported: only if a send verdict was given since the last one that counted, or if the clock was set
+      -- back. The registration time of a retired token is raised by one, so that its own registration, delivered again, is stale.
+      -- Its fingerprint is kept, so that a command with the same token does not bring it back.
       if settles then
         reply = 0
         if isNew then break end
         local digestBefore, frees = shown, false
         letter = state
-        -- The rarer parts to be written again; nil: they stay.
+        -- Rarer parts that must be written again; nil: they stay.
         local limit, begun
         if request == @LIMITS@ then
           if lifeEnd > 0 then
@@ -341,7 +353,8 @@ if #operation > 1 then
         end
         local rings = alert and not isAnswered and request == @ACCEPTED@
         local written
-        -- Its registration, delivered again, is to be stale, and does not bring it back.
+        -- The registration's time is raised, so that the same registration, delivered again, is stale and does not bring the
+        -- member back.
         local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
         if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
@@ -394,7 +407,7 @@ if #operation > 1 then
       then
         registers, whole = true, true
         if againIndex == index and kind % @FREQUENT@ == 0 and seconds > last then
-          -- As with a registration that is told once more.
+          -- The same as for a registration that is read again after a loss: the next timestamp is one above the present second.
           local letter = stateAndSent % 256
           if letter % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then letter = letter - @OWN_TIMESTAMP@ end
           value = sub(value, 1, @STATE@ - 1) .. char(letter) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -497,7 +510,7 @@ if #operation > 1 then
               if not same then letter = holdsAlert and @WAITING_OLDER_ALERT@ or @WAITING@ end
             else
               letter, sends = @SENDING@, true
-              -- The last was not in the same thousand seconds.
+              -- The last send verdict was not in the same thousand seconds.
               if sent < thousandBegan or sent >= thousandBegan + 1000000 then whole = true end
               if holdsAlert then
                 letter = same and holds and @SENDING_HELD_ALERT@ or @SENDING_OLDER_ALERT@
@@ -556,7 +569,7 @@ if #operation > 1 then
         if whole or drops then
           if record then value = sub(value, 1, @DIGEST@ - 1) .. record .. sub(value, @DIGEST@ + #record, drops and heldAt - 1 or -1) end
           if isNew then
-            -- Of what is no string, too, MGET says that it is not there.
+            -- MGET also says that a key is absent if its value is not a string. NX keeps such a value.
             written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
               or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
           else
@@ -582,20 +595,22 @@ if #operation > 1 then
   if answers == 1 then return keys[1] end
   return keys
 end
--- Starts, holds, registrations, unregistrations and addresses: registrations of activities by many, all else one a call.
+-- Starts, holds, registrations, unregistrations and look-ups of tokens. Registrations of activities come in batches, all others
+-- alone.
 --
--- Of a device the field `w` of an attributes type has the starts that wait for its token, oldest version first and one an activity: of
--- each two bytes with the length of its activity's id, four with that of its command, its version, the id and the command.
+-- The field `w` of a device's attributes type holds the starts that wait for its token, oldest version first and one for each
+-- activity. Each start has two bytes with the length of its activity's id, four with the length of its command, its version, the
+-- id and the command.
 local isBatch = operation == 'r' and ARGV[2] == ''
 if not isBatch then call = redis.call end
 local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- What the replies of a batch bring of held commands, see above.
+-- The length of held commands in the replies of a batch so far, see above.
 local heldBytes = 0
 
--- Of a list of digests, those that another has not.
+-- The digests of a list that another list does not have.
 local function without(list, other)
   local kept = ''
   for at = 1, #list, 8 do
@@ -620,7 +635,8 @@ local function write(changes, lifetime)
   call('PEXPIRE', key, lifetime)
 end
 
--- Whether the version at the beginning of one value is newer than that of another.
+-- Whether the version at the beginning of one value is newer than another's. Versions are compared as numbers of at most 53 bits:
+-- Lua compares strings by the locale and stops at a zero byte.
 local function isNewer(left, right)
   local timestamp, low, high = read('<I5I4I4', left)
   local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
@@ -628,7 +644,8 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- A state's lower-case letter, whether it is an end's, and what to add to a letter to keep all else that the state says.
+-- A state's lower-case letter, whether the state is an end's, and the number that turns a letter into a byte with the state's
+-- other bits.
 local function taken(state)
   local letter = state % @HAS_DRAWN@
   if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
@@ -637,7 +654,7 @@ local function taken(state)
   return letter, ended, state - letter
 end
 
--- An operation on an activity with this value.
+-- Performs an operation on an activity with this value.
 local function perform(operation, key, value, at, formThen, told, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, length, kind = read('<I4I2B', value)
@@ -675,7 +692,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     return MALFORMED
   end
 
-  -- All of it; `middle` is the record's bytes 8 to 44.
+  -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
       + (retired ~= '' and @RETIRED@ or 0)
@@ -688,7 +705,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
-  -- What was left, behind a reply's word.
+  -- The part of a reply that names the audiences that were left.
   local function leaves() return left == '' and '' or '=' .. pack('<I6', registeredAt) .. left end
 
   if operation == 's' then
@@ -738,7 +755,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
 
   if operation == 'r' then
     if source == @FROM_COMMAND@ then
-      -- It came with a command: it counts from when it was first told.
+      -- The token came with a command, so it counts from when it was first told.
       if form == formThen and token == told then
         at = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(told .. char(formThen)), 1, @RETIRED_BYTES@) == retired then
@@ -751,7 +768,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if list then
       local gone = without(left, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- An audience's push replaces what is shown.
+      -- An audience's push may replace what is shown.
       if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, left = list, gone
@@ -773,7 +790,8 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if lifeEnd == 0 or source == @READ_ONCE_MORE@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
-      -- What was sent before the server lost what it knew may have had timestamps above the commands' own.
+      -- What was sent before the server lost data may have had timestamps above the commands' own, and phones ignore older ones.
+      -- So the next timestamp is one above the present second.
       if source == @READ_ONCE_MORE@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -822,7 +840,7 @@ if isBatch then
   if values.err then return values end
   local _, seconds = serverTime()
   local lifeEnd = seconds + UPDATES_SECONDS
-  -- What a new activity has between its token's form and its registration's time.
+  -- The part of a new activity's value between the token's form and the registration's time.
   local fresh = sub(UNKNOWN, @DIGEST@, @REGISTERED_AT@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
@@ -850,7 +868,7 @@ if isBatch then
           (bits % 16 - bits % 4) / 4, list)
       end
     else
-      -- Nothing is known of most: the value is what the call has, behind the rest.
+      -- Of most activities nothing is known. Then the rest of the value is the call's own bytes.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @READ_ONCE_MORE@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
@@ -870,10 +888,11 @@ if operation == 's' or ARGV[2] == '' then return perform(operation, key, call('G
 
 local suffix = ARGV[2]
 
--- What was left, behind a reply's word: as the field `l` has it.
+-- The part of a reply that names the audiences that were left, as in the field `l`.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Of audiences that a registration names no more, those that no other of the device's types names, and that are not left already.
+-- Of the audiences that a registration no longer names: those that no other type of the device names, and that are not left
+-- already.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do
@@ -882,7 +901,7 @@ local function leaving(gone, isLeft, l)
   return without(gone, sub(l, 7))
 end
 
--- The field `l` with what was left at a time, after which each change counts as later than the one before.
+-- The field `l` for audiences that were left at a time. Each change counts as later than the one before.
 local function leftAt(at, left, isMore, l)
   if left == '' then return '' end
   local before = #l > 6 and read('<I6', l) or 0
@@ -939,7 +958,7 @@ if operation == 'r' then
     if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
     l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
   end
-  -- What comes after a start that is over, too: then it is the first that is not older.
+  -- The held start after a given one. If the given one is not held any more, this is the first one that is not older.
   local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not given do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -955,7 +974,8 @@ if operation == 'r' then
     end
   end
   if not isAfter then given = later end
-  -- The known token's own registration may be settled and not read again: a stale one, read again, brings what waits for that token.
+  -- A stale registration that is read again still returns what waits for the known token: the known token's own registration may
+  -- be settled and not read again.
   local gone = list and leaves(l) or ''
   if gone ~= '' and given then given = '' end
   if isStale then return (given and 'registered' .. given or 'stale') .. gone end

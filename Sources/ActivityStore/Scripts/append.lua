@@ -1,20 +1,20 @@
--- The script `append`: adds entries to pages of audiences' segments. KEYS are the pages, one for each entry; ARGV are the entries
+-- The script `append`: adds entries to pages of audiences' segments. KEYS are the pages, one for each entry. ARGV are the entries
 -- (StoredMember.swift). MemberPage.swift says how a page is stored, PageLimits.swift how long it may be.
 --
 -- The reply is an array with a number for each entry:
 --
--- 0    the page is not there, has other bounds, or takes no entry: nothing was changed
--- 1    the entry was added
--- 2    likewise, and the page is to be rearranged by `arrange`, or its expiry to be renewed by it
+--     0    the page does not exist, has other bounds, or takes no entry: nothing was changed
+--     1    the entry was added
+--     2    the entry was added, and `arrange` must rearrange the page or renew its expiry
 --
--- Each entry is added by itself and fails by itself, so errors of Redis are taken as replies.
+-- Each entry is added by itself and fails by itself, so the script takes Redis' errors as replies.
 --
--- Memory. APPEND reserves as much memory again as a string has then, whatever the string was made for. A page that grew so would take
--- nearly twice its bytes. So a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
--- the next capacity makes Redis reserve exactly that capacity, and another writes the entries over the zeros and beyond.
+-- Memory. APPEND doubles the memory that is reserved for a string, so a page that grew by APPEND would take nearly twice its
+-- bytes. Therefore a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
+-- the next capacity makes Redis reserve exactly that capacity. Another SETRANGE writes the entries over the zeros and beyond.
 --
--- Speed. A call of Redis is most of what an entry costs: two of them, and five more for the few entries that make a page outgrow its
--- capacity. Lua hashes each byte of a string that it is given or makes, so that a page passes through it once, and seldom.
+-- Speed. Calls of Redis are most of what an entry costs: two for each, and five more for the few that make a page outgrow its
+-- capacity. Lua hashes each byte of a string that it gets or makes, so a page passes through Lua only then.
 
 local call, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
@@ -22,7 +22,7 @@ local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BY
 local seconds = call('TIME')[1] + 0
 local replies = {}
 
--- Has Redis reserve memory for the next capacity. The entry was added: whatever fails here changes nothing that counts.
+-- Makes Redis reserve memory for the next capacity. The entry is already added, so a failure here loses nothing.
 local function grow(key, header, size)
   local block = size + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@

@@ -1,12 +1,13 @@
--- The script `arrange`: makes a page of a segment where there is none, renews the expiry of one, and, if it is longer than it may be, drops
--- the entries that do not count and then splits it if it is still long.
+-- The script `arrange`: makes a page of a segment that has none, or renews a page's expiry. If the page is too long, it drops the
+-- entries that do not count, and then splits the page if it is still long.
 --
--- KEYS are the segment's directory, the page, and, if its bounds enclose more than one position, the page that a split makes of its upper
--- half. ARGV are the page's lower bound, the next page's (zeros for none), the middle between the two (empty without a third key), each as
--- four bytes, and `1` if a device joins.
+-- KEYS are the segment's directory, the page, and, if the page's bounds enclose more than one position, the page that a split
+-- makes of the upper half. ARGV are the page's lower bound, the next page's (zeros for none), the middle between the two (empty
+-- without a third key), each in four bytes, and `1` if a device joins.
 --
--- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the directory has other bounds than
--- the caller believes, it is the reply and nothing is changed. The directory lives at least as long as the pages in it.
+-- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the directory has other
+-- bounds than the caller believes, the reply is the directory and nothing is changed. The directory lives at least as long as its
+-- pages.
 
 local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -47,7 +48,7 @@ end
 if ARGV[4] == '1' then flags = 1 end
 local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
--- See `append` on memory.
+-- Writes a page with exactly its capacity reserved; `append` explains the steps.
 local function write(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
@@ -65,17 +66,17 @@ end
 
 local isSplit = false
 if value and #value > @PAGE_BYTES_MAX@ then
-  -- Of each member the last of its latest entries counts. `offsets` and `indexes` say by a member's position where its entry is in the page
-  -- and in its half. Members that meet in a position have the next free place of those that no position has.
+  -- Of each member the last of its latest entries counts. `offsets` and `indexes` map a member's position to its entry's place in
+  -- the page and in its half. Members with the same position use the next free number that is no position.
   local offsets, indexes, lives = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- What is the same in all entries of a member.
+  -- The part that is equal in all entries of a member.
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
-    -- A packed id has sixteen bytes; any other begins with the count of its bytes less one.
+    -- A packed id has sixteen bytes. Any other id begins with the number of its bytes less one.
     return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(value, idAt, idAt + (bits >= 16 and 15 or byte(value, idAt) + 1))
   end
 

@@ -1,30 +1,32 @@
--- The script `audience`: decides what happens to an audience's command, and keeps how far the rounds of its ranges are. KEYS[1] is the
--- audience's record, a hash; ARGV[1] is the operation, a letter. One command of an audience is one call, so it is written to be read.
+-- The script `audience`: decides about an audience's command and keeps the progress of its ranges' rounds. KEYS[1] is the
+-- audience's record, a hash. ARGV[1] is the operation, a letter. One command to an audience is one call, so this script is
+-- written for reading, not for speed.
 --
 -- | field | meaning |
 -- | --- | --- |
 -- | n | the newest version, which may be `unchanged`, and `a`, or `s` once it is settled |
--- | a | the newest version that was to be sent, and how: see ADMITTED |
--- | b | its push's body without the alert |
+-- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
+-- | b | the body of its push without the alert |
 -- | f | when the two buckets will be full, server milliseconds, six bytes each |
--- | l | rounds, the oldest first: version (13), count of ranges (2), when it was admitted (6), twice its broadcasts, 1 once all is over |
--- | c p | behind each a range, its count and index (2 each): who has claimed the range last, and its checkpoint |
--- | m k t | behind each a version and its count of ranges: with an index what a range or broadcast came to; how many have; the totals |
--- | hp hs | the channel in production and in the sandbox: storage (1), when it was created (8), its id. Others write these |
+-- | l | rounds, oldest first: version (13), number of ranges (2), when it was admitted (6), twice its broadcasts, plus 1 once all is over |
+-- | c p | each followed by a range's number of ranges and index (2 each): who claimed the range last, and its checkpoint |
+-- | m k t | each followed by a version and its number of ranges: with an index the counts of a range or broadcast; finished parts; totals |
+-- | hp hs | the channel in production and in the sandbox: storage policy (1), when it was created (8, UNIX milliseconds), its id |
 --
--- Versions stand as in an activity's value. Numbers are little-endian. The record lives for 25 hours after its last change.
+-- The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
+-- little-endian. The record lives for 25 hours after its last change.
 
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
--- Version, digest, 1 for an end and 2 for a start and 4 if a priority was demoted, timestamp, two priorities, count of ranges, when it was
--- admitted, until when it is to be sent.
+-- Version, digest, flags (1: an end, 2: a start, 4: a priority was demoted), timestamp, two priorities, number of ranges, when it
+-- was admitted, its expiration.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local ROUND_BYTES = 22
--- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 without one.
+-- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 for no answer.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- What stands for the index of a range in the field of a broadcast: of production and of the sandbox.
+-- The indexes that stand for the broadcasts of production and of the sandbox, in place of a range's index.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -45,7 +47,7 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- Fields of a round: a version with its count of ranges.
+-- Deletes the fields of a round: a version with its number of ranges.
 local function dropRound(round)
   local count = read('<I2', round, 14)
   local fields = {'k' .. round, 't' .. round}
@@ -54,7 +56,7 @@ local function dropRound(round)
   call('HDEL', key, unpack(fields))
 end
 
--- Adds a round, and takes out the oldest if there are too many.
+-- Adds a round, and removes the oldest if there are too many.
 local function addRound(list, round, now, broadcasts)
   list = list .. round .. pack('<I6B', now, 2 * broadcasts)
   if #list > @ROUNDS_MAX@ * ROUND_BYTES then
@@ -70,8 +72,7 @@ local function placeOfRound(list, round)
   end
 end
 
--- The newest version that was to be sent.
--- Of what activities are sent: rounds of starts are on their own.
+-- The newest version that was admitted to be sent to activities. Rounds of starts are independent of it.
 local function newestAdmitted()
   local admitted = call('HGET', key, 'a')
   if not admitted then return '' end
@@ -100,7 +101,7 @@ if operation == 'a' then
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
       if isSettled then return 'duplicate' end
-      -- What was fanned out may have been for other channels than there are now.
+      -- The channels may have changed since the command was fanned out.
       local place = placeOfRound(list, version .. pack('<I2', lastRanges))
       local state = place and string.byte(list, place + 21)
       if place and state % 2 == 0 and state ~= 2 * broadcasts then
@@ -113,11 +114,11 @@ if operation == 'a' then
     elseif flags % 2 == 1 then
       return 'ended'
     elseif not isEnd then
-      -- An end is never superseded by an update.
+      -- An update never supersedes an end.
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- What is not settled may not have reached Kafka: then an equal state is not known to have been sent.
+    -- A version that is not settled may not have reached Kafka. Then an equal state is not known to have been sent.
     if not isStart and not isEnd and isSettled and shown == digest then
       store('n', version .. 's')
       return 'unchanged'
@@ -132,7 +133,7 @@ if operation == 'a' then
 
   local full, frequentFull = 0, 0
   if f then full, frequentFull = read('<I6I6', f) end
-  -- The priority that a bucket grants, and when the bucket is full then.
+  -- The priority that a bucket grants, and when the bucket will be full afterwards.
   local function draw(full, interval, pushes, reserved)
     local missing = full > now and math.ceil((full - now) / interval) or 0
     if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, full end
@@ -147,7 +148,7 @@ if operation == 'a' then
   end
   local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- The ranges of a round under way would meet others of another count.
+  -- While a round is under way its number of ranges stays: ranges of another number would overlap with its ranges.
   local rangeCount = wantedRanges
   for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
@@ -160,7 +161,7 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- A claim stays: a range without one would be taken for one that the server has lost.
+      -- A claim stays: a range without a claim would be taken for one that the server has lost.
       if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
@@ -197,8 +198,8 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  -- Of several ranges, one after the other: a range, a claim, a checkpoint. The reply has for each 1 if it was recorded, 0 if another has
-  -- claimed the range, 2 if nobody has: the server has lost what it knew, and the members with it.
+  -- Several ranges, one after the other: a range, a claim, a checkpoint. The reply has a number for each: 1 if it was recorded; 0
+  -- if somebody else has claimed the range; 2 if nobody has, which means that the server has lost its data and the members.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
@@ -224,7 +225,7 @@ if operation == 'f' then
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- A range was finished first after the record had been lost.
+    -- The record was lost, and this range was the first to finish afterwards.
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
   end

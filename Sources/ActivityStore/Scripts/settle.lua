@@ -1,19 +1,19 @@
--- The script `settle`: of a device, that a start which waits for a token is over, that a token is dead, or that a start is refunded. An
--- activity's settlements come with its admissions, see admit.lua.
+-- The script `settle`, for devices: records that a start which waits for a token is over, or that a token is dead, or refunds a
+-- start. Settlements of activities come with admissions, see admit.lua.
 --
--- It changes only what `admit` has written and never makes a hash, so it leaves the expiry as `admit` set it. Arguments: what happened,
--- suffix, the start's activity, and, when a token is to be retired, its two parts and the time before which it must have been
--- registered (empty: whenever). The reply is 1 if the token was retired, else 0. What happened: an outcome's letter and the version; or
--- `g`, the bucket's numbers and the draw.
+-- It changes only what `admit` has written and never creates a hash, so it leaves the expiry as `admit` set it. The arguments
+-- are: what happened, the suffix, the start's activity, and, if a token must be retired, the token's two parts and the time
+-- before which it must have been registered (empty: any time). What happened is an outcome's letter and the version; or `g`, the
+-- bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
 --
--- A draw is refunded as far as it has not been refilled by now: then the bucket is never fuller than without the draw. The draw is
--- named by when the bucket was to be full by it, plus all that had been refunded by then, which `s` counts behind that time: refunds
--- since then have moved it nearer.
+-- A draw is refunded as far as it has not been refilled by now (simulation `repeats`, seed 7882). So the bucket is never fuller
+-- than without the draw. The draw is named by the time at which the bucket was to be full with it, plus the sum of all refunds by
+-- then, which `s` holds after that time: refunds since then have moved the time nearer.
 --
--- A retired token's registration time is raised by one, so that its own registration, delivered again, is stale and does not bring the
--- dead token back, and the token itself is kept, so that no start that tells it again does. The device leaves the audiences that none of
--- its other types names: behind the 1, and behind the 0 of a token that was retired before, follows a `=` and the field `l`. For the fields
--- see admit.lua.
+-- The registration time of a retired token is raised by one, so that its own registration, delivered again, is stale. The token
+-- itself is kept, so that a start with the same token does not bring it back. The device leaves the audiences that none of its
+-- other types names. They follow the 1, and the 0 for a token that was retired before, after a `=`, as the field `l` has them.
+-- See admit.lua for the fields.
 
 local key, what = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call

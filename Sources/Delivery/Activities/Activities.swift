@@ -1,24 +1,24 @@
-/// One activity that has something waiting or under way, or that was sent to less than the spacing ago.
+/// An activity that has waiting commands or a command under way, or whose spacing since the last push is not over.
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// Attempts in a row that came to nothing for the service's reasons, whatever state each was for: the waits grow with them.
+    /// Attempts in a row that failed because of the service, over all states of the activity. Each one lengthens the next wait.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
-    /// The command that is being worked on, or `.max`.
+    /// The command that is being worked on; `.max`: none.
     fileprivate(set) var current: UInt32 = .max
     var waiting = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The record whose alert was last carried on, as a hint for the processor's cache: it may be gone.
+    /// The record whose alert was carried last. Only a hint for a prefetch: the record may have been freed.
     var lastRider: UInt32 = .max
-    /// The pool that its pushes go to, as far as that is known.
+    /// The pool of the activity's pushes, or `unsure` while its environment is not known.
     var line = PushLine.Kind.unsure
-    /// The line whose credit its current command holds.
+    /// The line from which the current command took its credit.
     var creditLine = PushLine.Kind.unsure
     var deferred = DeferredReturn()
-    /// Monotonic time before which no push may go; Redis decides.
+    /// No push goes before this monotonic time. Redis has the last word on the spacing.
     private(set) var restsUntilMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -27,14 +27,14 @@ struct ActivitySlot: BitwiseCopyable {
 
     @inline(__always) func isResting(now: Moment) -> Bool { restsUntilMilliseconds > now.monotonicMilliseconds }
 
-    /// Whether a command waits that may go now.
+    /// Whether a command waits and the spacing is over.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
 
-    /// Whether what waits may not begin now: nearly always it may.
+    /// Whether the waiting commands may have to wait longer. This quick check is nearly always false.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isResting(now: now) || deferred.isKnown }
 
-    /// When the spacing, the wait of a rider or that for a deferred command is over, whichever is first; nil if there is none.
+    /// When the first of these waits ends: the spacing, the wait of a rider, the wait for a deferred command. nil: there is none.
     @inline(__always)
     func restEndMilliseconds(now: Moment) -> Int64? {
         var end = isResting(now: now) ? restsUntilMilliseconds : .max
@@ -45,31 +45,33 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
 
-    /// So many were counted when a command was deferred.
+    /// Restores the count that a command had when it was deferred.
     mutating func recall(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
-    /// APNs has judged a push of the activity on its own.
+    /// APNs has judged a push of this activity on its own merits, so the service works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }
 
     mutating func rest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = max(restsUntilMilliseconds, monotonicMilliseconds)
     }
 
-    /// The push that the last rest was for was not sent.
+    /// Restores the previous rest when the push that caused the last rest was not sent.
     mutating func restorePreviousRest(until monotonicMilliseconds: Int64) {
         restsUntilMilliseconds = monotonicMilliseconds
     }
 }
 
-/// The activities of a lane: their slots, the table that finds them by their ids, their phases, and what goes with a phase: the timer, and
-/// the queues of those that begin together.
+/// The activities of a lane: their slots, the table that finds a slot by its id, and their phases.
+///
+/// The timer and the queues of activities that begin together change with the phase, in `enter`. So no phase is left with its
+/// timer set.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
     private var identifiers = Arena()
     private let seed: UInt64
     private var timers: TimerWheel
-    /// Whose timer fired.
+    /// Activities whose timers fired.
     private var due: IndexQueue<UInt32>
     private var awakened: IndexQueue<UInt32>
     private var parked: IndexQueue<UInt32>
@@ -85,8 +87,8 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// What an activity needs: its slot, an id of usual length, its timer, its places in the table (which is at most half full and has
-    /// just doubled) and in the queues.
+    /// The memory of one activity: its slot, an id of usual length, its timer, and its places in the queues and in the table. The
+    /// table is at most half full and has just doubled at worst.
     static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
 
     subscript(_ activity: UInt32) -> ActivitySlot {
@@ -97,7 +99,7 @@ struct Activities: ~Copyable {
     /// Valid until the next allocation.
     func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
-    /// The activity of that id, which is added if there is none.
+    /// The activity with this id. It is added if it is not known.
     mutating func find(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: seed, application: application, identifier: identifier)
         let known = table.find(hash) { index in
@@ -118,7 +120,7 @@ struct Activities: ~Copyable {
         return index
     }
 
-    /// Forgets an activity of which nothing waits and nothing is under way.
+    /// Forgets an activity that has nothing waiting and nothing under way.
     mutating func remove(_ activity: UInt32) {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waiting.isEmpty)
@@ -129,7 +131,7 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase without a timer. Inlined, so that what goes with a phase costs nothing where another is entered.
+    /// Enters a phase that has no timer. Inlined, so that the code for one phase costs nothing where another is entered.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)
@@ -165,14 +167,14 @@ struct Activities: ~Copyable {
         if !next.mayHaveCurrent { slot.pointee.current = .max }
     }
 
-    /// The next activity that was awakened; it is idle now.
+    /// The next awakened activity, which is idle now.
     mutating func popAwakened() -> UInt32? {
         guard let activity = awakened.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
-    /// The next activity that was parked; it is idle now.
+    /// The next parked activity, which is idle now.
     mutating func popParked() -> UInt32? {
         guard let activity = parked.popFirst() else { return nil }
         enter(.idle, activity)
@@ -183,7 +185,7 @@ struct Activities: ~Copyable {
         timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
     }
 
-    /// The next activity whose timer fired, still in the phase that had the timer.
+    /// The next activity whose timer fired. It is still in the phase that had the timer.
     mutating func popDue() -> UInt32? { due.popFirst() }
 
     /// When the next timer may fire; nil if none is set.

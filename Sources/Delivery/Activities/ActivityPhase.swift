@@ -1,74 +1,77 @@
-/// What one activity's turn is waiting for. `Activities.enter` is the only way from one phase to the next, and asserts that it is one of
-/// those listed here.
+/// What an activity's turn is waiting for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
+/// that is not listed here.
 ///
 ///     idle ─► awakened, resting, parked or eligible ─► idle
 ///
 ///     idle ─► addressing ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
-///     addressing ─► holding ◄─► admitting        no token
-///     admitting ─► registering                   overtaken elsewhere, with a token of its own
+///     addressing ─► holding ◄─► admitting        the command has no token
+///     admitting ─► registering                   another worker has a newer command; this one brought a token
 ///     inFlight ─► retiring ─► holding            the token is dead
 ///     inFlight ─► limiting                       APNs limits the token
-///     inFlight ─► backingOff ─► ready            goes again at once, elsewhere; a start ─► admitting
-///     inFlight, limiting ─► awaitingService      APNs could not take it; a start ─► eligible or admitting
-///     ready ─► awaitingService                   a retry that the pool does not permit
+///     inFlight ─► backingOff ─► ready            retried at once on another connection; a start ─► admitting
+///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► eligible or admitting
+///     ready ─► awaitingService                   the pool does not permit the retry
 ///
-/// Every phase with a current command also leads back to `idle`, when that command is finished, put back or dropped.
+/// Every phase with a current command also leads back to `idle`: when the command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. Passed through within one call, in which `begin` decides what comes next. → `addressing` or `admitting`,
-    /// when a command waits and may go; `eligible` or `parked`, when it may not yet; `resting`, when nothing may be sent until a time;
-    /// `awakened`, when the activity is new; else the slot is freed.
+    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides what follows. → `addressing` or
+    /// `admitting` when a command may go now; `eligible` or `parked` when it may not go yet; `resting` when nothing may be sent
+    /// until a time; `awakened` when the activity is new. If nothing waits and nothing rests, the slot is freed.
     case idle
-    /// Has commands of the batch that is being received. → `idle`, at the batch's end.
+    /// Has commands in the batch that is being received. → `idle` at the end of the batch.
     case awakened
-    /// Nothing may be sent until the spacing is over, or a rider waits for its carrier: the timer is set. → `idle`, when the timer fires;
-    /// `awakened`, when a command comes after the spacing.
+    /// Nothing may be sent until the spacing is over, or a rider waits for its carrier. The timer is set. → `idle` when the timer
+    /// fires; `awakened` when a command arrives after the spacing.
     case resting
-    /// May go, but the lane reads ahead. → `idle`, when that ends.
+    /// Could go, but the lane reads ahead. → `idle` when reading ahead ends.
     case parked
-    /// May go, but its app has its maximum of pushes in flight. → `idle`, when one of them is done; `admitting`, for a start
-    /// that is current already and waited for the service.
+    /// Could go, but its pool has the maximum of pushes in flight. → `idle` when one of them is done. A start that is already
+    /// current, because it waited for the service, → `admitting`.
     case eligible
-    /// A start asks the device's hash for its push-to-start token. → `admitting`, or `holding` when there is none.
+    /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is no token.
     case addressing
-    /// The current command is being admitted in Redis. → `ready`; `holding`, when it has no token; `registering`, when it was overtaken
-    /// elsewhere and brought a token.
+    /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token; `registering` when
+    /// another worker admitted a newer command and this one brought a token.
     case admitting
-    /// The current command was overtaken elsewhere; the token that came with it is being registered, which returns a held command.
+    /// The current command was overtaken at another worker. Its token is being registered, which may release a held command. →
+    /// `idle`.
     case registering
-    /// The current command has no token and is being stored in Redis until one registers. → `addressing` or `admitting`, when a token
-    /// registered meanwhile.
+    /// The current command has no token and is being stored in Redis until one registers. → `addressing` or `admitting` when a
+    /// token registered meanwhile.
     case holding
-    /// Admitted with a timestamp and a token; waits for a free stream. → `inFlight`; `awaitingService`, for a retry that the pool does
-    /// not permit.
+    /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for a retry that the
+    /// pool does not permit.
     case ready
-    /// With APNs. → `ready`, when no stream took it; `retiring`, `limiting`, `backingOff` or `awaitingService`, by APNs' answer.
+    /// The push is with APNs. → `ready` when no stream took it. APNs' answer leads to `retiring`, `limiting`, `backingOff` or
+    /// `awaitingService`.
     case inFlight
-    /// APNs calls the token dead: Redis is being told, and the invalidation produced. → `holding`, when both are acknowledged.
+    /// APNs calls the token dead. Redis is being told and the invalidation is being produced. → `holding` when both are
+    /// acknowledged.
     case retiring
     /// APNs limits the token, and Redis is being told. → `awaitingService`.
     case limiting
-    /// The push was not processed and goes again by itself: the timer is set. → `ready`; `admitting`, for a start; `awakened` or `resting`,
-    /// when a newer state takes its place.
+    /// APNs did not process the push, and the push is retried soon. The timer is set. → `ready`; `admitting` for a start;
+    /// `awakened` or `resting` when a newer state replaces the command.
     case backingOff
-    /// The service could not take the current command, or its pool has no retry left: the timer says when it is tried again. It is not
-    /// counted among its app's pushes meanwhile. All that waits for a fault that is not its own waits here, until it expires. → `idle`, to
-    /// be admitted again in its next turn; for a start `admitting`, or `eligible`; `awakened` or `resting`, when a newer state takes its
-    /// place.
+    /// The service could not take the current command, or the pool has no retry left. The timer says when to try again. Until
+    /// then the command holds no credit. Every command that is delayed by a fault that is not its own waits here until it
+    /// expires. → `idle`, to be admitted again in its next turn; for a start `admitting` or `eligible`; `awakened` or `resting`
+    /// when a newer state replaces the command.
     case awaitingService
 
-    // What is asked of a phase is a bit in a mask, and inlined: an activity enters eight of them for each command that is sent.
+    // Each question about a phase is an inlined test of one bit: an activity enters eight phases for each command that is sent.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .resting || isBackingOff }
 
-    /// Whether the current command's next attempt waits for the timer.
+    /// Whether the current command waits for the timer before its next attempt.
     @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
-    /// Whether the current command counts as one of its app's pushes in flight.
+    /// Whether the current command counts as one of its pool's pushes in flight.
     @inline(__always) var holdsCredit: Bool { isOne(of: Self.withCredit) }
 
-    /// Whether an activity may have a current command. One that enters another phase has none any more.
+    /// Whether an activity in this phase may have a current command. Entering any other phase clears the current command.
     @inline(__always)
     var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingService.mask) }
 

@@ -1,6 +1,6 @@
-/// Finds an activity's record by its hash: open addressing with linear probing, at most half full, over indices.
+/// Finds an activity's slot by its hash: a table of indices with open addressing and linear probing, at most half full.
 ///
-/// The table knows hashes and indices only; whether two ids are equal is asked of the caller, who owns their bytes.
+/// The table holds hashes and indices only. The caller owns the ids and compares them.
 struct ActivityTable: ~Copyable {
     private struct Bucket: BitwiseCopyable {
         var hash: UInt64
@@ -34,11 +34,11 @@ struct ActivityTable: ~Copyable {
         count += 1
     }
 
-    /// Removes by moving later members of the probe run back, so that no tombstones build up.
+    /// Moves later members of the probe run back into the hole, so that no tombstones build up.
     mutating func remove(_ hash: UInt64, index: UInt32) {
         var hole = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while buckets[hole].index != index {
-            precondition(buckets[hole].index != .max, "an activity was removed that the table does not hold")
+            precondition(buckets[hole].index != .max, "the table does not hold the activity to remove")
             hole = (hole + 1) & (capacity - 1)
         }
         var position = hole
@@ -76,8 +76,8 @@ struct ActivityTable: ~Copyable {
     private static var empty: Bucket { Bucket(hash: 0, index: .max) }
 }
 
-/// Mixes an app's index and an activity's id into a table hash. Equality is always checked on the bytes, so its quality is a matter of
-/// speed only; the seed keeps producers from choosing ids that collide.
+/// Mixes an app's index and an activity's id into a hash for the table. The ids themselves are always compared, so the quality of
+/// the hash affects speed only. The seed keeps producers from choosing ids that collide.
 func activityHash(seed: UInt64, application: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
     var hash = seed ^ (UInt64(application) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0

@@ -2,12 +2,13 @@ import LiveActivity
 
 /// An activity's turn: from waiting to admitted.
 extension Delivery {
-    /// Ends a batch of `receive`s: begins the activities that it awakened. Only the newest state of each activity is left by now.
+    /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By now only the newest state of each
+    /// activity is left.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popAwakened() { begin(activity, now: now) }
     }
 
-    /// Lets time pass: begins what waited for the end of a spacing, a back-off or a rider's wait.
+    /// Lets time pass: begins the activities whose spacing, back-off or wait of a rider is over.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
         if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
@@ -26,7 +27,7 @@ extension Delivery {
         }
     }
 
-    /// When `advance` next has something to do: a monotonic time, or nil if nothing waits for the clock.
+    /// When `advance` next has something to do, a monotonic time; nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
         var next = activities.nextTimerMilliseconds ?? .max
         if let due = storeQueue.dueMilliseconds { next = min(next, due) }
@@ -38,7 +39,7 @@ extension Delivery {
         return next == .max ? nil : next
     }
 
-    /// Decides what comes next for an idle activity: the turn of its next command, or a wait. An activity with neither is removed.
+    /// Decides what an idle activity does next: its next command's turn, or a wait. An activity with neither is removed.
     mutating func begin(_ activity: UInt32, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
@@ -54,7 +55,7 @@ extension Delivery {
         noteLine(of: activity)
         guard takeCredit(activity, now: now) else { return }
         guard let record = activities[activity].waiting.popFirst(in: &records) else {
-            preconditionFailure("the first of a list is gone")
+            preconditionFailure("a waiting list lost its first command")
         }
         records.enter(.current, record)
         removeOldAlert(of: record, now: now)
@@ -68,7 +69,7 @@ extension Delivery {
         }
     }
 
-    /// A command that brings a token says which pool its activity belongs to.
+    /// The token that a command brings says which pool its activity belongs to.
     @inline(__always)
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
@@ -76,7 +77,8 @@ extension Delivery {
         activities[activity].line = PushLine.Kind(records[head].environment)
     }
 
-    /// Counts an activity's next push as one of its pool's pushes in flight, or lets it wait until one of those is done.
+    /// Takes a credit of the activity's pool, or makes the activity wait for one. A credit stands for one push in flight.
+    /// - Returns: false if the activity waits.
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
         let line = pools.line(of: activities[activity].application, activities[activity].line)
         guard pools.takeCredit(of: line) else {
@@ -88,7 +90,7 @@ extension Delivery {
         return true
     }
 
-    /// The pool of an activity's current command is known now: it counts there.
+    /// Moves the credit to the pool of the current command, which is known now.
     /// - Returns: false if that pool has its maximum of pushes in flight.
     @inline(__always)
     mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
@@ -105,7 +107,7 @@ extension Delivery {
         return true
     }
 
-    /// Drops commands from the head of the list while their partition is revoked or they are expired.
+    /// Removes commands from the front of the list that have expired or whose partition is revoked.
     mutating func dropStale(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
@@ -121,7 +123,8 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Rests until the spacing, the wait of a rider or that for a deferred command is over; removes the activity when there is none.
+    /// Rests until the spacing, the wait of a rider or the wait for a deferred command is over. Without any of these the activity
+    /// is removed.
     private mutating func rest(_ activity: UInt32, now: Moment) {
         guard let until = restEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
         activities.enter(.resting, activity, untilMilliseconds: until)
@@ -131,7 +134,7 @@ extension Delivery {
     private func restEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         let slot = activities.address(of: activity)
         let spacingEnd = slot.pointee.restsUntilMilliseconds
-        // Nearly always there is a usual spacing, or nothing.
+        // In nearly all cases there is a spacing of usual length, or nothing.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
             !isLong(spacingEnd - now.monotonicMilliseconds)
         else { return rareRestEndMilliseconds(of: activity, now: now) }
@@ -141,12 +144,14 @@ extension Delivery {
     @inline(never)
     private func rareRestEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
-        // What comes during a long rest is deferred (`deferResting`).
+        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is looked at again before the
+        // rest ends.
         guard restsLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
-    /// The current command is finished or put back: the next ones of its app and of its activity may go.
+    /// The current command is finished or put back. The activity, and another one that waits for the credit, may begin their next
+    /// commands.
     mutating func endTurn(_ activity: UInt32, now: Moment) {
         let heldCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
@@ -154,10 +159,10 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// The current command needs another attempt, and its partition was revoked: its next owner makes it.
+    /// Drops the current command, which needs another attempt: its partition was revoked, so the next owner makes that attempt.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
-        // First, since a rider of the record is compared with the current command when it is put back.
+        // This comes first: a rider of the record is compared with the current command when the rider is put back.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if heldCredit { returnCredit(of: activity, now: now) }
@@ -171,9 +176,10 @@ extension Delivery {
         beginEligible(of: line, now: now)
     }
 
-    /// Begins what waits for a credit of a line.
+    /// Begins activities that wait for a credit of this line.
     mutating func beginEligible(of line: PushLine, now: Moment) {
-        // An activity may need no credit after all (its commands expired), so the next one is tried until one takes the credit.
+        // An activity may turn out to need no credit, because its commands expired. So the next one is tried until one takes the
+        // credit.
         while let next = pools.popEligibleWithCredit(of: line) {
             precondition(activities[next].phase == .eligible)
             if activities[next].current != .max {
@@ -185,7 +191,7 @@ extension Delivery {
         }
     }
 
-    /// The activity whose current command the record is, in the phase in which the caller expects it.
+    /// The activity whose current command this record is. Traps if the activity is not in the phase that the caller expects.
     @inline(__always)
     func activity(ofCurrent record: UInt32, in phase: ActivityPhase) -> UInt32 {
         let activity = records[record].activity
@@ -194,7 +200,7 @@ extension Delivery {
         return activity
     }
 
-    /// Whether a record's partition is being revoked, or is another lane's by now.
+    /// Whether a record's partition is being revoked, or the assignment that the record came with is over.
     public func isRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }

@@ -1,7 +1,7 @@
-/// When each resting activity is due: one wheel of slots, each a doubly linked list through the activities' indices.
+/// The due times of resting activities: one wheel of slots, each a doubly linked list through the activities' indices.
 ///
-/// A due time beyond the horizon waits in the last slot it can reach and is put on again from there, so a wait may be long but never
-/// lost. Precision is one slot; nothing fires early.
+/// A due time beyond the horizon waits in the last slot within reach and is set again from there. So a wait may be long and is
+/// never lost. The precision is one slot; nothing fires early.
 struct TimerWheel: ~Copyable {
     static var slotCount: Int { 4096 }
     static var slotMilliseconds: Int64 { 8 }
@@ -39,7 +39,7 @@ struct TimerWheel: ~Copyable {
     mutating func set(_ index: UInt32, dueMilliseconds: Int64) {
         if Int(index) >= capacity { grow(toHold: Int(index)) }
         precondition(entries[Int(index)].slot == .max, "an activity has one timer")
-        // The slot after the due time's own: a slot fires when its whole span is over.
+        // The slot after the due time's own, because a slot fires when its whole span is over.
         let dueTick = max(dueMilliseconds / Self.slotMilliseconds + 1, firedTick + 1)
         let tick = min(dueTick, firedTick + Int64(Self.slotCount) - 1)
         let slot = Int(tick) & (Self.slotCount - 1)
@@ -71,7 +71,7 @@ struct TimerWheel: ~Copyable {
             firedTick = nowTick
             return
         }
-        // More ticks than slots would only walk the same slots again.
+        // A wait of more ticks than slots would only visit the same slots twice.
         let lastTick = min(nowTick, firedTick + Int64(Self.slotCount))
         var tick = firedTick + 1
         firedTick = nowTick
@@ -81,7 +81,8 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// The time of the next slot that may hold something due, or nil if nothing is set. Never later than the true next due time's slot.
+    /// The time of the next slot that may hold a due activity; nil if nothing is set. Never later than the slot of the true next
+    /// due time.
     func nextFireMilliseconds(searchSlots: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...searchSlots {

@@ -1,18 +1,18 @@
 import LiveActivity
 
-/// Commands to audiences. This core reads them and writes their results; the core of audiences decides in between.
+/// Commands to audiences. This core reads them and writes their results. In between, the core of audiences decides about them.
 ///
-/// What must hold: a record that was taken comes back exactly once. Until then its slot, its body and its texts stay where they are, and its
+/// What must hold: each record that was taken comes back exactly once. Until then its slot, body and texts stay in place, and its
 /// offset is not settled.
 extension Delivery {
-    /// A command to an audience was received.
+    /// Queues a received command to an audience for the core of audiences.
     mutating func handOver(
         _ record: UInt32,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        // Its slot has the audience, or the channel, where others have their activity, and the template of activities in place of a device.
+        // The slot's `subject` is the audience or the channel here, and `device` is the template of the activities' ids.
         var addressed = command
         let isOfChannel = !command.channel.isAbsent
         (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
@@ -30,21 +30,21 @@ extension Delivery {
 
     /// The next command for the core of audiences; nil if there is none now. It stays first until `handoverTaken`.
     ///
-    /// A command that is read again, since the store has lost it, waits until the members whom it is for are read again as well. Newer
-    /// commands do not wait behind it.
+    /// A command that is read again because the store lost data waits until the audience's members have been read again too.
+    /// Newer commands do not wait behind it.
     public var nextHandover: UInt32? { handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil) }
 
-    /// The core of audiences has the command that `nextHandover` named.
+    /// The core of audiences has taken the command that `nextHandover` named.
     public mutating func handoverTaken() {
         let record = handovers.popFirst() ?? handoversReadAgain.popFirst()
         precondition(record != nil, "no command waits")
     }
 
-    /// A command that was taken comes back.
+    /// Ends a command that was taken, or drops it.
     ///
     /// - Parameters:
-    ///   - reason: for its result; at most 64 bytes are kept.
-    ///   - admittedMilliseconds: when it was admitted, UNIX milliseconds; -1: never.
+    ///   - reason: for the command's result; at most 64 bytes are kept.
+    ///   - admittedMilliseconds: when the command was admitted, UNIX milliseconds; -1: never.
     public mutating func handedBack(
         _ record: UInt32,
         _ ending: HandoverEnding,
@@ -52,7 +52,7 @@ extension Delivery {
         admittedMilliseconds: Int64 = -1,
         now: Moment
     ) {
-        precondition(records[record].stage == .handedOver, "a command comes back that was not handed over")
+        precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch ending {
         case .outcome(let outcome):
             precondition(outcome != .invalid)
@@ -65,12 +65,12 @@ extension Delivery {
             records.enter(.finished, record)
             acknowledged(record)
         case .withdrawn:
-            precondition(isRevoked(record), "nobody else reads a command that is withdrawn")
+            precondition(isRevoked(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)
         }
     }
 
-    /// Tells which commands of a partition the core of audiences has and has not given back.
+    /// Calls `body` with each command of a partition that the core of audiences has taken or may still take.
     public func forEachHandedOver(of place: UInt32, _ body: (UInt32) -> Void) {
         guard let partition = partitions[place] else { return }
         for record in 0..<records.indexBound where records.isInUse(record) {
@@ -82,7 +82,7 @@ extension Delivery {
         }
     }
 
-    /// What nobody has taken of a revoked partition, its next owner reads again.
+    /// Drops the commands of a revoked partition that nobody has taken: the next owner reads them again.
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }

@@ -1,15 +1,16 @@
 import LiveActivity
 
-/// Which audiences an activity or a device is in.
+/// Changes of the audiences that an activity or a device is in.
 ///
-/// Its record in the store knows the audiences that it is in, and those that it has left and that may not know of it. A registration,
-/// a tombstone, an accepted end and a dead token change that first; then the audiences are told, by the core of audiences; then the store
-/// is told that they know. Whoever dies between two of these steps leaves a record that is read again, or audiences that the next reply
-/// about the member names: an admission waits for them (`StoreVerdict.leaves`).
+/// A member's record in the store lists the audiences that the member is in, and the audiences that it has left and that may not
+/// know of it yet. A registration, a tombstone, an accepted end and a dead token change this record first. Then the core of
+/// audiences tells the audiences. Then the store is told that the audiences know. If a worker dies between two steps, either the
+/// Kafka record is read again, or the next reply about the member names the audiences once more: an admission waits for them
+/// (`StoreVerdict.leaves`).
 ///
 /// What must hold:
-/// - a record is settled only when the audiences that its replies named know, and the store knows that they do;
-/// - a change counts as an acknowledgement that its record waits for.
+/// - A record is settled only when the audiences that its replies named know, and the store knows that they do.
+/// - A change counts as one acknowledgement that its record waits for.
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. It stays first until `membershipChangeTaken`.
     public var nextMembershipChange: MembershipChange? {
@@ -26,10 +27,10 @@ extension Delivery {
         )
     }
 
-    /// The core of audiences has the change that `nextMembershipChange` named.
+    /// The core of audiences has taken the change that `nextMembershipChange` named.
     public mutating func membershipChangeTaken() { memberships.removeFirst() }
 
-    /// All audiences of a change that was taken know of it.
+    /// All audiences of a taken change know of it.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard memberships.leaves(of: member) == nil else {
@@ -42,10 +43,11 @@ extension Delivery {
         proceed(record, change.continuation, now: now)
     }
 
-    /// A reply named audiences that may not know that the member has left.
+    /// Begins a change when a reply names audiences that may not know that the member has left.
     mutating func noteLeaves(_ ticket: StoreTicket, _ leaves: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // Two calls of a record for one member: the second names what the first has named, or is heard again.
+        // A record can have two calls for one member. The second reply names the same audiences, or a later reply names them
+        // again.
         guard ticket.purpose != .limit, !memberships.has(member), AudienceLeaves(leaves) != nil else { return }
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
@@ -55,13 +57,14 @@ extension Delivery {
         memberships.begin(member, .init(leaves: block, leavesCount: leaves.count, continuation: continuation))
     }
 
-    /// A registration was answered.
-    /// - Returns: whether audiences are told first. What is held for the token is asked for afterwards: of a registration that comes again
-    ///   after a crash the audiences must have been told, whatever becomes of that command.
+    /// Begins the change of audiences that the reply to a registration calls for.
+    ///
+    /// - Returns: whether audiences are told first. What is held for the token is asked for afterwards. So the audiences are told
+    ///   whatever becomes of the held command, also when the registration is read again after a crash.
     mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // Too many audiences that the member has left have yet to know of it.
+            // Too many of the audiences that the member has left do not know of it yet. The registration is made again later.
             records[record].awaitAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
@@ -70,7 +73,7 @@ extension Delivery {
         let joins = reply.verdict == .registered && !slot.pointee.hasToldAudiences && slot.pointee.audiences.count > 0
         guard joins || reply.leaves != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
-        // A reply that names audiences leaves out what is held.
+        // A reply that names audiences to tell does not bring a held command.
         let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.leaves != nil)
         let continuation: Memberships.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {
@@ -85,7 +88,7 @@ extension Delivery {
         return true
     }
 
-    /// The store knows that the audiences know.
+    /// The store has noted that the audiences know.
     mutating func leavesConfirmed(_ ticket: StoreTicket, now: Moment) {
         let change = memberships.end(ChangingMember(ticket))
         records.free(change.leaves)

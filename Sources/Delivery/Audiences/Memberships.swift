@@ -1,37 +1,37 @@
 import LiveActivity
 
-/// The changes of audiences that have begun and are not confirmed.
+/// Changes of audiences that have begun and are not confirmed yet.
 struct Memberships: ~Copyable {
     /// What the record does when its audiences know.
     enum Continuation: UInt8 {
-        /// It waits for acknowledgements, of which this was one.
+        /// The record waits for its acknowledgements, and this was one of them.
         case acknowledged
-        /// A tombstone.
+        /// A tombstone is settled if nothing else of it is outstanding.
         case unregistered
-        /// A registration of a token for which nothing is held.
+        /// A registration with no held command is settled.
         case settle
-        /// A registration: what is held for the token comes with the next reply.
+        /// A registration asks again: the next reply brings what is held for the token.
         case register
-        /// A command that is current.
+        /// The current command asks for its admission again.
         case admit
     }
 
     struct Change: BitwiseCopyable {
-        /// As the store said them; none where the member only joins.
+        /// The audiences that the member left, as the store named them; none if the member only joins.
         var leaves = Arena.Block.none
         var leavesCount = 0
         /// The member joins the audiences that its registration names.
         var joins = false
-        /// It was in all of them before.
+        /// The member was in all of these audiences before.
         var wasMember = false
         var continuation: Continuation
     }
 
-    /// Its place in the table, at most half full, and in the queue.
+    /// Memory of one change: its place in the table, at most half full, and in the queue.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
     private var changes: [ChangingMember: Change] = [:]
-    /// Begun, and not taken by the core of audiences.
+    /// Changes that the core of audiences has not taken yet.
     private var waiting: IndexQueue<ChangingMember>
 
     init(limit: Int) { waiting = IndexQueue(limit: limit) }
@@ -72,13 +72,13 @@ struct Memberships: ~Copyable {
 }
 
 extension ChangingMember {
-    /// Of a call that confirms.
+    /// The member whose leaves a call confirms.
     init(_ ticket: StoreTicket) {
         let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceLeaves ? .device : .activity
         self.init(record: ticket.record, application: ticket.application, kind: kind)
     }
 
-    /// Whom a call of a record is about.
+    /// The member that a call of a record is about.
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {

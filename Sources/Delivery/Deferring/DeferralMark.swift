@@ -1,16 +1,16 @@
 import LiveActivity
 
-/// What a record knows of its deferrals.
+/// What a record knows about its deferrals.
 struct DeferralMark: BitwiseCopyable {
-    /// How often it has been deferred.
+    /// How often the command has been deferred.
     private(set) var count: UInt16 = 0
-    /// Why it was the last time.
+    /// The cause of the last deferral.
     private(set) var cause = DeferralCause.pool
-    /// Whether a look has found it ready: its pool was offered it since.
+    /// Whether `deferBlocked` has seen the push ready once, so that its pool has been offered the push since.
     var isSeenReady = false
-    /// Of its activity when it was deferred.
+    /// The activity's faults in a row when the command was deferred.
     var serviceFaults: UInt8 = 0
-    /// Until when its push is not to be tried again, UNIX milliseconds; 0: it may be at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: it may go at once.
     var pauseEndMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -23,24 +23,25 @@ struct DeferralMark: BitwiseCopyable {
     }
 }
 
-/// A command of an activity that is in the deferred topic and that this lane expects to read again, or that has come back while its push
-/// still pauses.
+/// Says that an activity has a command in the deferred topic which this lane expects to read again, or a command that came back
+/// and whose push still pauses.
 struct DeferredReturn: BitwiseCopyable {
-    /// How much later than it is due it may come.
+    /// How much later than its due time a deferred command may arrive.
     static let slackMilliseconds: Int64 = 5_000
 
-    /// Monotonic; `.min`: none is expected.
+    /// A monotonic time; `.min`: nothing is expected.
     private(set) var untilMilliseconds: Int64 = .min
-    /// The version of the newest alert among what is expected.
+    /// The version of the newest alert among the expected commands.
     private(set) var alert: Version?
-    /// What has come back pauses until then. It may be replaced meanwhile: its record says whether it still is what waits.
+    /// A command came back and pauses until then. A newer command may replace it in the meantime, so the record itself says
+    /// whether it pauses.
     private(set) var isPause = false
 
     init() {}
 
     init(pauseUntil monotonicMilliseconds: Int64) { (untilMilliseconds, isPause) = (monotonicMilliseconds, true) }
 
-    /// Whether there is anything to look at, past or to come.
+    /// Whether a wait was set, over or not.
     @inline(__always) var isKnown: Bool { untilMilliseconds != .min }
 
     @inline(__always)

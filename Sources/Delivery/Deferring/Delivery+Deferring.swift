@@ -1,37 +1,49 @@
 import LiveActivity
 import Numbers
 
-/// Commands that cannot be sent soon leave their partition (design §6): their record goes to the deferred topic, and when that is
-/// acknowledged its offset is settled, without a result. It is read again after a while, and is then an ordinary command.
+/// Commands that cannot be sent soon leave their partition. The command is written to the deferred topic. When that write is
+/// acknowledged, the command's offset is settled without a result. The command is read again after a while, and is an ordinary
+/// command then.
 ///
-/// A command is deferred when it has been here for `deferAfterMilliseconds` and there is no prospect of its being sent within the
-/// `deferredDelayMilliseconds` after which it would be read again: its pool sends nothing, or less than waits for it (`PoolProgress`); its
-/// activity rests for longer; or APNs has just not taken it. One that comes out of the deferred topic, and what a lane holds above half of
-/// its records or of their bytes, is deferred sooner.
+/// A command is deferred when it has been here for `deferAfterMilliseconds` and is not likely to be sent within
+/// `deferredDelayMilliseconds`, the time after which it would be read again. There are three reasons: its pool sends nothing, or
+/// less than what waits for it (`PoolProgress`); its activity rests for longer; or APNs has just not taken the push. A command
+/// that was deferred before waits less long, and so do all commands while the lane holds more than half of its records or of
+/// their bytes.
 ///
-/// A push that APNs did not take pauses, by the faults of its activity, for minutes in the end. The pause and the faults go along. All records
-/// of a partition wait for the same time, so that none waits for one before it: a command whose pause is longer is deferred again.
+/// A push that APNs did not take pauses, in the end for minutes, depending on the faults of its activity. The pause and the
+/// faults are written beside the command. All records of the deferred topic wait for the same delay, so that no record waits
+/// behind one with a longer pause. A command whose pause is longer is deferred again.
 ///
 /// What must hold:
-/// - what is written is all that the next reading needs (`Deferral`): a start's claim, which gives way to the next reading's; the token that came
-///   with the command; what it counts; the alert that it carries, in its body. Its rider is finished when that is acknowledged;
-/// - of an activity one deferred command is under way at a time while its pool is blocked: a newer state waits here for the older one to
-///   come back, replaces it and carries its alert. Else an outage would leave as many copies as there were states;
-/// - an alert that was deferred is not overtaken by a state without one, which would take its place on the phone without ringing.
+/// - The deferred record has all that its next reading needs (`Deferral`): a start's claim, which gives way to the claim of the
+///   next reading; the token that the command brought; what the command counts; the alert that it carries, in its body. Its rider
+///   is finished when the write is acknowledged.
+/// - While a pool is blocked, an activity has one deferred command under way. A newer state waits here until the older one comes
+///   back, then replaces it and carries its alert. Otherwise an outage would leave one copy for each state. A lane with many
+///   activities does not wait for this.
+/// - A command that a registration released is deferred as itself, with the registration as its source. The registration's offset is
+///   settled, and Redis admits the equal version again. A held start takes its token along, and its record registers the token again
+///   when the start is over.
+/// - A state without an alert does not overtake a deferred alert: the phone would show that state without ringing.
+/// - The record goes to the partition number that its source had, which the same lane reads. If the deferred topic has fewer
+///   partitions, or a rebalance separates the two, Redis still decides which state is newest. But then a newer state without an
+///   alert may overtake the deferred alert.
 ///
-/// What waits for Redis is not deferred: then nothing can be decided of any command.
+/// Commands that wait for Redis are not deferred: nothing can be decided about any command then. Neither is a command that waits
+/// for a credit which such commands hold.
 extension Delivery {
-    /// How often what waits for a pool is looked through.
+    /// How often the commands that wait for pools are looked through.
     private static var lookMilliseconds: Int64 { 500 }
-    /// How long a command has to be sent that was deferred before, or that came to a lane which holds much.
+    /// The time that a command gets here if it was deferred before, or if its lane holds much.
     private static var hurriedMilliseconds: Int64 { 1_000 }
-    /// Another worker's clock may be wrong: no pause is longer than the longest that can be configured.
+    /// The clock of the worker that wrote a pause may be wrong. No pause is longer than the longest that can be configured.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Hands a command, which is in no list any more, to the deferred topic.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
-        // An admission may have raised the timestamp: the command must come back as its own version.
+        // An admission may have raised the timestamp. The command must come back with its own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
@@ -41,7 +53,8 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
     }
 
-    /// The activity's newer states know that an older one comes back. A lane with many activities forgets: then both are admitted, in order.
+    /// Makes the activity's newer states wait for the older one to come back. A lane with many activities does not note this:
+    /// then both states are admitted, in order.
     private mutating func expectReturn(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delay = configuration.deferredDelayMilliseconds + DeferredReturn.slackMilliseconds
@@ -53,8 +66,8 @@ extension Delivery {
             )
     }
 
-    /// The same of the current command.
-    /// - Parameter pauseMilliseconds: how long its push is not to be tried again.
+    /// Defers the current command and begins the activity's next one.
+    /// - Parameter pauseMilliseconds: how long the push must not be tried again.
     mutating func deferCurrent(
         of activity: UInt32,
         _ cause: DeferralCause,
@@ -70,7 +83,7 @@ extension Delivery {
         begin(activity, now: now)
     }
 
-    /// Whether a command has been here for so long that it is deferred, if it cannot be sent soon.
+    /// Whether a command has been here for so long that it is deferred unless it can be sent soon.
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isRevoked(record) else { return false }
@@ -84,15 +97,16 @@ extension Delivery {
         return received <= now.monotonicMilliseconds - patience
     }
 
-    /// Whether a start that was admitted goes to its partition's next owner by way of the deferred topic, with its claim: its pool sends
-    /// nothing, so it may be here for longer than the partition.
+    /// Whether an admitted start goes to its partition's next owner by way of the deferred topic, with its claim. Its pool sends
+    /// nothing, so the start may have to wait for longer than this lane has the partition.
     func isHandedOn(_ record: UInt32) -> Bool {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PushLine(records[record].pool))
     }
 
-    /// The deferred topic has not taken a command. If its pool is back, it waits here once more: else nobody would send it before the topic takes
-    /// it, which may be missing. A start has refunded its draw for its next reading, and is produced again.
-    /// - Returns: false if it is to be produced again.
+    /// Takes back a command that the deferred topic did not accept, if its pool sends again. The topic may be missing, and then
+    /// nobody else would send the command. A start is not taken back: it has refunded its draw, because its next reading draws
+    /// again.
+    /// - Returns: false if the deferral must be produced again.
     mutating func takeBackDeferral(_ record: UInt32, now: Moment) -> Bool {
         guard !records[record].isStart, !isRevoked(record),
             records[record].deferral.pauseMilliseconds(now: now) == 0
@@ -111,7 +125,7 @@ extension Delivery {
 
     // MARK: - What rests
 
-    /// Defers what waits for an activity that rests for long, or whose push pauses for long.
+    /// Defers commands of an activity that rests for long, or whose push pauses for long.
     mutating func deferResting(_ activity: UInt32, now: Moment) {
         let isResting = isLong(activities[activity].restsUntilMilliseconds - now.monotonicMilliseconds)
         guard isResting || activities[activity].deferred.isPause else { return }
@@ -125,11 +139,11 @@ extension Delivery {
         }
     }
 
-    /// Whether a wait is made in the deferred topic.
+    /// Whether a wait is so long that the command waits in the deferred topic.
     @inline(__always)
     func isLong(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
-    /// Whether what waits for an activity is deferred when it is overdue.
+    /// Whether the activity rests for so long that its overdue commands are deferred.
     @inline(__always)
     func restsLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
@@ -142,7 +156,7 @@ extension Delivery {
         return isLong(records[head].deferral.pauseMilliseconds(now: now))
     }
 
-    /// Whether an activity's next command waits for a deferred one to come back, or came back and pauses.
+    /// Whether an activity's next command waits for a deferred one to come back, or came back itself and pauses.
     func awaitsDeferred(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard slot.pointee.deferred.isExpected(now: now), let head = slot.pointee.waiting.head else { return false }
@@ -160,7 +174,8 @@ extension Delivery {
         pools.queuedCount > 0 ? deferralLookMilliseconds : nil
     }
 
-    /// Looks through what waits for each pool: ends what has expired or was overtaken, and defers what will not be sent soon.
+    /// Looks through the commands that wait for each pool. Ends those that expired or were overtaken, and defers those that will
+    /// not be sent soon.
     mutating func deferBlocked(now: Moment) {
         guard pools.queuedCount > 0, deferralLookMilliseconds <= now.monotonicMilliseconds else { return }
         deferralLookMilliseconds = now.monotonicMilliseconds + Self.lookMilliseconds
@@ -179,7 +194,8 @@ extension Delivery {
             }
             lookThroughReady(line, now: now)
             if pools.isBlocked(line), !isStoreAway { lookThroughEligible(line, now: now) }
-            // What is left from when production was blocked has nobody who returns a credit.
+            // Activities that began to wait while production was blocked have nobody who returns a credit, so they are begun
+            // here.
             beginEligible(of: line, now: now)
         }
     }
@@ -200,8 +216,9 @@ extension Delivery {
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
-                // Each push is offered to its pool before it is deferred: it may be what shows that the pool is back. Not while the lane
-                // reads ahead, since nothing is handed out then.
+                // Each push is offered to its pool once before it is deferred. Otherwise nothing would show that the pool is back
+                // (simulation `deferrals`, seeds 1 and 81). While the lane reads ahead, pushes are not handed out, so that time
+                // does not count as an offer.
                 records[record].deferral.isSeenReady = !pools.watch(line).pointee.isReading
                 pools.appendReady(record, to: line, now: now)
             }
@@ -221,7 +238,7 @@ extension Delivery {
                 continue
             }
             dropStale(activity, now: now)
-            // It may be of the other pool.
+            // The activity may belong to the other pool.
             if activities[activity].line == .unsure, pools.line(of: line.application, .unsure) != line {
                 activities.enter(.idle, activity)
                 begin(activity, now: now)
@@ -242,11 +259,12 @@ extension Delivery {
 
     // MARK: - Reading them again
 
-    /// Whether a pool that sent nothing, or too little, sends again since this was asked last: what was deferred meanwhile need not wait until
-    /// it is due.
+    /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the deferred commands
+    /// are read at once, although they are not due. The lane tells the Kafka thread at most once in
+    /// `worker.deferredDelayMilliseconds`.
     public mutating func takePoolReturn() -> Bool { pools.takeReturn() }
 
-    /// Receives a command that was deferred, as `receive(_:now:)` does others.
+    /// Receives a command from the deferred topic, as `receive(_:now:)` receives other records.
     public mutating func receive(_ record: IncomingRecord, deferred deferral: Deferral, now: Moment) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(
@@ -269,7 +287,7 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, now: now)
     }
 
-    /// Gives a deferred command what it had when it was deferred.
+    /// Restores what a deferred command had when it was deferred.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? activityOf(record)
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -283,7 +301,7 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// A start that is deferred draws again when it is read again, so it refunds its draw even if it was tried.
+    /// Refunds the draw of a deferred start, even if its push was tried: its next reading draws again.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let draw) = startDraw else { return false }
@@ -301,7 +319,7 @@ extension RecordSlot {
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         formerClaim = deferral.claim
-        // It was held for the token that comes with it.
+        // The start had been held for the token that comes with it.
         if deferral.isHeldStart, suppliesToken { (isHeldStart, suppliesToken) = (true, false) }
     }
 }

@@ -1,12 +1,13 @@
 import LiveActivity
 
-/// A record to be produced. Its delivery report is handed back as `produced`.
+/// A record to be produced. Its delivery report comes back through `produced`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
-        /// To the deferred topic.
+        /// A command for the deferred topic.
         case deferral
-        /// Nothing is written: the record ends without a result, and its trace may record that. Acknowledged afterwards.
+        /// Nothing is written. The record ends without a result, its trace may say so, and the shell acknowledges the production
+        /// afterwards.
         case trace
     }
 
@@ -29,37 +30,37 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
 /// The producer's report on a record.
 public enum ProductionReport: Sendable {
     case acknowledged
-    /// Not acknowledged: the record is produced again.
+    /// The record is produced again.
     case failed
-    /// The broker refuses the record for its size.
+    /// The broker refuses the record because of its size.
     case tooLarge
 }
 
 /// The outcome of one attempt to send a push.
 public struct PushResult {
-    /// What an answer means for the push, whatever APNs calls its reason.
+    /// What an answer means for the push, independent of the reason's name.
     public enum Disposition: UInt8, Sendable {
         case accepted
-        /// APNs did not process the push, or asks for another connection or provider token: it may be sent again at once.
+        /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again at once.
         case retryNow
-        /// APNs is in trouble, or refuses whatever this provider sends.
+        /// APNs has a fault, or refuses everything that this provider sends.
         case retryLater
-        /// APNs limits this token: retry later, and push to the activity less often.
+        /// APNs limits this token. Retry later, and push to the activity less often.
         case limited
         /// The token is dead.
         case tokenDead
-        /// APNs does not know the token, or the environment is wrong: the token is retired only where APNs accepts others.
+        /// APNs does not know the token, or the environment is wrong. The token is retired only if APNs accepts other tokens.
         case tokenSuspect
-        /// The token is another topic's, or the topic is wrong: the token is kept.
+        /// The token belongs to another topic, or the topic is wrong. The token is kept.
         case topicSuspect
-        /// Of a broadcast: its channel does not exist any more.
+        /// A broadcast's channel does not exist any more.
         case channelGone
-        /// Refused for a permanent reason of this very push; the token is kept.
+        /// APNs refused this push for a permanent reason of its own. The token is kept.
         case rejected
-        /// Sent, and no answer came.
+        /// The push was sent and no answer came.
         case ambiguous
 
-        /// Whether APNs said something of this push or its token: then it is there.
+        /// Whether APNs judged this push or its token, which shows that APNs works.
         package var isJudgement: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
@@ -69,21 +70,21 @@ public struct PushResult {
     }
 
     public var disposition: Disposition
-    /// HTTP status, 0 without an answer.
+    /// HTTP status; 0 without an answer.
     public var status: UInt16
-    /// APNs' reason, or ours when there was no answer; at most 64 bytes are kept.
+    /// APNs' reason, or Causeway's own if there was no answer. At most 64 bytes are kept.
     public var reason: UnsafeRawBufferPointer
-    /// The timestamp of a 410, UNIX milliseconds; -1 if it has none.
+    /// The timestamp of a 410, UNIX milliseconds; -1 if the answer has none.
     public var invalidAtMilliseconds: Int64
-    /// When the push had left, UNIX milliseconds; -1 if it did not.
+    /// When the push had been sent, UNIX milliseconds; -1 if it was not.
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
-    /// The pool's number of the connection that carried the push, 0 for none: a retry avoids that connection.
+    /// The pool's number of the connection that carried the push; 0 for none. A retry avoids that connection.
     public var connection: UInt32
-    /// Whether another attempt is within the pool's retry budget.
+    /// Whether the pool's retry budget allows another attempt.
     public var retryPermitted: Bool
-    /// Whether the pool sends, and APNs has accepted another token since it last called one unknown: else a refused token reflects the
-    /// configuration and not itself.
+    /// Whether the pool sends, and APNs has accepted another token since it last called one unknown. If not, a refused token
+    /// shows a wrong configuration rather than a bad token.
     public var acceptsOtherTokens: Bool
 
     public init(
@@ -109,7 +110,7 @@ public struct PushResult {
     }
 }
 
-/// One APNs pool of the lane: an app in an environment.
+/// An APNs pool of the lane: an app in one environment.
 public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
     public var application: UInt16
     public var environment: DeviceEnvironment
@@ -121,16 +122,16 @@ public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
 
 }
 
-/// A record from Kafka. The pointers are valid only during the call that takes it.
+/// A record from Kafka. Its pointers are valid only during the call that takes the record.
 public struct IncomingRecord {
     public var partition: UInt32
     public var offset: Int64
-    /// UNIX milliseconds of the record; -1 if it has none.
+    /// The record's time, UNIX milliseconds; -1 if it has none.
     public var timestampMilliseconds: Int64
     public var key: UnsafeRawBufferPointer?
-    /// nil: a tombstone.
+    /// nil for a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// Kept beside the record for readers of its view; the core does not read it. Empty for none.
+    /// Kept with the record for readers of its view. The core does not read it. Empty for none.
     public var trace: UnsafeRawBufferPointer
 
     public init(

@@ -1,39 +1,41 @@
 import LiveActivity
 
-/// What is written beside a deferred command, so that its next reading goes on where this one ended.
+/// What is written beside a deferred command, so that its next reading continues where this one stopped.
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The record that the command came in first. Its results name it as their source.
+    /// The record in which the command came first. The command's results name it as their source.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
     /// How often the command has been deferred.
     public var count: UInt16
-    /// Of the first record and its receipt, UNIX milliseconds.
+    /// The first record's time and receipt, UNIX milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
-    /// Attempts at its push.
+    /// Attempts to push the command.
     public var attempts: UInt8
     /// Results that its record has had before.
     public var resultsBefore: UInt8
-    /// Commands without a result that it counts.
+    /// Commands without a result of their own that this command counts.
     public var superseded: UInt32
-    /// Of the token that the command brings.
+    /// When the token that the command brings was registered.
     public var registeredAtMilliseconds: Int64
-    /// A start's, by which Redis may know it. Each reading of the record has one of its own, which takes its place once.
+    /// The claim by which Redis may know a start. Each reading of the record draws a claim of its own and names this one. Redis
+    /// lets the new claim replace the named one once: the record may be read again after a worker that was about to send it has
+    /// died (simulation `deferrals`, seed 981).
     public var claim: UInt64
-    /// The start was held, and Redis holds it until it is told of its outcome.
+    /// The start was held in Redis, and Redis keeps it until it is told the outcome.
     public var isHeldStart: Bool
-    /// It was settled before, and read once more because Redis had lost what it wrote.
+    /// The command had been settled before and was read again because Redis lost data.
     public var isReadAgain: Bool
-    /// The version of the command whose alert it carries; nil: the alert is its own, if there is one.
+    /// The version of the command whose alert this one carries; nil: its alert is its own, or it has none.
     public var alertVersion: Version?
-    /// The priority that the state has without an alert, or 0.
+    /// The priority of the state without an alert; 0: not known.
     public var statePriority: UInt8
-    /// An alert was removed since it was too old, which its result says.
+    /// An alert was removed because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// Faults of its activity in a row, with which the pauses grow.
+    /// Faults of the activity in a row. The pauses grow with them.
     public var serviceFaults: UInt8
-    /// Until when its push is not to be tried again, UNIX milliseconds; 0: it may be at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: it may go at once.
     public var pauseEndMilliseconds: Int64
 
     public init(
@@ -79,13 +81,13 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
 
 /// Why a command could not be sent soon.
 public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// Its pool sends nothing, or less than waits for it.
+    /// Its pool sends nothing, or less than what waits for it.
     case pool
-    /// Its device is out of starts.
+    /// Its device has no starts left.
     case startBudget
-    /// Its activity rests: for its policy's spacing, or since APNs limits its token.
+    /// Its activity rests, for the spacing of its policy or because APNs limits its token.
     case pace
-    /// APNs did not take it.
+    /// APNs did not take the push.
     case retry
 
     public var name: StaticString {
@@ -125,11 +127,11 @@ extension RecordView {
 
     public var deferralCause: DeferralCause { deferralMark.cause }
 
-    /// The command as a record of the deferred topic.
+    /// The command as a record for the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // Beside it (`Deferral.alertVersion`), since a producer's command may not name another's alert.
+        // `Deferral.alertVersion` says this instead: a producer's command must not name another command's alert.
         record.alertVersion = nil
         return record
     }

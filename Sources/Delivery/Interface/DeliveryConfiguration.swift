@@ -6,10 +6,10 @@ public struct DeliveryConfiguration: Sendable {
     public struct Application: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
-        /// Which APNs environments a pool exists for.
+        /// Whether a pool exists for this APNs environment.
         public var hasProduction: Bool
         public var hasSandbox: Bool
-        /// The policy of commands that name none; an index into ``DeliveryConfiguration/policies``.
+        /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
 
         public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
@@ -20,45 +20,45 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    /// The most policies there can be.
+    /// The maximum number of policies.
     public static let policiesMax = 64
 
     public var applications: [Application]
-    /// How often and how urgently activities are pushed to. Commands choose one by name. 1...``policiesMax``.
+    /// How often and how urgently activities get pushes. A command chooses a policy by name. 1...``policiesMax`` policies.
     public var policies = [Policy(name: "default")]
-    /// The names of the topics that are read. Default command ids contain them.
+    /// The names of the topics that are read. A command's default id contains one of them.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
-    /// The most records the lane holds from receipt to acknowledged result. 64...4,194,304.
+    /// The maximum number of records that the lane holds, from the receipt to the acknowledged result. 64...4,194,304.
     public var recordsMax = 131_072
-    /// The most bytes of texts, tokens and bodies that the lane's records hold before it receives no more. At least 1.
+    /// The lane stops receiving when its records hold this many bytes of texts, tokens and bodies. At least 1.
     public var blockBytesMax = Int.max
-    /// The most pushes of one pool in flight (admitted and not yet answered). Further commands wait unadmitted, where a newer state still
-    /// replaces them.
+    /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait without an
+    /// admission, where a newer state still replaces them.
     public var inFlightMaxPerPool = 2_000
-    /// A push that APNs could not take waits before the next attempt: after the n-th fault in a row of its activity for a random time
+    /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the wait is random
     /// between a half and the whole of `retryBase * 2^n`, capped at `retryMax`. Apple asks for minutes after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
-    /// A retry that the pool's budget does not permit waits for a random time between a half and the whole of this, at least.
+    /// The minimum wait of a retry that the pool's budget does not permit: random between a half and the whole of this time.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long an alert waits for a newer state that another worker admitted but did not settle: when this lane reads that state, it
-    /// carries the alert.
+    /// How long an alert waits for a newer state that another worker admitted but did not settle. If this lane reads that state
+    /// in time, the state carries the alert.
     public var riderPatienceMilliseconds: Int64 = 10_000
-    /// A command that has been here for so long and cannot be sent within the next `deferredDelayMilliseconds` is deferred.
+    /// A command that has been here for this long is deferred, unless it can be sent within the next `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// After so long a deferred command is read again.
+    /// A deferred command is read again after this time.
     public var deferredDelayMilliseconds: Int64 = 30_000
-    /// A lane that is behind by more than this many records of the commands topic reads ahead before it begins anything.
+    /// A lane reads ahead while it is behind by more than this many records of the commands topic. It begins nothing meanwhile.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead, however far behind it still is.
     public var readAheadMaxMilliseconds: Int64 = 30_000
-    /// Which of the superseded commands have results of their own.
+    /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResults.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 20
-    /// Seeds jitter, `apns-id` and the activity table; different in each lane of each process.
+    /// Seeds the jitter, the `apns-id`s and the activity table. Different in each lane of each process.
     public var seed: UInt64
 
     public init(applications: [Application], seed: UInt64) {
@@ -79,7 +79,7 @@ public struct DeliveryConfiguration: Sendable {
         )
     }
 
-    /// The name of a topic that is read.
+    /// The name of one of the topics that are read.
     public func name(of topic: RecordTopic) -> [UInt8] {
         switch topic {
         case .commands: commandsTopic
@@ -93,7 +93,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(
             numbers.policies.count >= policies.count
                 && zip(policies, numbers.policies).allSatisfy { $0.name == $1.name },
-            "records name policies by their places"
+            "policies must keep their places, by which records name them"
         )
         policies = numbers.policies
         for position in applications.indices { applications[position].policy = numbers.applicationPolicies[position] }
@@ -130,20 +130,21 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command that is superseded before Redis has seen it gets its own result. A start, a command that was held, and a command whose
-/// alert a newer one carries always do.
+/// Whether a command that is superseded before Redis sees it gets a result of its own. Three kinds always do: a start, a command
+/// that was held, and a command whose alert a newer one carries.
 public enum SupersededResults: String, Sendable, CaseIterable {
-    /// It gets its own result.
+    /// The command gets a result of its own.
     case each
-    /// It gets its own result, unless its lane is known to be behind by more than `readAheadLagRecords`: then it is counted.
+    /// The command gets a result of its own, unless its lane is known to be behind by more than `readAheadLagRecords`. Then it is
+    /// counted.
     case countedWhenBehind
-    /// It is counted in the result of the command that superseded it.
+    /// The result of the command that superseded it counts it.
     case counted
 }
 
 /// The numbers of a ``DeliveryConfiguration`` that can change while the lane runs.
 public struct DeliveryNumbers: Sendable {
-    /// The policies from before keep their places; new ones follow.
+    /// Policies keep their places, because records name a policy by its place. New policies follow; a removed policy stays.
     public var policies: [Policy]
     /// The default policy of each app.
     public var applicationPolicies: [Int]

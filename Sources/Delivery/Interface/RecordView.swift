@@ -10,26 +10,26 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    /// 5 or 10: as its admission allowed, before that as the command asked.
+    /// 5 or 10. After the admission this is what was allowed, before it what the command asked for.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
-    /// Index of its policy.
+    /// The index of the record's policy.
     public var policy: Int { Int(slot.policy) }
-    /// The policy that the command names; empty where its app's policy applies.
+    /// The policy that the command names; empty if its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.allowance.isDemoted }
-    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if nothing was asked of it.
+    /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not asked.
     public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
-    /// Whether a push that was just handed out has been sent before.
+    /// Whether the push that was just handed out has been sent before.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
-    /// As it is sent, UNIX seconds.
+    /// The expiration that APNs is sent, UNIX seconds.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
-    /// The connection of the last attempt, which the next one avoids; 0 before the first.
+    /// The connection of the last attempt; 0 before the first. The next attempt avoids it.
     public var avoidedConnection: UInt32 { slot.connection }
     public var outcome: Outcome { slot.outcome }
-    /// The superseded commands that this one counts: they have no result of their own.
+    /// Superseded commands without a result of their own that this command counts.
     public var superseded: Int { Int(slot.superseded.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
@@ -45,14 +45,14 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
-    /// Earlier results of the record: of a command that brought a token, then of commands that were held for the token.
+    /// Earlier results of the record: first of a command that brought a token, then of commands that were held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
-    /// Whether the dead letter goes without its value, which exceeds the broker's limit.
+    /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
-    /// The activity's id; empty where the record names none.
+    /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.subject) }
-    /// If the command brought no id: empty until the command is held in Redis or finished.
+    /// The command's id. If the command brought none, this is empty until the command is held in Redis or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
@@ -65,10 +65,10 @@ public struct RecordView {
 
     /// Apple's dictionary as received, except for its timestamp and a carried alert.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
-    /// The members beside `aps`, without braces; empty where there are none.
+    /// The members beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
 
-    /// The command as a record, as Redis keeps one that has no token yet, and as the ranges of an audience get it.
+    /// The command as a record. Redis stores this for a command without a token, and the ranges of an audience get it.
     ///
     /// - Parameter app: its bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -81,7 +81,8 @@ public struct RecordView {
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
         record.asksForChannel = slot.asksForChannel
         record.payloadMembers = payloadMembers
-        // If a long topic name makes the default id longer than an id may be, the releasing registration names the command.
+        // A long topic name can make the default id longer than an id may be. Then the registration that releases the command
+        // names it.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -91,32 +92,32 @@ public struct RecordView {
         return record
     }
 
-    // Of a command to an audience, and of a member that joins or leaves.
+    // For commands to audiences, and for members that join or leave.
 
-    /// Or to a channel, which is admitted as an audience is.
+    /// Whether the command is for an audience, or for a channel, which is admitted in the same way.
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
-    /// The audience's id; empty of a command to an activity.
+    /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
         slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : Piece())
     }
-    /// The id of the channel that the command names itself, in ``environment``; else empty.
+    /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : Piece()) }
-    /// It asks for a broadcast channel, whatever the configuration says.
+    /// The command asks for a broadcast channel, whatever the configuration says.
     public var asksForChannel: Bool { slot.asksForChannel }
-    /// Of a start to an audience: its ``DeviceTemplate``; else empty.
+    /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : Piece()) }
-    /// Where the parts of ``body`` lie.
+    /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
-    /// The command's own, UNIX seconds; -1: it has none. A start always has one, by its age.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age is limited.
     public var ownExpiration: Int64 { slot.expiration }
-    /// `aps.stale-date`, UNIX seconds; -1: it has none.
+    /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDate: Int64 { slot.staleDate }
     public var hasAlert: Bool { slot.hasAlert }
-    /// Of a registration; nil: it says nothing of them.
+    /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     public var frequentUpdates: Bool? { slot.frequentUpdates }
-    /// Of a device's registration: its activities may begin on a broadcast channel.
+    /// Whether a device's activities may begin on a broadcast channel, from its registration.
     public var takesChannels: Bool { slot.takesChannels }
-    /// Of a registration: the version that the app displays already.
+    /// The version that the app already displays, from a registration.
     public var shows: Version? { slot.shows }
     /// The id of the activity or device whose audiences change.
     public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
@@ -124,22 +125,22 @@ public struct RecordView {
     }
 
     var deferralMark: DeferralMark { slot.deferral }
-    /// By which Redis may know the start.
+    /// The claim by which Redis may know the start.
     var claim: UInt64 { slot.formerClaim == 0 ? slot.claim : slot.formerClaim }
     var foreignAlert: Version? { slot.foreignAlert }
     var isHeldStart: Bool { slot.isHeldStart }
-    /// It was settled before, and is read once more because the store has lost what it wrote.
+    /// The record had been settled before and is read again because the store lost data.
     public var isReadAgain: Bool { slot.isReadAgain }
     /// The priority without an alert: 5 or 10.
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
-    /// Whether its token is its own, or that of a start which was held for it.
+    /// Whether the record brings a token: its own, or the token of a start that was held for it.
     var bringsToken: Bool { (slot.suppliesToken || slot.isHeldStart) && slot.tokenCount > 0 }
 
     /// As received beside the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
 
-    /// A dead letter's key and value as received; nil where the record had none.
+    /// A dead letter's key and value as received; nil if the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
     public var deadLetterValue: UnsafeRawBufferPointer? {
         slot.deadLetterValue == .asReceived ? slot.body.bytes : nil

@@ -1,11 +1,10 @@
 extension Delivery {
-    /// The lane reads ahead: it begins nothing until it has caught up.
+    /// Whether the lane reads ahead. Until it has caught up it begins nothing.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
-    /// How far a partition of this lane is behind the end of its log: records that the lane has not received. Of the registrations topic
-    /// it does not matter.
+    /// Notes how many records a partition of this lane is behind the end of its log. Only partitions of the commands topic count.
     ///
-    /// - Parameter isAssumed: whether the partition's lag is not known yet, so that the number is a guess.
+    /// - Parameter isAssumed: the partition's lag is not known yet, and the number is a guess.
     public mutating func lag(_ place: UInt32, recordsBehind: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
@@ -13,7 +12,7 @@ extension Delivery {
         follow(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
     }
 
-    /// Whether the store may be asked; not at once where it was away.
+    /// Whether the store may be called. After an outage of the store, the lane reads ahead first.
     @inline(__always)
     mutating func storeMayBeAsked(now: Moment) -> Bool {
         guard storeWatch.isHeldBack(now: now) else { return true }
@@ -22,7 +21,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether a push may be handed to a pool; not at once where APNs was away.
+    /// Whether a push may be handed to a pool. After an outage of APNs, the lane reads ahead first.
     @inline(__always)
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
         let watch = pools.watch(PushLine(pool))
@@ -32,7 +31,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether the lane has read ahead; if not, it looks again soon.
+    /// Whether the lane has read ahead. If not, it looks again soon.
     private mutating func hasRead(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.hasRead(since: milliseconds, fullness, now: now) { return true }
         readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds
@@ -55,7 +54,8 @@ extension Delivery {
         return holds(quarters: 2) ? .upToThreeQuarters : .upToHalf
     }
 
-    /// Whether the lane holds more than so many quarters of its records or of their bytes, or a partition spans as much of its window.
+    /// Whether the lane holds more than this many quarters of its records or of their bytes, or a partition spans more than that
+    /// of its window.
     private func holds(quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.blockBytes > configuration.blockBytesMax / 4 * quarters

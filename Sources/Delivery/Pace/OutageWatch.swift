@@ -1,19 +1,19 @@
-/// Notices that a service was away while something waited for it (the store, or one pool of APNs). What waited goes only when the lane has
-/// read what was written meanwhile (design §6), so that newer states take its place. Decides alone; time is an argument.
+/// Notices that a service (the store, or one pool of APNs) was away while something waited for it. What waited is held back until
+/// the lane has read what was written during the outage, so that newer states replace it. Pure; time is an argument.
 struct OutageWatch: BitwiseCopyable {
-    /// The service is away when something has waited for so long and nothing came of it.
+    /// The service counts as away when something has waited for this long without a sign of life.
     static let outageMilliseconds: Int64 = 5_000
 
     /// Since when something has waited without a sign of life; `.max`: nothing waits.
     private var waitingSinceMilliseconds = Int64.max
     /// Since when the lane reads ahead for the service; `.max`: it does not.
     private(set) var readingSinceMilliseconds = Int64.max
-    /// When it last had read ahead.
+    /// When the lane last finished reading ahead, a monotonic time.
     private var readMilliseconds = Int64.min
-    /// The same on the wall clock: what was admitted before is older than what has been read.
+    /// The same on the wall clock. A push that was admitted before this time is older than what has been read since.
     private(set) var readWallMilliseconds = Int64.min
 
-    /// Whether what waits is held back, as far as it was asked.
+    /// Whether what waits is held back, as of the last call of `isHeldBack`.
     var isReading: Bool { readingSinceMilliseconds != .max }
 
     mutating func noteWaiting(now: Moment) {
@@ -25,7 +25,8 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = isAwaited ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether what waits is held back until the lane has read ahead. While the service stays away, the lane does so again and again.
+    /// Whether what waits is held back until the lane has read ahead. While the service stays away, the lane reads ahead again
+    /// and again, each time before it tries the service.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
         guard readingSinceMilliseconds != .max || isAway(now: now) else { return false }
@@ -33,7 +34,7 @@ struct OutageWatch: BitwiseCopyable {
         return true
     }
 
-    /// Whether something has waited for so long without a sign of life.
+    /// Whether something has waited for this long without a sign of life.
     func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
         waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }

@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// The policies as the core reads them: their names, and their numbers as values that cost nothing to copy.
+/// The policies as the core reads them: names, and numbers in a value that is cheap to copy.
 package struct PolicyTable: Sendable {
     package struct Numbers: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// The longest that a start waits for its device's budget before it asks again.
+        /// The longest time that a start waits for its device's budget before it asks again.
         package var startIntervalMilliseconds: Int64
         package var startSeconds: Int64
         package var alertSeconds: Int64

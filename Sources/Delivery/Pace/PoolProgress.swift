@@ -1,24 +1,25 @@
-/// Whether what waits for a pool can be sent soon, by how fast it has lately answered.
+/// Decides from a pool's recent rate of answers whether what waits for the pool can be sent soon.
 ///
-/// Pure; time is an argument. A pool is blocked when what waits would take longer than `delay` at the rate of the last span of `patience`,
-/// in which something waited all the time; and no more when answers come fast enough again.
+/// Pure; time is an argument. The rate is measured over a span of at least `patience` in which something waited all the time. A
+/// pool is blocked if sending what waits would take longer than `delay` at that rate. It stops being blocked when answers come
+/// fast enough again.
 struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span began; `.max`: nothing waits.
     private var sinceMilliseconds: Int64 = .max
-    /// Pushes that came to an answer of their own in the span.
+    /// Pushes that APNs judged in the span.
     private var answered: Int64 = 0
 
-    /// Something waits.
+    /// Something waits for the pool: a span begins unless one has begun.
     mutating func wait(now: Moment) {
         guard sinceMilliseconds == .max else { return }
         begin(now: now)
     }
 
-    /// APNs has answered a push: with *accepted*, or something about the push or its token.
+    /// APNs accepted a push, or judged the push or its token.
     @inline(__always) mutating func countAnswer() { answered &+= 1 }
 
-    /// After an answer, where the pool is blocked.
+    /// Called after an answer to a blocked pool: ends the block if answers come fast enough.
     mutating func unblock(waiting: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waiting, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
@@ -38,7 +39,7 @@ struct PoolProgress: BitwiseCopyable {
         if waiting == 0, !isBlocked { sinceMilliseconds = .max }
     }
 
-    /// What waited until now did not wait for the pool: what it has got done since says nothing.
+    /// Begins another span: what waited until now did not wait for the pool, so the answers so far say nothing about the pool.
     mutating func beginAgain(now: Moment) {
         if sinceMilliseconds != .max { begin(now: now) }
     }

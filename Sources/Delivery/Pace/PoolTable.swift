@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What an app's commands take a credit from and wait in: one of its pools, or neither while nobody knows which environment an activity
-/// belongs to. That is known from an admission on, or from the token that a command brings.
+/// The pool of which a command takes a credit and for which it waits: production or sandbox of its app. `unsure` while nobody
+/// knows the activity's environment, which an admission tells, or a token that a command brings.
 struct PushLine: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unsure }
 
@@ -19,12 +19,14 @@ extension PushLine.Kind {
     init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
-/// Pushes in flight, and what waits for credit or for a stream, by app and environment. Fixed at start; owned by one core.
+/// Counts pushes in flight and queues what waits for a credit or for a stream, by app and environment. Fixed at start and owned
+/// by one core.
 ///
-/// No pool takes another's credits. An activity whose environment is not known is taken for one of production; while production is blocked
-/// such activities have credits of their own, so that those of the sandbox are found out.
+/// No pool takes another pool's credits. An activity whose environment is not known is treated as one of production. While
+/// production is blocked, such activities get credits of their own, so that those of the sandbox are found.
 final class PoolTable {
-    /// As many pushes of a blocked pool are admitted: they show when it is back. The others wait unadmitted, without a draw on their budgets.
+    /// The maximum number of admitted pushes of a blocked pool. They show when the pool is back. All others wait without an
+    /// admission and draw on no budget.
     static let blockedInFlightMax = 64
 
     private struct State: ~Copyable {
@@ -32,9 +34,9 @@ final class PoolTable {
         var eligible: IndexQueue<UInt32>
         var onTheirWay = 0
         var progress = PoolProgress()
-        /// Whether there is such a line.
+        /// Whether the app has such a line.
         let exists: Bool
-        /// Of an activity that may be of either pool: for which it is taken.
+        /// The pool that is assumed for an activity whose environment is not known.
         let assumed: PushLine.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PushLine.Kind) {
@@ -49,9 +51,9 @@ final class PoolTable {
     private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
-    /// Pushes and activities that wait, of all lines.
+    /// Pushes and activities that wait, in all lines.
     private(set) var queuedCount = 0
-    /// A pool that was blocked sends again, and nobody has asked for it yet.
+    /// A blocked pool sends again, and `takeReturn` has not reported that yet.
     private var hasReturn = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -90,8 +92,8 @@ final class PoolTable {
 
     func hasPool(_ pool: PoolIndex) -> Bool { states[PushLine(pool).position].exists }
 
-    /// The line of an activity of which so much is known. One that may be of either pool is taken for one of production, unless that is
-    /// blocked.
+    /// The line of an activity whose environment is known as far as `kind` says. An unknown one counts as production, unless
+    /// production is blocked.
     func line(of application: UInt16, _ kind: PushLine.Kind) -> PushLine {
         let line = PushLine(application: application, kind: kind)
         guard kind == .unsure else { return line }
@@ -109,10 +111,10 @@ final class PoolTable {
 
     func returnCredit(of line: PushLine) {
         states[line.position].onTheirWay -= 1
-        precondition(states[line.position].onTheirWay >= 0, "a push was counted out that was not counted in")
+        precondition(states[line.position].onTheirWay >= 0, "a credit was returned that was not taken")
     }
 
-    /// - Returns: false if the other line has none.
+    /// - Returns: false if the other line has no credit left.
     func moveCredit(from before: PushLine, to line: PushLine) -> Bool {
         guard takeCredit(of: line) else { return false }
         returnCredit(of: before)
@@ -124,7 +126,7 @@ final class PoolTable {
         return states[line.position].onTheirWay < most
     }
 
-    /// The next activity that may take a credit of this line; it is not taken yet.
+    /// The next activity that may take a credit of this line. The credit is not taken yet.
     func popEligibleWithCredit(of line: PushLine) -> UInt32? { hasCredit(of: line) ? popEligible(of: line) : nil }
 
     // MARK: - Queues
@@ -168,7 +170,7 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// APNs has judged a push of this line's pool, and so is there.
+    /// Notes that APNs has judged a push of this line's pool, which shows that APNs works.
     func noteJudgement(of line: PushLine, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = line.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
@@ -180,7 +182,7 @@ final class PoolTable {
         if !states[position].progress.isBlocked { hasReturn = true }
     }
 
-    /// Whether a pool has come back since this was asked last.
+    /// Whether a blocked pool has begun to send again since the last call.
     func takeReturn() -> Bool {
         defer { hasReturn = false }
         return hasReturn
@@ -194,7 +196,7 @@ final class PoolTable {
     func isBlocked(_ line: PushLine) -> Bool { states[line.position].progress.isBlocked }
 
     func look(_ line: PushLine, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
-        // No push has this line: its activities go on as soon as Redis answers.
+        // No push is counted on this line: its activities continue as soon as Redis answers.
         guard line.kind != .unsure else { return }
         let waiting = waitingCount(of: line)
         states[line.position].progress
@@ -206,7 +208,8 @@ final class PoolTable {
             )
     }
 
-    /// The store is away: what waits for a credit of the line waits for those who hold one, and they for the store.
+    /// Begins another span for a line while the store is away. What waits for a credit then waits for the holders of the credits,
+    /// and they wait for the store.
     func beginAgain(_ line: PushLine, now: Moment) { states[line.position].progress.beginAgain(now: now) }
 
     private func waitingCount(of line: PushLine) -> Int {

@@ -1,59 +1,60 @@
-/// Far behind, a lane reads ahead and keeps only the newest state of each activity before it admits anything (design §10): a backlog of
-/// millions of commands costs as many pushes as there are activities.
+/// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity before it admits
+/// anything. So a backlog of millions of commands costs only as many pushes as there are activities.
 ///
-/// Decides alone, from how far the partitions are behind, how full the lane is, and the time; says when the parked activities begin.
+/// Pure: decides from how far the partitions are behind, how full the lane is, and the time. It says when the parked activities
+/// begin.
 struct ReadAhead {
     enum Phase {
-        /// Activities are begun as they come. → `reading`, when the lane is behind by more than the limit.
+        /// Activities begin as they come. → `reading` when the lane is behind by more than the limit.
         case off
-        /// Activities that could be begun are parked, and newer states replace what they wait with. → `off`, when the lane has caught
-        /// up, or has been behind by less than half of the limit for `nearMilliseconds`; `emptying`, when it holds as much or has waited
-        /// as long as it may. Both begin the parked activities.
+        /// Activities that could begin are parked, and newer states replace what they wait with. → `off` when the lane has caught
+        /// up, or was behind by less than half of the limit for `nearMilliseconds`; `emptying` when the lane is too full or has
+        /// waited too long. The parked activities begin in both cases.
         case reading
-        /// What was parked is worked off. → `reading`, when there is room and the lane is still behind by more than the limit; `off`,
-        /// when it is not.
+        /// The parked activities are worked off. → `reading` when there is room again and the lane is still behind by more than
+        /// the limit; `off` when it is not behind.
         case emptying
     }
 
-    /// How far one partition is behind, as it was last told.
+    /// How far one partition is behind, as last reported.
     struct Lag: BitwiseCopyable {
-        /// Records that the lane has not received.
+        /// Records of the partition that the lane has not received.
         fileprivate var records: Int64 = 0
-        /// The same, or 0 if it was a guess.
+        /// The same, or 0 if the number was a guess.
         fileprivate var knownRecords: Int64 = 0
     }
 
-    /// How much of its room for records, or of a partition's window of offsets, a lane has used.
+    /// How much a lane has used of its room for records or of a partition's window of offsets.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
         case aboveThreeQuarters
     }
 
-    /// What the lane is to do.
+    /// What the lane does next.
     enum Decision {
         case goOn
         case beginParked
     }
 
-    /// The last records are worth this wait: each of them may be a second push to an activity that was begun without it. A lane whose
-    /// partitions are written to all the time is never behind by nothing.
+    /// How long a lane that is nearly done goes on reading. Each record that it still reads can save a second push to an
+    /// activity. A lane whose partitions are written to all the time is never fully caught up.
     static let nearMilliseconds: Int64 = 2_000
-    /// As much as one partition counts for: what a broker says may be any number, and as many partitions as there can be are added up.
+    /// The maximum that one partition counts for. A broker may report any number, and many partitions are added up.
     static let partitionRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane has known, since it was last `off`, to be behind by more than the limit. What is assumed of partitions of which
-    /// nothing has been heard yet says nothing of it.
+    /// Whether the lane has known, since it was last `off`, that it is behind by more than the limit. A guess about a partition
+    /// that nothing has been heard of yet does not count.
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
     private var readingMaxMilliseconds: Int64 = 0
     private var sinceMilliseconds: Int64 = 0
     /// The sum over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
-    /// What of it is known.
+    /// The known part of that sum.
     private var recordsKnownBehind: Int64 = 0
-    /// When the lane came to be behind by less than half of the limit; `.max` while it is behind by more.
+    /// Since when the lane is behind by less than half of the limit; `.max` while it is behind by more.
     private var nearSinceMilliseconds: Int64 = .max
 
     init(_ configuration: DeliveryConfiguration) { take(configuration) }
@@ -72,9 +73,9 @@ struct ReadAhead {
         nearSinceMilliseconds == .max ? .max : nearSinceMilliseconds + Self.nearMilliseconds
     }
 
-    /// A partition is behind by so many records.
+    /// Notes that a partition is this many records behind.
     ///
-    /// - Parameter isAssumed: whether the partition's lag is not known yet, so that the number is a guess.
+    /// - Parameter isAssumed: the partition's lag is not known yet, and the number is a guess.
     mutating func note(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
         let records = min(max(0, records), Self.partitionRecordsMax)
         add(&lag, records: records, known: isAssumed ? 0 : records)
@@ -91,8 +92,8 @@ struct ReadAhead {
         return .goOn
     }
 
-    /// A revoked partition's lag no longer counts. While the others are behind, reading goes on as if nothing had happened: what is parked
-    /// would be sent although newer states stand behind it, and after a loss of the store nothing else knows that they are newer.
+    /// Removes the lag of a revoked partition. While other partitions are behind, reading continues. If it stopped, parked states
+    /// would be sent although newer ones wait in the log, and after a loss of the store nothing else knows about those.
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
         noteNearness(now: now)
@@ -100,7 +101,7 @@ struct ReadAhead {
         return end()
     }
 
-    /// Once a turn: time, and what the lane holds.
+    /// Called once a turn with the time and how full the lane is.
     mutating func advance(_ fullness: Fullness, now: Moment) -> Decision {
         switch phase {
         case .off: break
@@ -117,8 +118,8 @@ struct ReadAhead {
         return .goOn
     }
 
-    /// Whether a lane that had to read ahead from a time on has done so: it has caught up, or was near for `nearMilliseconds`, or has no room,
-    /// or has read for as long as it may.
+    /// Whether a lane that began to read ahead at a given time is done: it has caught up, was near for `nearMilliseconds`, has no
+    /// room left, or has read for the longest time allowed.
     func hasRead(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let time = now.monotonicMilliseconds
@@ -146,7 +147,7 @@ struct ReadAhead {
         nearSinceMilliseconds = .max
     }
 
-    /// Activities are parked only while the lane reads, so beginning the parked ones does nothing when none is left.
+    /// Ends reading. Only a reading lane parks activities, so beginning the parked ones does nothing once none is left.
     private mutating func end() -> Decision {
         phase = .off
         isBacklogKnown = false

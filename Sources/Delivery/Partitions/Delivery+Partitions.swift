@@ -1,19 +1,19 @@
 import LiveActivity
 
-/// Assignment and revocation, and what may be committed (design §9).
+/// Assignment and revocation of partitions, and the offsets that may be committed.
 extension Delivery {
-    /// A partition was assigned to this lane.
-    /// - Returns: the number that its records are to name, or nil when the lane has `PartitionTable.limit` of them.
+    /// Adds a partition that was assigned to this lane.
+    /// - Returns: the number that the partition's records name; nil if the lane already has `PartitionTable.limit` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
     }
 
-    /// Records of a partition that has just been assigned were settled before, and are read once more because the store has lost what they
-    /// wrote. They come to what they come to, but ring no alert and start nothing.
+    /// Says which records of a partition that was just assigned had been settled before and are read again, because the store
+    /// lost what they wrote. They are processed as usual, but ring no alert and start no activity.
     ///
     /// - Parameters:
-    ///   - settledBelow: all below this offset were settled.
-    ///   - metadata: which above it, as `progress` told it beside this offset.
+    ///   - settledBelow: all records below this offset had been settled.
+    ///   - metadata: which records above it had been settled, as `progress` encoded them together with this offset.
     public mutating func readAgain(
         _ place: UInt32,
         below settledBelow: Int64,
@@ -24,13 +24,14 @@ extension Delivery {
         partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
     }
 
-    /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record. Their
-    /// records are skipped when they are read.
+    /// Takes over what earlier owners of a partition settled above its committed offset. Their records are skipped when they are
+    /// read. Call this before the partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: of the commit, as `progress` wrote it. Anything else is refused.
-    ///   - logEnd: the offset that the partition's next record will get. What claims to be settled from there on is dropped.
-    /// - Returns: how many records are skipped; nil if the metadata was refused, and all above `committedOffset` is repeated.
+    ///   - metadata: from the commit, as `progress` wrote it. Anything else is refused.
+    ///   - logEnd: the offset of the partition's next record. Offsets that claim to be settled from there on are dropped.
+    /// - Returns: how many records are skipped; nil if the metadata was refused, so that every record above `committedOffset` is
+    ///   processed again.
     public mutating func resume(
         _ place: UInt32,
         at committedOffset: Int64,
@@ -44,7 +45,7 @@ extension Delivery {
         return known.reduce(0) { $0 + $1.count }
     }
 
-    /// What is to be committed of a partition; nil before the first record.
+    /// What to commit for a partition; nil before its first record.
     public func progress(_ place: UInt32) -> PartitionProgress? {
         guard let offset = committableOffset(place), let partition = partitions[place] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
@@ -54,11 +55,11 @@ extension Delivery {
         )
     }
 
-    /// Changes whenever `progress` does, except for its committable offset.
+    /// Changes whenever `progress` changes in anything but its committable offset.
     public func progressRevision(_ place: UInt32) -> UInt64 { partitions[place]?.pointee.ledger.revision ?? 0 }
 
-    /// Begins to revoke a partition: none of its records is begun any more, and those that wait are dropped without an outcome, since the
-    /// next owner reads them again. What is under way goes on to its result.
+    /// Begins to revoke a partition. None of its records is begun any more. Records that wait are dropped without an outcome,
+    /// because the next owner reads them again. Records that are under way continue to their results.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -71,8 +72,8 @@ extension Delivery {
         stopReadAhead(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition wherever it waits. A start that backs off is under way: it was admitted, and nobody else may
-    /// send it but who has its claim.
+    /// Drops a record of a revoked partition wherever it waits. A start that backs off counts as under way: it was admitted, and
+    /// only the holder of its claim may send it.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -81,7 +82,7 @@ extension Delivery {
             activities[activity].waiting.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // Its carrier goes on with the alert, which is this record's bytes as yet.
+            // The carrier keeps the alert, whose bytes still belong to this record.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             _ = records.removeRider(of: carrier)
@@ -100,19 +101,21 @@ extension Delivery {
         }
     }
 
-    /// Whether no record of a partition that is being revoked is outstanding.
+    /// Whether a partition that is being revoked has no outstanding record.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
-    /// Records of a partition that are not settled.
+    /// The number of a partition's records that are not settled.
     public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
 
-    /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
+    /// When the oldest unsettled record was received: a monotonic time, roughly; nil if all records are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place], partition.pointee.outstanding > 0 else { return nil }
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, drained or not. Its records that are still under way are finished without being counted.
+    /// Releases a partition, drained or not. Records that are still under way finish without being counted. A partition that is
+    /// lost without a revocation drops its waiting records too: otherwise a record that is read again would be merged into its
+    /// own stale copy and called a duplicate (simulation seed 165).
     public mutating func release(partition place: UInt32, now: Moment) {
         beginRevoking(place, now: now)
         partitions.release(place)
@@ -125,11 +128,11 @@ extension Delivery {
     }
 }
 
-/// What is committed of a partition.
+/// What is committed for a partition.
 public struct PartitionProgress: Sendable, Equatable {
-    /// Every record below it is settled.
+    /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// Which records above it are settled: the metadata of the commit. Empty: none.
+    /// Which records above it are settled: the metadata of the commit. Empty if there are none.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

@@ -1,10 +1,11 @@
-/// Which records of one assigned partition are settled, and so which offset may be committed (design §9).
+/// Tracks which records of one assigned partition are settled, and so which offset may be committed.
 ///
-/// The base is the committable offset: everything below it is settled. Above it stands one bit a record. Offsets that never arrive
-/// (compaction, transaction markers) owe no action and count as settled as soon as a later one arrives.
+/// The base is the committable offset: everything below it is settled. There is one bit for each offset above it. Offsets that
+/// never arrive (compaction, transaction markers) have no record to act on. They count as settled as soon as a later offset
+/// arrives.
 ///
-/// Settled offsets above the committable one travel in the metadata of the commit (`SettledOffsetsText`). The next owner's ledger takes
-/// them over before the first record (`resume`), and tells their records apart when they are read again.
+/// Settled offsets above the committable one travel in the metadata of the commit (`SettledOffsetsText`). The next owner's ledger
+/// takes them over before the first record (`resume`), and recognizes their records when they are read again.
 package struct PartitionLedger: ~Copyable {
     package enum Reception {
         case accepted
@@ -13,19 +14,21 @@ package struct PartitionLedger: ~Copyable {
         case settledBefore
     }
 
-    /// Bits of the window; a power of two. A record whose offset lies further above the base than this must wait.
+    /// The number of bits in the window; a power of two. A record whose offset is further above the base must wait.
     let windowOffsets: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
-    /// The next offset to read after a restart. Never falls.
+    /// The next offset to read after a restart. It never falls.
     package private(set) var committableOffset: Int64
-    /// One above the highest offset that was received.
+    /// One above the highest received offset.
     package private(set) var nextOffset: Int64
     /// Grows with each change of what is settled.
     package private(set) var revision: UInt64 = 0
     private var isStarted = false
-    /// One above the highest offset that an earlier owner has settled; their bits are set although their records have not arrived.
+    /// One above the highest offset that an earlier owner settled. The bits of those offsets are set although their records have
+    /// not arrived.
     private var resumedEnd: Int64 = .min
-    /// Offsets that are settled and not told of; nil: there was none yet. In a backlog whose commands bring tokens nearly all are.
+    /// Settled offsets that the commit's metadata must not name; nil until there is one. In a backlog of commands with tokens,
+    /// nearly all offsets are such.
     private var untoldBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
@@ -42,19 +45,19 @@ package struct PartitionLedger: ~Copyable {
         untoldBits?.deallocate()
     }
 
-    /// Offsets from the first that is not settled to the last that was received.
+    /// The number of offsets from the first unsettled one to the last received one.
     package var span: Int64 { nextOffset - committableOffset }
 
-    /// Whether `offset` fits the window now.
+    /// Whether `offset` fits into the window now.
     package func hasRoom(for offset: Int64) -> Bool {
         guard isStarted, offset > committableOffset else { return true }
-        // All between is settled already, so a gap of any size is passed over when it is received.
+        // Every offset in between is settled, so receiving this one skips a gap of any size.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsets)
     }
 
-    /// Notes that the record at `offset` has arrived and is not settled.
-    /// A second delivery of an offset that is known is told apart: it must not be counted twice.
+    /// Notes that the record at `offset` has arrived and is not settled. A second delivery of a known offset is recognized,
+    /// because it must not be counted twice.
     package mutating func receive(_ offset: Int64) -> Reception {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -76,9 +79,9 @@ package struct PartitionLedger: ~Copyable {
         return .settledBefore
     }
 
-    /// Takes over what an earlier owner of the partition has settled; before the first record.
+    /// Takes over what an earlier owner of the partition settled. Call this before the first record.
     ///
-    /// - Parameter ranges: ascending, apart from each other, none below `committedOffset`. What lies beyond the window is dropped.
+    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
     package mutating func resume(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!isStarted)
         let window = committedOffset..<committedOffset + Int64(windowOffsets)
@@ -89,7 +92,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets from the committable one on that are told of, the lowest first, as many as `SettledOffsetsText` may have room for.
+    /// The settled offsets above the committable one that the metadata may name, lowest first, as many as `SettledOffsetsText`
+    /// may have room for.
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, resumedEnd)
@@ -117,7 +121,7 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Records that never arrive do not clear their bits, which other offsets share.
+    /// Clears the bits of records that never arrive, because other offsets share these bits later.
     private func clearResumed(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, resumedEnd) {
@@ -126,7 +130,7 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The log may have been replaced by one whose offsets begin again: then nothing of it is settled.
+    /// Starts at the first received offset. A replaced log whose offsets begin again has nothing settled.
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {
@@ -137,9 +141,9 @@ package struct PartitionLedger: ~Copyable {
         nextOffset = committableOffset
     }
 
-    /// Notes that the record at `offset` is settled; each exactly once.
+    /// Notes that the record at `offset` is settled. Each record settles exactly once.
     ///
-    /// - Parameter isTold: whether the next owner may skip the record while one below it is not settled.
+    /// - Parameter isTold: whether the next owner may skip the record while a lower one is not settled.
     package mutating func settle(_ offset: Int64, isTold: Bool = true) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

@@ -1,9 +1,9 @@
-/// One assigned partition of a lane.
+/// A partition that is assigned to a lane.
 struct Partition: ~Copyable {
     enum Phase {
         /// Records are received and worked on.
         case assigned
-        /// No record is begun; records under way settle. The partition is released when none is left, or time is up.
+        /// No record is begun, and records under way settle. The partition is released when none is left or the time is up.
         case revoking
     }
 
@@ -26,13 +26,13 @@ struct Partition: ~Copyable {
     }
 }
 
-/// The partitions of a lane. A place is used again after a release; the epoch tells its assignments apart, so that what completes
-/// after its partition was released is not counted for the next one.
+/// The partitions of a lane. A place is used again after a release. The epoch distinguishes a place's assignments, so that work
+/// which finishes after a release does not count for the next assignment.
 ///
-/// Partitions are lent as pointers, which are good until the next release: records name theirs all the time, and a reference would be
-/// counted each time.
+/// Partitions are lent as pointers, which are valid until the next release. Records name their partitions all the time, and a
+/// reference would be counted each time.
 struct PartitionTable: ~Copyable {
-    /// The most partitions of one lane at a time.
+    /// The maximum number of partitions of a lane at a time.
     static let limit = 4_096
 
     private var places: [UnsafeMutablePointer<Partition>?] = []
@@ -75,7 +75,7 @@ struct PartitionTable: ~Copyable {
         Int(place) < places.count ? places[Int(place)] : nil
     }
 
-    /// Whether a partition has records that are not settled over more than so many offsets.
+    /// Whether a partition's unsettled records span more than this many offsets.
     func spansMore(than offsets: Int) -> Bool {
         places.contains { partition in
             guard let partition else { return false }
@@ -87,7 +87,7 @@ struct PartitionTable: ~Copyable {
         places.contains { $0.map(isWanted) ?? false }
     }
 
-    /// The partition at `place` if it is still the assignment that `epoch` names.
+    /// The partition at `place`, if `epoch` is still its assignment.
     func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Partition>? {
         guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
         return partition

@@ -1,8 +1,9 @@
-/// When the records of one partition were received, kept coarsely: enough to say how long the oldest unsettled one has been waiting,
-/// without a time for each.
+/// When the records of one partition were received, roughly. This says how long the oldest unsettled record has been waiting,
+/// without a time for each record. It counts from the receipt, because a registration may be months old when it is read.
 ///
-/// A mark is set for the first record that comes a while after the last mark, and stands for all records up to the next one. When there
-/// is no room, every other mark is dropped and the distance is doubled, so the error stays within some hundredth of the age.
+/// A mark is set for the first record that comes some time after the last mark. It counts for all records up to the next mark.
+/// When there is no room, every other mark is dropped and the distance between marks is doubled. So the error stays within a few
+/// hundredths of the age.
 package struct ReceiptTimes: ~Copyable {
     static var marksMax: Int { 128 }
     static var leastDistanceMilliseconds: Int64 { 250 }
@@ -22,8 +23,8 @@ package struct ReceiptTimes: ~Copyable {
     deinit { marks.deallocate() }
 
     /// - Parameters:
-    ///   - committableOffset: what lies below it is forgotten when room is needed.
-    ///   - isAlone: everything before it is settled, so the earlier marks are not needed any more.
+    ///   - committableOffset: marks below it are forgotten when room is needed.
+    ///   - isAlone: everything before this record is settled, so earlier marks are not needed.
     package mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0
@@ -37,7 +38,8 @@ package struct ReceiptTimes: ~Copyable {
         nextMarkMilliseconds = milliseconds + distanceMilliseconds
     }
 
-    /// When the record at `offset`, one of those noted, was received; too early by the distance of two marks at most.
+    /// When the record at `offset` was received; too early by at most the distance between two marks. The record must have been
+    /// noted.
     package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count

@@ -1,11 +1,11 @@
-/// Which records of a partition were settled before, and are read once more.
+/// Which records of a partition were settled before and are read again.
 struct SettledBefore {
     let below: Int64
-    /// Ascending, apart from each other.
+    /// Ascending and disjoint.
     private let above: [Range<Int64>]
     private let end: Int64
 
-    /// None.
+    /// No records.
     init() { self.init(below: .min, above: []) }
 
     init(below: Int64, above: [Range<Int64>]) {
@@ -17,7 +17,7 @@ struct SettledBefore {
     func contains(_ offset: Int64) -> Bool {
         guard offset < end else { return false }
         if offset < below { return true }
-        // The first range that ends behind it.
+        // Finds the first range that ends above the offset.
         var (first, last) = (0, above.count)
         while first < last {
             let middle = (first + last) / 2

@@ -1,22 +1,22 @@
-/// The settled offsets of a partition above its committable offset, as text: it travels in the metadata of an offset commit, so that the
-/// next owner of the partition does not repeat what is settled.
+/// The settled offsets of a partition above its committable offset, encoded as text. The text travels in the metadata of an
+/// offset commit, so that the partition's next owner does not repeat what is settled.
 ///
 /// | characters | meaning |
 /// | --- | --- |
 /// | 1 | the version, `1` |
 /// | 2 | the form: `r` for runs, `b` for bits |
-/// | 3– | the payload, six bits a character, from `0` (0) to `o` (63), the highest bits first |
+/// | 3– | the payload, six bits in each character, from `0` (0) to `o` (63), highest bits first |
 ///
-/// The payload begins with the committable offset as a varint: text that was copied to another offset is refused. Runs are varints, in
-/// turn the length of a run that is not settled (the first may be 0) and of one that is. Bits are one an offset, the lowest first, from
-/// the committable offset on. Of the two forms the one is written that says more in the room that there is.
+/// The payload begins with the committable offset as a varint, so that text which was copied to another offset is refused. Runs
+/// are varints: in turn the length of an unsettled run (the first may be 0) and of a settled run. Bits are one for each offset,
+/// lowest first, from the committable offset on. The form that names more offsets in the room that there is gets written.
 ///
-/// No text: nothing above the committable offset is settled.
+/// Empty text: nothing above the committable offset is settled.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// Ranges behind this many, and offsets further than this above the committable one, fit into neither form.
+    /// More ranges than this, and offsets further than this above the committable one, fit into neither form.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
     /// No log reaches an offset above this one.
@@ -30,9 +30,9 @@ package enum SettledOffsetsText {
 
     // MARK: - Writing
 
-    /// What does not fit is left out, from the highest offsets on.
+    /// Encodes ranges. The highest offsets that do not fit are left out.
     ///
-    /// - Parameter ranges: ascending, apart from each other, none below `committableOffset`.
+    /// - Parameter ranges: ascending and disjoint, none below `committableOffset`.
     package static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
         guard !ranges.isEmpty else { return [] }
         let runs = runs(ranges, above: committableOffset)
@@ -110,8 +110,10 @@ package enum SettledOffsetsText {
 
     // MARK: - Reading
 
-    /// - Returns: ascending, apart from each other, none below `committedOffset`; nil if the text is not of this offset, of another version,
-    ///   or malformed.
+    /// Decodes text that a commit's metadata contains. Nothing in it is trusted: a tool may copy metadata to translated offsets.
+    ///
+    /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another offset, has another
+    ///   version, or is malformed.
     package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == version else { return nil }
@@ -138,7 +140,7 @@ package enum SettledOffsetsText {
             pendingBits -= 8
             payload.append(UInt8(truncatingIfNeeded: pending >> UInt32(pendingBits)))
         }
-        // What fills the last character is not a whole one, and 0.
+        // The bits that fill up the last character must be fewer than six, and zero.
         let isFilled = pendingBits < 6 && pending & (1 << UInt32(pendingBits) - 1) == 0
         return isFilled ? payload : nil
     }

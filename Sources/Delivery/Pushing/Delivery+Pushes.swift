@@ -1,10 +1,11 @@
 import LiveActivity
 
-/// APNs' side of the core: which push goes next, and what its answer means.
+/// Decides which push goes next and what APNs' answer means for it.
 extension Delivery {
-    /// The next push of a pool, to be sent now; the caller has a free stream for it. nil if none waits.
+    /// The next push of a pool, to be sent now; nil if none waits. The caller has a free stream for it.
     ///
-    /// A push that was overtaken while it waited is not handed out if the newer state could go at once; a start whose end has come never is.
+    /// A push that was overtaken while it waited is not handed out if the newer state could go at once. A start whose end has
+    /// arrived is never handed out.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
@@ -36,16 +37,16 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a push that was overtaken while it waited gives way at once: where the newer state could go at once, and where APNs was away.
-    /// A start gives way in any case.
+    /// Whether a push that was overtaken while it waited is replaced at once: the newer state could go at once, or APNs was away
+    /// since the push was admitted. A start is always replaced.
     func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isResting(now: now) { return true }
         let watch = pools.watch(PushLine(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
     }
 
-    /// The push that `nextPush` handed out last found no stream: it waits again as before, without a spacing, so that a newer state can
-    /// still replace it.
+    /// Takes back the last push of `nextPush`, because no stream took it. The push waits as before and without a spacing, so that
+    /// a newer state can still replace it.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         precondition(handedOut.record == record, "another push was handed out since")
@@ -60,13 +61,13 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PushLine(pool)) != nil }
 
-    /// APNs answered a push, or no answer will come. A command fails only for a reason of this very push; whatever concerns the service,
-    /// the key, the connection or the load delays it.
+    /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a reason of this very push.
+    /// Faults of the service, the key, the connection or the load only delay the command.
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteAnswer(result)
         if result.disposition.isJudgement {
-            // A token that may be known elsewhere waits on: it is not what the pool gets done.
+            // A refused token that may be valid elsewhere does not count as progress of the pool: its push waits.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteJudgement(
@@ -84,7 +85,7 @@ extension Delivery {
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             tokenRefused(record, of: activity, result, now: now)
-        // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no command fails.
+        // If the pool accepts no other token, its environment or topic is wrong. Then no token is retired and no command fails.
         case .tokenSuspect where result.acceptsOtherTokens:
             tokenRefused(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
@@ -92,10 +93,10 @@ extension Delivery {
         case .rejected, .channelGone:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
-            // Repeating it on a guess could make a second activity (design §2, `unknown`).
+            // Repeating the start on a guess could begin a second activity. So its outcome is `unknown`.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
-            // Before the command is admitted again, so that its turn comes by the stretched spacing.
+            // Redis hears of the limit before the command is admitted again, so that the command waits for the longer spacing.
             activities.enter(.limiting, activity)
             countLimited()
             call(.limit, record)
@@ -104,14 +105,14 @@ extension Delivery {
         }
     }
 
-    /// Redis has noted that the token is limited, or refused to.
+    /// Redis has noted that the token is limited, or has refused to.
     mutating func limited(_ record: UInt32, now: Moment) {
-        // The pool decides when the push is to go.
+        // The retry budget does not matter here: the pool decides again when the push may go.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)
     }
 }
 
-/// What `pushReturned` restores when a push finds no stream.
+/// What `pushReturned` restores when no stream takes a push.
 struct HandedOutPush: BitwiseCopyable {
     /// `.max`: none.
     var record: UInt32 = .max

@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// What a token was refused with is held for the next one.
+/// Commands whose token APNs refused are held for the next token.
 extension Delivery {
-    /// A dead token is retired, unless it was registered after the time from which APNs calls it dead: then APNs may not know yet, and the
-    /// push waits. An update or an end is held, with its alert. A start is not: Redis has allowed it once.
+    /// Retires a dead token. If the token was registered after the time from which APNs calls it dead, APNs may not know that
+    /// yet, and the push waits instead. A refused update or end is held with its alert. A refused start is not held, because
+    /// Redis has already allowed it once.
     mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.retryPermitted, now: now)
@@ -15,8 +16,9 @@ extension Delivery {
         call(.retire, record)
     }
 
-    /// Redis knows that the token is dead, and its invalidation is written: nothing needs the token any more, and another may take its
-    /// place in the record.
+    /// Holds the command for the activity's next token. Redis knows that the token is dead and the invalidation is acknowledged,
+    /// so nothing needs the dead token any more. Not earlier: `hold` may answer `retry`, and the next admission writes another
+    /// token into the record.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

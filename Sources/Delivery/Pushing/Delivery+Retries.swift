@@ -1,13 +1,13 @@
 import LiveActivity
 import Numbers
 
-/// Pushes that go again. What the service could not take waits, until it is accepted, expires or is replaced by a newer state: attempts
-/// have no limit, and the waits between them grow to minutes.
+/// Pushes that are sent again. A push that the service could not take waits until it is accepted, expires or is replaced by a
+/// newer state. Attempts have no limit, and the waits between them grow to minutes.
 extension Delivery {
-    /// Faults in a row after which a push that APNs never processed no longer goes again at once.
+    /// How many faults in a row a push that APNs never processed is retried at once, however long its command has been here.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
-    /// The push came to nothing for a reason that is not its own.
+    /// Handles a push that failed for a reason that is not its own.
     mutating func retry(
         _ record: UInt32,
         of activity: UInt32,
@@ -29,7 +29,8 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: due)
     }
 
-    /// The retry budget is used up: the push asks again after the longer of both pauses, without an attempt.
+    /// The retry budget is used up. The push waits for the longer of both pauses and then asks again; this does not count as an
+    /// attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let pause = jittered(configuration.retryBudgetPauseMilliseconds)
@@ -37,9 +38,8 @@ extension Delivery {
         awaitService(activity, milliseconds: max(pause, grown), now: now)
     }
 
-    /// The current command waits until the service may take it. Meanwhile it does not count as one of its app's pushes in flight, and a
-    /// newer state waits for its own spacing only. A long wait is made in the deferred topic, and so is that of a command which has been here
-    /// for long.
+    /// Makes the current command wait for the service. Meanwhile the command holds no credit, and a newer state waits for its own
+    /// spacing only. If the wait is long, or the command has already been here for long, the command waits in the deferred topic.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].current
         if isLong(milliseconds) || isOverdue(current, now: now) || isHandedOn(current) {
@@ -54,15 +54,16 @@ extension Delivery {
         return jittered(min(configuration.retryMaxMilliseconds, doubled))
     }
 
-    /// Between a half and the whole, so that what failed together does not come again together.
+    /// A random time between a half and the whole, so that pushes which failed together do not return together.
     private mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = (milliseconds + 1) / 2
         return half + Int64(randomness.next(below: UInt64(half))) + 1
     }
 
-    /// A wait is over. A push that was to go again at once goes with its timestamp, without asking Redis, since it did not reach a phone.
-    /// One that waited for the service is admitted again: another worker may have admitted a newer state meanwhile. So is a start, for
-    /// which Redis repeats its reply: its partition may have moved to another worker, which has reported the start as `unknown`.
+    /// Ends a wait. A push that APNs did not process goes with the timestamp that it has, without asking Redis, because it did
+    /// not reach a phone. A push that waited for the service is admitted again, because another worker may have admitted a newer
+    /// state or an end (seed 622). So is a start, for which Redis repeats its reply: the start's partition may have moved, and
+    /// the next owner may have reported the start as `unknown`.
     mutating func sendAgain(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         let (isStart, pool) = (records[record].isStart, records[record].pool)
@@ -74,7 +75,7 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
-        // A start that waited for the service was not counted meanwhile, so it takes a credit again.
+        // A start that waited for the service held no credit, so it takes one again.
         guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
@@ -84,7 +85,8 @@ extension Delivery {
         pools.appendReady(record, to: PushLine(pool), now: now)
     }
 
-    /// A newer state came while the current push waits to go again. It replaces the push and waits for the rest of the spacing.
+    /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state waits for the rest of
+    /// the spacing.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         supersedeCurrent(of: activity, settlement: .notShown, now: now)
         let heldCredit = activities[activity].phase.holdsCredit
@@ -97,7 +99,7 @@ extension Delivery {
         if heldCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here, so the next
-    /// owner would report `unknown`, though nothing was sent. See `isHandedOn`.
+    /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here,
+    /// so the next owner would report `unknown` although nothing was sent. See `isHandedOn`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

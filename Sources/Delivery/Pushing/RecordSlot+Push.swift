@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// What a push's attempts and answers leave in its record.
+/// What the attempts at a push and its answers leave in the record.
 extension RecordSlot {
     @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
 
-    /// Whether an admitted push has waited for the service for longer than it is good for: a state by default from its receipt on; what is
-    /// sent in time is then stored by APNs from its sending on.
+    /// Whether an admitted push has waited for the service until its expiration. Without an expiration of its own, a state
+    /// expires by the policy, counted from its receipt. APNs stores a push that is sent in time from the sending on.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard expiration < 0 else { return expiration < now.wallSeconds }
@@ -18,7 +18,7 @@ extension RecordSlot {
         sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// The command's own expiration, or by default the policy's, counted from `seconds`; by default, an update expires at its stale date.
+    /// The command's own expiration; else an update's stale date; else the policy's number of seconds, counted from `seconds`.
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
         case _ where expiration >= 0: expiration
@@ -29,10 +29,10 @@ extension RecordSlot {
         }
     }
 
-    /// The push is handed out. Attempts have no limit; beyond what can be counted they are not.
+    /// The push is handed out. Attempts have no limit; the counter stays at its maximum.
     mutating func noteAttempt() { if attempts < .max { attempts += 1 } }
 
-    /// The push that was handed out found no stream.
+    /// No stream took the push that was handed out.
     mutating func takeBackAttempt() { attempts -= 1 }
 
     mutating func noteAnswer(_ result: PushResult) {
@@ -44,7 +44,7 @@ extension RecordSlot {
         answeredMilliseconds = result.answeredMilliseconds
     }
 
-    /// What a result says where APNs named no reason.
+    /// The reason in a result when APNs named none.
     private func ownReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
         case .accepted: isAlertExpired ? "alertExpired" : heldAlert == .doesNotFit ? "alertDidNotFit" : ""
@@ -55,7 +55,7 @@ extension RecordSlot {
         }
     }
 
-    /// APNs calls the token dead.
+    /// Notes that APNs calls the token dead.
     /// - Returns: false if the token was registered after the time from which it is dead.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         let hasTime = result.invalidAtMilliseconds >= 0

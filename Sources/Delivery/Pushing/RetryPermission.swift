@@ -1,15 +1,16 @@
-/// Whether a push may be sent again now, for one pool of a lane. Pure; time is an argument.
+/// Whether a push of one pool of a lane may be retried now. Pure; time is an argument.
 ///
-/// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill it, so beyond it:
-/// - when nothing at all was sent for ``idleMilliseconds``, one retry goes, to see whether APNs is back;
-/// - when ``acceptedMin`` of the last ``answersMax`` answers were *accepted*, every retry may go: APNs is back, or takes at least half of
-///   what it is sent, so that all retries together at most double the load.
+/// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill the budget, so there are two more
+/// ways:
+/// - If nothing was sent for ``idleMilliseconds``, one retry goes, to see whether APNs is back.
+/// - If ``acceptedMin`` of the last ``answersMax`` answers were *accepted*, every retry may go. APNs is back, or takes at least
+///   half of what it is sent, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
     public static let answersMax = 20
     public static let acceptedMin = 10
 
-    /// A bit for each of the last answers, 1 where it was *accepted*, the newest lowest.
+    /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit.
     private var answers: UInt32 = 0
     private var sentMilliseconds = Int64.min
 
@@ -27,7 +28,7 @@ public struct RetryPermission: Sendable {
         switch disposition {
         case .accepted: note(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
-        // These say something of the push or its token, not of APNs.
+        // These answers describe the push or its token, not APNs.
         case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

@@ -1,11 +1,12 @@
 import LiveActivity
 
-/// Records that were settled and are read once more, since the store has lost what they wrote.
+/// Records that were settled and are read again, because the store lost what they wrote.
 ///
-/// They tell the store what it knew: tokens, newest versions, states that were held. A state that the store cannot know to be shown is sent
-/// again. But an alert rings once, and whether a start was sent is known to nobody any more: it would begin a second activity.
+/// They tell the store again what it knew: tokens, newest versions, held states. A state that the store cannot know to be
+/// displayed is sent again. But an alert rings only once, so the state goes without it. A start is passed over: nobody knows any
+/// more whether it was sent, and a second one would begin a second activity.
 extension Delivery {
-    /// Settles a record, of which nothing is to be done, without a result: it had one.
+    /// Settles a record without a result and without any action. It had its result before.
     mutating func passOver(_ record: UInt32) {
         records.enter(.finished, record)
         acknowledged(record)
@@ -19,7 +20,7 @@ extension Delivery {
 }
 
 extension Outcome {
-    /// A record that was settled may come to it again without anything having happened.
+    /// Whether a settled record may get this outcome again without anything having happened.
     var isKnownOfSettled: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

@@ -1,11 +1,11 @@
 import LiveActivity
 
 extension Delivery {
-    /// Receives one record: decodes it, and puts it into its activity's list until `endBatch` or rejects it.
+    /// Receives one record: decodes it, and puts it into its activity's list until `endBatch`, or rejects it.
     ///
-    /// Call only while `canReceive` and `hasRoom(for:)` hold. A record of a partition that is being revoked is ignored: its next owner
-    /// reads it again. An offset that was received before in this assignment is ignored as well, and one that an earlier owner of the
-    /// partition has settled: it has its result.
+    /// Call this only while `canReceive` and `hasRoom(for:)` hold. A record is ignored in three cases: its partition is being
+    /// revoked, so the next owner reads it again; its offset was received before in this assignment; or an earlier owner of the
+    /// partition settled it, so it has its result.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
@@ -20,7 +20,7 @@ extension Delivery {
     }
 
     /// Notes a record in its partition's ledger.
-    /// - Returns: its partition; nil if the record is to be ignored.
+    /// - Returns: the partition; nil if the record must be ignored.
     @inline(__always)
     mutating func accept(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
@@ -42,7 +42,7 @@ extension Delivery {
         return partition
     }
 
-    /// Whether the partition's window has room for `offset`; if not, the record waits outside.
+    /// Whether the partition's window has room for `offset`. If not, the record waits outside the core.
     public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
         partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
@@ -66,7 +66,7 @@ extension Delivery {
         )
     }
 
-    /// - Parameter deferral: of a command that was deferred.
+    /// - Parameter deferral: what was written beside the command if it was deferred.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
         index: UInt32,
@@ -78,7 +78,7 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decode(value, recalling: &lastAps)
             identifier = command.identifier
-            // One that was deferred was taken by the clock of its first reader, which may be ahead of this one.
+            // The first reader's clock accepted a deferred command's timestamp. That clock may be ahead of this one.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstSeconds))
             guard let application = application(named: command.app, in: value) else {
@@ -127,7 +127,8 @@ extension Delivery {
         }
     }
 
-    /// A tombstone names its activity or device by the record's key alone, and no app: it unregisters in every app that is configured.
+    /// Handles a tombstone. Only the record's key names the activity or device, and no app, so it is unregistered in every
+    /// configured app.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
@@ -148,7 +149,7 @@ extension Delivery {
     }
 
     func application(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // A bundle id has no character that JSON must escape; one written with escapes is simply not found.
+        // A bundle id has no character that JSON must escape. An id that is written with escapes is not found.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.applications.count {
             let matches = configuration.applications[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
@@ -157,7 +158,7 @@ extension Delivery {
         return nil
     }
 
-    /// The policy that a command names, or its app's. nil if there is none of that name.
+    /// The policy that a command names, or its app's policy; nil if no policy has that name.
     func policy(of command: Command, of application: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
         guard !command.policy.isAbsent else {
             return UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
@@ -165,14 +166,14 @@ extension Delivery {
         return policies.index(of: command.policy.range.bytes(in: record))
     }
 
-    /// Copies a command's texts into a block and fills its slot's fields, except for the body.
+    /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
     mutating func fill(
         _ index: UInt32,
         with command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer
     ) {
-        // No record is added meanwhile, so the slot does not move.
+        // No record is added in the meantime, so the slot does not move.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -201,7 +202,7 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
-        // A registration that releases a held command had a token of its own in this slot.
+        // The registration that released a held command had a token of its own in this slot.
         slot.pointee.tokenBlock = .none
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -212,7 +213,8 @@ extension Delivery {
         }
     }
 
-    /// Names a command that brought no id by its place in its topic, when the id is first written: most replaced commands need none.
+    /// Names a command without an id by its place in its topic. This happens when the id is first needed: most replaced commands
+    /// never need one.
     mutating func completeIdentifier(of record: UInt32) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
@@ -266,7 +268,7 @@ extension Delivery {
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
 
-    /// A start is good for as long as its policy says, or less.
+    /// When a start expires: at the end of its policy's `startSeconds`, or at its own expiration if that is earlier.
     private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpiration(
             timestamp: command.version.timestamp,
@@ -275,7 +277,7 @@ extension Delivery {
         )
     }
 
-    /// Design §4: a command that names no priority gets 5 for an update without an alert, else 10.
+    /// The default priority: 5 for an update without an alert, otherwise 10.
     private static func priority(of command: Command) -> UInt8 {
         command.event == .update && !command.hasAlert ? 5 : 10
     }
@@ -283,7 +285,7 @@ extension Delivery {
 
 /// The id of a command that names none: `topic/partition/offset`.
 enum DefaultIdentifier {
-    /// A topic's name has at most 249 bytes (Kafka), the numbers at most 10 and 20 digits and a sign.
+    /// A topic's name has at most 249 bytes (Kafka). The numbers have a sign and at most 10 and 20 digits.
     static let bytesMax = bytesMax(topicBytes: 249)
 
     static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }

@@ -1,8 +1,9 @@
 import LiveActivity
 
-/// Records that are wrong: each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
+/// Invalid records. Each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
 extension Delivery {
-    /// - Parameter identifier: the command's own, as far as it could be read: its result names it. Else its place in the topic does.
+    /// - Parameter identifier: the command's own id, if it could be read; the result names it. Otherwise the result names the
+    ///   record's place in its topic.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
@@ -13,14 +14,14 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// The place of a record's command in its topic, as its dead letter names it. Off the hot path.
+    /// The place of a record's command in its topic, as its dead letter names it. Not for the hot path.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
         return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
     }
 
-    /// Off the hot path: it makes a `String`, and copies the record, whose bytes are the consumer's only during the call.
+    /// Not for the hot path: this makes a `String`, and copies the record, whose bytes are valid only during the call.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,

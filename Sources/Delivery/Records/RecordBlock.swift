@@ -2,11 +2,11 @@ import LiveActivity
 
 /// Room in a record's block that is reserved when the record is received.
 enum BlockRoom {
-    /// For a reason that APNs may give.
+    /// For a reason of APNs.
     static let reasonBytes = 64
 }
 
-/// Lays the texts of one record out in one block.
+/// Lays out the texts of one record in one block.
 struct RecordBlockWriter {
     let block: Arena.Block
     private var position = 0
@@ -33,7 +33,7 @@ struct RecordBlockWriter {
         return advance(Registration.writeDigests(of: audiences, in: record, into: room))
     }
 
-    /// A piece that is filled in later, `room` bytes long at most.
+    /// A piece that is filled in later, at most `room` bytes long.
     mutating func reserve(_ room: Int) -> Piece {
         var piece = advance(room)
         piece.count = 0
@@ -56,10 +56,10 @@ extension RecordSlot {
 
     var tokenBytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: tokenBlock.base, count: tokenCount) }
 
-    /// The value of the alert in its body; empty if there is none.
+    /// The value of the alert in the body; empty if there is none.
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
-    /// What is over its room is cut.
+    /// A reason that exceeds its room is cut.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {
         let count = min(bytes.count, BlockRoom.reasonBytes)
         if let base = bytes.baseAddress { (block.base + Int(reason.offset)).copyMemory(from: base, byteCount: count) }

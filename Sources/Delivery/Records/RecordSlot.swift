@@ -1,58 +1,61 @@
 import LiveActivity
 
-/// One record of Kafka from its receipt until nothing of it is outstanding any more; in the slab, named by index.
+/// One Kafka record from its receipt until nothing of it is outstanding. It lies in the slab and is named by its index.
 ///
 /// A slot lives as long as something outside names it: a place in an activity's list, a call to Redis, a push, a record in the
-/// producer. `acknowledgementsOutstanding` counts what has to be confirmed before the record is settled.
+/// producer. `acknowledgementsOutstanding` counts the calls and productions that must be confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
-    // The fields that merging, settling and freeing read come first: of most commands nothing else is read again, and lines of the
-    // processor's cache that were not read for a while have been evicted.
+    // The fields that merging, settling and freeing read come first. Most commands need nothing else, and cache lines that were
+    // not read for a while have been evicted.
     var kind: RecordKind
-    /// Of the record that it was first; `deferred` only if that is not known.
+    /// The topic in which the record came first; `deferred` only if that topic is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
     /// How the command ended after it was admitted to be sent; nil: it was never admitted.
     var settlement: Settlement?
-    /// What the command asks for, or its policy for it: 5 or 10.
+    /// The priority that the command asks for, or its default: 5 or 10.
     var priority: UInt8 = 0
     /// The same without an alert.
     var statePriority: UInt8 = 0
-    /// Changed by `Records.enter`.
+    /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
     var application: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
-    /// The place in the lane's partition table, and which assignment of it.
+    /// The record's place in the lane's partition table, and the assignment of that place.
     let partition: UInt32
     let epoch: UInt32
     var activity: UInt32 = .max
-    /// In the partition that it was read from, which the ledger counts.
+    /// The offset in the partition from which the record was read. The ledger counts this offset.
     let offset: Int64
     var version = Version(timestamp: 0, sequence: 0)
-    /// The command's own, UNIX seconds; -1: it has none. A start always has one, by its age.
+    /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age is limited.
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
-    /// Commands without a result of their own that this one took the place of, and that those had counted.
+    /// The commands without a result of their own that this one replaced, and those that they had counted.
     var superseded = SupersededCount()
-    /// It was settled before, and is read once more because the store has lost what it wrote.
+    /// The record had been settled before and is read again because the store lost data.
     var isReadAgain = false
-    /// The record brought a token of its own, which counts as a registration at the record's time.
+    /// The record brought a token of its own, which counts as registered at the record's time.
     var suppliesToken = false
-    /// Something of it lives on with another record, in memory only: the token that it passed on, or the held command that the other had
-    /// from an earlier registration. While that one is not settled, the next owner of their partition must read both.
+    /// A part of this record lives on with another record, in memory only: the token that this record passed on, or the held
+    /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
+    /// next owner must read both.
     var isTiedToAnother = false
-    /// Of a registration: its audiences have been told, and what was held for its token is asked for.
+    /// A registration's audiences have been told, and the commands held for its token are asked for.
     var hasToldAudiences = false
-    /// Results that the record has had before: the command in it now was held, and released by the token that came with the first one.
+    /// Results that the record has had before. The command that it holds now was held, and the token that came with the first
+    /// command released it.
     var resultsBefore: UInt8 = 0
     var tokenRefusal = TokenRefusal.none
-    /// Index of its policy.
+    /// The index of the record's policy.
     var policy: UInt8 = 0
-    /// Holds its texts for as long as it has its slot.
+    /// Holds the record's texts as long as the record has its slot.
     var block = Arena.Block.none
-    /// The token, once there is one. The token and the body are freed when the record has its outcome.
+    /// The token, once there is one. The token and the body are freed when the record has its outcome; a token that must be
+    /// retired is kept until Redis knows.
     var tokenBlock = Arena.Block.none
     var tokenCount = 0
     /// A command's body, or the value of a record that goes to the dead letters.
@@ -60,20 +63,21 @@ struct RecordSlot: BitwiseCopyable {
     var layout = Body.Layout.none
 
     var subject = Piece()
-    /// Empty until it is needed, where the command brought none (`Delivery.completeIdentifier`).
+    /// If the command brought no id, this is empty until the id is needed (`Delivery.completeIdentifier`).
     var commandIdentifier = Piece()
     var reason = Piece()
-    /// What came beside the record and goes out beside its result; not looked at here.
+    /// What came beside the record and goes out beside its result. The core does not read it. A held command continues in the
+    /// trace of the registration that released it, because Redis keeps no traces.
     var trace = Piece()
     var device = Piece()
     var attributesType = Piece()
-    /// Empty where the command names no policy.
+    /// Empty if the command names no policy.
     var policyName = Piece()
-    /// Of a record that goes to the dead letters: its key, which part of its value goes along, and the fault in words.
+    /// The dead letter's key, which part of the value goes along, and the fault in words.
     var recordKey: Piece?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = Piece()
-    /// Where the record stood first: its own place, or that of the record which was deferred.
+    /// Where the command came first: this record's own place, or the place of the record that was deferred.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralMark()
@@ -86,34 +90,38 @@ struct RecordSlot: BitwiseCopyable {
     var attempts: UInt8 = 0
     var allowance = Allowance()
     var environment: DeviceEnvironment = .production
-    /// Of a registration; nil: it says nothing of them.
+    /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
-    /// Of a device's registration.
+    /// From a device's registration: the device's activities may begin on a broadcast channel.
     var takesChannels = false
 
-    /// Of a command to an audience.
+    /// From a command to an audience.
     var asksForChannel = false
-    /// Of an audience's command that is for a channel of the producer's in its place: `subject` is the channel's id, in `environment`.
+    /// The command is for a channel that the producer names, not for an audience. Then `subject` is the channel's id, in
+    /// `environment`.
     var isOfChannel = false
 
     var heldAlert = HeldAlert.unknown
-    /// An alert was removed since it was too old: its own, or one that Redis held.
+    /// An alert was removed because it was too old: the command's own, or one that Redis held.
     var isAlertExpired = false
-    /// A start that was held, and that Redis holds until it is told of its outcome; of a registration, such a start was its last result.
+    /// A start that was held, and that Redis keeps until it is told the outcome. In a registration: the last result was of such a
+    /// start.
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shows: Version?
-    /// The version of the command whose alert was put into its body, or of a held command whose alert may be an older one's.
+    /// The version of the command whose alert was put into the body, or of a held command whose alert may belong to an older one.
     var foreignAlert: Version?
-    /// Of the body that is admitted; nil: an alert that the command carries may have yet to be put into it.
+    /// The digest of the body that is admitted; nil: a carried alert may not be in the body yet.
     var digest: UInt64?
-    /// A start's, drawn when it is laid out: tells this record from every other of the same start, here or at another worker.
+    /// Drawn for a start when it is laid out. It distinguishes this record from every other record of the same start, here or at
+    /// another worker. If the reply to the admission is lost, Redis admits this record again, but not another record of the
+    /// start, since this one may have been sent (seed 892).
     var claim: UInt64 = 0
-    /// The one with which the start was deferred, until it is admitted again; 0: there is none.
+    /// The claim with which the start was deferred, until it is admitted again; 0: there is none.
     var formerClaim: UInt64 = 0
-    /// What is sent, by default the policy's.
+    /// The expiration that APNs is sent; the policy's if the command has none.
     var sentExpiration: Int64 = -1
-    /// UNIX seconds; -1: it has none.
+    /// UNIX seconds; -1: there is none.
     var staleDate: Int64 = -1
     var sentTimestamp: Int64 = 0
     var registeredAtMilliseconds: Int64 = 0
@@ -130,18 +138,19 @@ struct RecordSlot: BitwiseCopyable {
         AgeRules.isExpired(expiration, now: now.wallSeconds)
     }
 
-    /// Of its own, or carried; then it may still have to be put into the body.
+    /// Whether the command has an alert: in its body, or carried for a rider and not in the body yet.
     @inline(__always) var hasAlert: Bool { !layout.alert.isAbsent || rider != .max }
 
-    /// The version of the command whose alert is in its body; nil: the body has none, or is a start's, whose alert no other command carries.
+    /// The version of the command whose alert is in the body; nil: the body has no alert, or belongs to a start, whose alert no
+    /// other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : foreignAlert ?? version }
 
-    /// The version of the older command whose alert is in its body; nil: the alert is its own, or there is none.
+    /// The version of the older command whose alert is in the body; nil: the alert is the command's own, or there is none.
     @inline(__always)
     var carriedAlert: Version? { layout.alert.isAbsent || foreignAlert == version ? nil : foreignAlert }
 
-    /// One more call or production has to be confirmed.
+    /// One more call or production must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
     mutating func acknowledge() {
@@ -151,12 +160,12 @@ struct RecordSlot: BitwiseCopyable {
 
     @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
 
-    /// The time from which its token counts as registered: the record's, or its receipt where Kafka gave no time.
+    /// Sets the time from which the token counts as registered: the record's time, or its receipt if Kafka gave no time.
     mutating func registerAtRecordTime() {
         registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
     }
 
-    /// The next stage; traps when this one does not lead there.
+    /// Enters the next stage. Traps if the present stage does not lead there.
     @inline(__always)
     mutating func enter(_ next: RecordStage) {
         precondition(stage.mayLead(to: next), "a record cannot enter this stage from the one it is in")
@@ -165,7 +174,7 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// What a record is filled with that goes on as the registration of the token that came with it.
+    /// The slot of a record that continues as the registration of the token that came with it.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -198,13 +207,14 @@ extension RecordSlot {
 }
 
 extension RecordSlot {
-    /// Of a registration: the digests of the audiences that it names. None names a policy, so they have its place.
+    /// The digests of the audiences that a registration names. They use the place of the policy's name, because a registration
+    /// names no policy.
     var audiences: Piece {
         get { policyName }
         set { policyName = newValue }
     }
 
-    /// Those that the member is in from now on; nil: whatever it was in.
+    /// The audiences that the member is in from now on; nil: its audiences do not change.
     var namedAudiences: UnsafeRawBufferPointer? {
         topic == .registrations && !hasToldAudiences ? bytes(audiences) : nil
     }
@@ -213,74 +223,75 @@ extension RecordSlot {
 /// What a record turned out to be.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
-/// Where one text of a record lies in its block.
+/// Where a text of a record lies in the record's block.
 struct Piece: BitwiseCopyable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
 }
 
-/// What is done in a record, in this order, when its result is acknowledged and before it is settled.
+/// What a record still does when its result is acknowledged and before it is settled, in this order.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Redis is told that a start that it held is over. Told before, it would not bring the start again to a worker that reads the record
-    /// once more, and a result that a crash took would never be written.
+    /// Tells Redis that a start which it held is over. If Redis were told earlier and the worker crashed, Redis would not bring
+    /// the start again to the worker that reads the record again, and the start's result would never be written (simulation
+    /// `repeats`, seed 4949).
     static let leaveDevice = FollowUps(rawValue: 1)
-    /// Its token is registered, since something may be held for it.
+    /// Registers the record's token, because commands may be held for it.
     static let registerToken = FollowUps(rawValue: 2)
 }
 
-/// Whether the token has to be removed from the activity's (or the device's) hash, since APNs calls it dead.
+/// Whether Redis must remove the token of the activity or device, because APNs calls it dead.
 enum TokenRefusal: UInt8 {
     case none
-    /// Unless it was registered after the time from which APNs calls it dead.
+    /// The token is removed, unless it was registered after the time from which APNs calls it dead.
     case unlessRegisteredSince
-    /// APNs gave no time, so no registration can be later.
+    /// APNs gave no time, so no registration counts as later.
     case unconditional
 }
 
-/// What of its value goes to the dead letters.
+/// What a dead letter says of the record's value.
 enum DeadLetterValue: UInt8 {
     case asReceived
-    /// The record had none.
+    /// The record had no value.
     case absent
-    /// The producer refused the dead letter for its size, so it goes without the value.
+    /// The producer refused the dead letter because of its size, so it is written without the value.
     case tooLarge
 }
 
-/// What an admission allowed a push.
+/// What an admission allowed for a push.
 struct Allowance: BitwiseCopyable {
     /// 0 before the admission.
     var priority: UInt8 = 0
-    /// 10 was asked for, and the activity's budget allowed 5.
+    /// The command asked for 10, and the activity's budget allowed 5.
     var isDemoted = false
     /// Pushes of priority 10 that the budget allows after this one; -1: the budget was not asked.
     var budgetLeft: Int32 = -1
 }
 
-/// The alert of an older command that Redis holds, for a command that is to take its place.
+/// The alert of an older command that Redis holds, as seen by a command that will replace that one.
 enum HeldAlert: UInt8 {
-    /// Redis has not told of one.
+    /// Redis has not reported such an alert.
     case unknown
-    /// It is in this command's body, if there was one to take over.
+    /// The alert is in this command's body, unless there was none.
     case takenOver
     case doesNotFit
 }
 
-/// A start's draw on its device's budget, with the number that names it.
+/// A start's draw on its device's budget, with the number that names the draw.
 enum StartDraw: BitwiseCopyable {
     case none
-    /// The budget was empty: the start waits for it.
+    /// The budget was empty, and the start waits for it.
     case awaited
     case drawn(Int64)
-    /// Or being given back.
+    /// The draw was refunded, or the refund is under way.
     case refunded(Int64)
 }
 
-/// Which of the topics that Causeway reads a record came from.
+/// The topic from which a record came, of those that Causeway reads.
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
-    /// Commands that could not be sent soon. Their source is a record of one of the others.
+    /// Commands that could not be sent soon. Their source is a record of one of the other topics.
     case deferred
 }

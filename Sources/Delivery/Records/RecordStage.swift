@@ -1,5 +1,5 @@
-/// Where a record is on its way from its receipt to its settled offset. `Records.enter` is the only way from one stage to the next, and
-/// asserts that it is one of those listed here.
+/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It traps, in release
+/// builds too, on a change that is not listed here: a second outcome, for example, or a record that is freed too early.
 ///
 /// A command:
 ///
@@ -10,59 +10,63 @@
 ///                     ▲             ▼              │
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
 ///
-/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was held for the token
-/// goes on in the registration's record, as `received` again.
+/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was held for
+/// the token continues in the registration's record, which is `received` again.
 ///
-/// A record that is read once more and of which nothing is to be done is `finished` at once.
+/// A record that is read again and needs no action is `finished` at once.
 ///
-/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome; or comes back as if
-/// it were received, if the deferred topic does not take it and its pool does.
+/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an outcome. If
+/// the deferred topic does not take it and its pool sends again, the command returns as if it had just been received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when it comes back.
 ///
-/// A record without an outcome whose partition is revoked is `dropped`, after `refunding` where a start's draw is given back.
+/// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded first, it is
+/// `refunding` until then.
 enum RecordStage: UInt8 {
-    /// Its bytes are being read; passed through within one call. → `waiting`, `riding` or `finished`, for a command, by what waits there
-    /// already; `handedOver`, for one to an audience; `registering` or `unregistering`, for a record of the other topic; `finished`, when it is invalid.
+    /// Being decoded; only within one call. → `waiting`, `riding` or `finished` for a command, depending on what already waits;
+    /// `handedOver` for a command to an audience; `registering` or `unregistering` for a record of the registrations topic;
+    /// `finished` for an invalid record.
     case received
-    /// In its activity's waiting list. → `current`, when its turn comes; `riding`, when a newer command takes its place and carries its
-    /// alert; `finished`, when one takes its place that does not, or it expires.
+    /// In its activity's waiting list. → `current` when its turn comes; `riding` when a newer command replaces it and carries its
+    /// alert; `finished` when a newer command replaces it without its alert, or when it expires.
     case waiting
-    /// Its activity's current command; `ActivityPhase` says what for. → `waiting`, when it is to be admitted again; `riding`, as above;
-    /// `awaitingCarrier`, when a command with another worker overtook it; `finished`, when its outcome is known.
+    /// Its activity's current command; `ActivityPhase` says what it waits for. → `waiting` when it must be admitted again;
+    /// `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when a command at another worker
+    /// overtook it; `finished` when its outcome is known.
     case current
-    /// A newer command carries its alert, `RiderLink.carrier`. → `riding`, when a newer one takes the carrier's place; `waiting`, when the
-    /// carrier expires or is dropped; `finished`, with the carrier or when a newer alert replaces it.
+    /// A newer command carries its alert (`RiderLink.carrier`). → `riding` when a still newer command replaces the carrier;
+    /// `waiting` when the carrier expires or is dropped; `finished` with the carrier, or when a newer alert replaces this one.
     case riding
-    /// Its alert waits for the command that overtook it to be read here. → `riding`, when that one comes; `finished`, when it does not.
+    /// Its alert waits until this lane reads the command that overtook it. → `riding` when that command arrives; `finished` when
+    /// it does not.
     case awaitingCarrier
-    /// The call that registers its token has no reply yet. → `received`, when a command was held for the token, which goes on in this
-    /// record; `settled`, when none was.
+    /// The call that registers its token has no reply yet. → `received` when a command was held for the token and continues in
+    /// this record; `settled` when none was held.
     case registering
-    /// A tombstone, whose calls have no reply yet. → `settled`, with the last reply.
+    /// A tombstone whose calls have no replies yet. → `settled` with the last reply.
     case unregistering
-    /// It has its outcome; its result, the settlement in Redis and what else goes out have not all been acknowledged. → when they are,
-    /// `leavingDevice` or `registering`, as `followUps` say, else `settled`.
+    /// It has its outcome. Its result, its settlement in Redis and its other calls and productions are not all acknowledged yet.
+    /// When they are: → `leavingDevice` or `registering` if `followUps` say so, otherwise `settled`.
     case finished
-    /// Its result is acknowledged, and Redis is being told that the start which it held is over. → `registering`, as `followUps` say, or
-    /// `settled`.
+    /// Its result is acknowledged, and Redis is being told that the start which it held is over. → `registering` if `followUps`
+    /// say so, otherwise `settled`.
     case leavingDevice
-    /// Its partition's next owner reads it again. Its draw on a device's budget is being given back, in a call that names the slot.
-    /// → `dropped`, when that is acknowledged.
+    /// Its partition's next owner reads it again. Its draw on a device's budget is being refunded, in a call that names the slot.
+    /// → `dropped` when that call is acknowledged.
     case refunding
-    /// It is being produced to the deferred topic. → `settled`, when that is acknowledged, and a start's draw is given back; `waiting`, `riding` or
-    /// `finished`, as from `received`, when that failed and it can be sent after all.
+    /// It is being produced to the deferred topic, and a start's draw is being refunded. → `settled` when both are acknowledged;
+    /// `waiting`, `riding` or `finished`, as from `received`, when the write failed and the command can be sent after all.
     case deferring
-    /// The core of audiences decides of it. → `finished`, when it comes back.
+    /// The core of audiences decides about it. → `finished` when it comes back.
     case handedOver
-    /// Its offset is settled: the slot is freed.
+    /// Its offset is settled, and the slot is freed.
     case settled
-    /// Its partition's next owner reads it again: the slot is freed.
+    /// Its partition's next owner reads it again, and the slot is freed.
     case dropped
 
-    // What is asked of a stage is a bit in a mask, and inlined: a record enters four or five of them.
+    // Each question about a stage is an inlined test of one bit: a record enters four or five stages.
 
-    /// Whether nothing more is decided of the record, and only acknowledgements are outstanding.
+    /// Whether the record has nothing left to decide and only waits for acknowledgements.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
         isOne(of: Self.finished.mask | Self.leavingDevice.mask | Self.refunding.mask | Self.deferring.mask)

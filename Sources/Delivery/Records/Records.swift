@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// The records of a lane: their slots, and the blocks that hold their texts, tokens and bodies.
+/// The records of a lane: their slots, and the blocks with their texts, tokens and bodies.
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// One state for many activities is laid out once.
+    /// The last body that was laid out. A state for many activities is laid out once.
     private var lastBody = RepeatedBody()
-    /// Records of which nothing more is decided, and that wait for acknowledgements.
+    /// Records that have nothing left to decide and wait for acknowledgements.
     private(set) var awaitingAcknowledgementsCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
@@ -14,16 +14,16 @@ struct Records: ~Copyable {
     var count: Int { slots.count }
     var limit: Int { slots.limit }
     var isFull: Bool { slots.isFull }
-    /// One above the largest index that was ever given out: the bound for a walk over all records.
+    /// One above the largest index that was ever given out: the bound of a walk over all records.
     var indexBound: UInt32 { slots.indexBound }
 
     /// Bytes of the blocks that records hold: texts, tokens, bodies.
     var blockBytes: Int { arena.usedBytes }
-    /// What is kept for blocks, in use or not.
+    /// Bytes that are kept for blocks, in use or free.
     var keptBytes: Int { arena.chunksBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
-    /// What a record needs beside its blocks.
+    /// The memory of a record without its blocks.
     static var slotBytes: Int { Slab<RecordSlot>.strideBytes }
 
     func isInUse(_ record: UInt32) -> Bool { slots.isInUse(record) }
@@ -41,13 +41,14 @@ struct Records: ~Copyable {
         slots.mutableAddress(of: record)
     }
 
-    /// Has the processor fetch a record that will be looked at soon; the index may be any.
+    /// Prefetches a record that will be read soon. Any index is allowed.
     func prefetch(_ record: UInt32) { slots.prefetch(record) }
 
-    /// Inlined, so that the slot is built in its place and not copied there.
+    /// Inlined, so that the slot is built in place and not copied.
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
-    /// Inlined, since most stages that are entered are known where they are.
+    /// Changes a record's stage and keeps the count of records that wait for acknowledgements. Inlined, because the compiler then
+    /// knows most stages.
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: UInt32) {
         let slot = slots.mutableAddress(of: record)
@@ -64,7 +65,7 @@ struct Records: ~Copyable {
         self[record].outcome = outcome
     }
 
-    /// Frees a record's slot and all that it holds. Nothing outside may name it any more.
+    /// Frees a record's slot and everything that it holds. Nothing outside may name the record any more.
     mutating func free(_ record: UInt32) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
@@ -76,39 +77,40 @@ struct Records: ~Copyable {
 
     // MARK: - Texts
 
-    /// Room for the texts of a record, for as long as it has its slot.
+    /// Room for a record's texts, as long as the record has its slot.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
 
-    /// Frees what a record held before its slot was filled with something else.
+    /// Frees what a record held before its slot was filled with other content.
     mutating func free(contentOf old: RecordSlot) {
         arena.free(old.block)
         arena.free(old.tokenBlock)
         old.body.release(to: &arena)
     }
 
-    /// Room for a record's token, which has none of its own until there is one: most commands are replaced before Redis names it.
+    /// Room for a record's token. It is allocated when there is a token: most commands are replaced before Redis names one.
     private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMost) }
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMost)
     }
 
-    /// What is over the most that a token has is cut.
+    /// Sets the token. Bytes beyond the longest token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
         let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMost))
         tokenRoom(of: record).copyMemory(from: token)
         slots[record].tokenCount = token.count
     }
 
-    /// A token as a producer wrote it, in the lower case in which tokens are stored, compared and sent.
+    /// Sets a token that a producer wrote, in lower case, in which tokens are stored, compared and sent.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let room = tokenRoom(of: record)
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
     }
 
-    /// A command that is replaced before Redis has seen it passes the token that it brought to its replacement, unless that has a later
-    /// token or another address: a token that came with a command counts as registered whatever the command's outcome is.
+    /// Passes the token of a command that is replaced before Redis sees it to the command that replaces it, unless that one has a
+    /// later token or another address. A token in a command counts as registered whatever the command's outcome is. The token is
+    /// passed on in memory only: if the worker dies, it can be lost until the next command or registration brings it.
     mutating func passToken(from leaving: UInt32, to staying: UInt32) {
         guard self[leaving].suppliesToken else { return }
         let (from, to) = (self[leaving], self[staying])
@@ -119,7 +121,7 @@ struct Records: ~Copyable {
         self[leaving].suppliesToken = false
         self[leaving].isTiedToAnother = true
         if to.suppliesToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
-            // Told twice, it counts from when it was first told.
+            // A token that comes twice counts from its first time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
             return
         }
@@ -130,7 +132,7 @@ struct Records: ~Copyable {
         self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
     }
 
-    /// A command that is replaced leaves the room of its token and body to the next one, which finds it in the processor's cache.
+    /// Frees a record's token and body. The next command gets the same memory, which is still in the processor's cache.
     mutating func freeTokenAndBody(of record: UInt32) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.tokenBlock)
@@ -142,7 +144,7 @@ struct Records: ~Copyable {
 
     // MARK: - Bodies
 
-    /// A copy of bytes, for a record that goes to the dead letters or for a body that will be changed.
+    /// Copies bytes for a dead letter, or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
         body.room.copyMemory(from: bytes)
@@ -158,7 +160,7 @@ struct Records: ~Copyable {
         slots[record].body = body
     }
 
-    /// The same of a command whose `aps` dictionary is known by a number: it holds the last one's body, if that is the same.
+    /// The same for a command whose `aps` dictionary has a number. If the previous body is equal, the record shares it.
     mutating func setBody(
         of record: UInt32,
         to command: Command,
@@ -188,7 +190,7 @@ struct Records: ~Copyable {
         old.release(to: &arena)
     }
 
-    /// Removes the alert that a record's body has.
+    /// Removes the alert from a record's body.
     mutating func removeAlert(fromBodyOf record: UInt32) {
         let (old, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.countWithoutAlert(old.bytes, layout), in: &arena)
@@ -199,14 +201,15 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigest() }
     }
 
-    /// A body that has the timestamp already, as most do, stays shared.
+    /// Sets the timestamp in a record's body. A body that already has this timestamp, as most do, stays shared.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
         let layout = slots[record].layout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }
         Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
     }
 
-    /// A record's body to be changed: its own, a copy if it was not.
+    /// A record's body to be changed: its own, or a copy if the body is shared. APNs may be reading a shared body for another
+    /// record.
     private mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.room }

@@ -1,11 +1,12 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that goes to the dead letters as it came. Records may hold the same ones.
+/// The bytes of a request's body, or of a record that goes to the dead letters as it came. Several records may hold the same
+/// bytes.
 ///
-/// One state goes to each activity that follows a match, so that their bodies are the same byte for byte: however many of them wait, the
-/// bytes lie in memory once.
+/// One state goes to every activity that follows a match, so their bodies are equal byte for byte. However many of them wait, the
+/// bytes are in memory once.
 ///
-/// What must hold: bytes are changed only while they have one holder (`Records.ownBody`); each holder releases them once.
+/// What must hold: bytes are changed only while they have one holder (`Records.ownBody`), and each holder releases them once.
 struct SharedBody: BitwiseCopyable {
     /// The count of holders precedes the bytes.
     private static var headerBytes: Int { 16 }
@@ -13,7 +14,7 @@ struct SharedBody: BitwiseCopyable {
     private let block: Arena.Block
     let count: Int
 
-    /// Of a record without a body.
+    /// For a record without a body.
     static var none: SharedBody { SharedBody(block: .none, count: 0) }
 
     init(_ count: Int, in arena: inout Arena) {
@@ -36,17 +37,17 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(room) }
 
-    /// The same, to be written by their only holder.
+    /// The same bytes for writing by their only holder.
     var room: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
             : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: count)
     }
 
-    /// One more holder.
+    /// Adds a holder.
     func held() -> SharedBody {
         guard !isNone else { return self }
-        // There are not as many records as this can count.
+        // No overflow: there are fewer records than this can count.
         holders += 1
         return self
     }
@@ -59,10 +60,10 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The body that was laid out last, as long as Apple's dictionary is the one that it was laid out from.
+/// The last body that was laid out, and the dictionary that it was laid out from.
 struct RepeatedBody: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
-    /// Of `RepeatedAps`; 0 is none.
+    /// The number of the dictionary in `RepeatedAps`; 0: none.
     var dictionary: UInt64 = 0
 }

@@ -1,17 +1,22 @@
 import LiveActivity
 
-/// Superseded commands without a result of their own (`kafka.supersededResults`). The command that replaces such a command counts it,
-/// passes the count on when it is itself replaced, and reports the count in its result.
+/// Superseded commands without a result of their own (`kafka.supersededResults`). The command that replaces such a command counts
+/// it. If that command is itself replaced, it passes the count on. Its result reports the count.
 ///
-/// The older command's offset may be settled at once, since nobody needs to read that command again. The newer one was received and is
-/// not settled, so it holds back the commit of its own partition. If this process dies, the next owner reads the newer one again, which
-/// could only supersede the older one once more. The newer one ends in one of three ways: settled, then the older version is past;
-/// dropped with its partition, then it is read again; counted itself, then a command of a still higher version counts both. The same
-/// holds for alerts: a command with an alert is counted only if an alert of a higher version replaces it, not if the current command's
-/// alert does. If the process dies, only the count is lost.
+/// The older command's offset may be settled at once, because nobody needs to read that command again. The newer command was
+/// received and is not settled, so it holds back the commit of its own partition. If this process dies, the next owner reads the
+/// newer command again, which could only supersede the older one once more. The newer command ends in one of three ways:
+/// - It is settled. Then the older version is past.
+/// - It is dropped with its partition. Then it is read again.
+/// - It is counted itself. Then a command of a still higher version counts both.
+///
+/// The same holds for alerts: a command with an alert is counted only if an alert of a higher version replaces its alert, and not
+/// if the current command's alert does (simulation `pace`, seeds 12038 and 73417). If the process dies, or the partition is
+/// revoked, only the count is lost.
 extension Delivery {
-    /// Ends a command that a newer one replaces without carrying its alert: with a result, or counted by the newer one.
-    /// - Returns: false if its slot is freed.
+    /// Ends a command that a newer one replaces without carrying its alert. Either it gets a result, or the newer command counts
+    /// it.
+    /// - Returns: false if the older command's slot is freed.
     mutating func endSuperseded(_ older: UInt32, by newer: UInt32, _ outcome: Outcome) -> Bool {
         guard outcome == .superseded, supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayBeCounted,

@@ -1,13 +1,14 @@
 import LiveActivity
 
-/// The end of a record: its result is produced, its outcome settled in Redis, and when both are acknowledged its offset is settled.
+/// The end of a record. Its result is produced and its outcome is settled in Redis; when both are acknowledged, its offset is
+/// settled.
 extension Delivery {
     /// Gives a record its outcome, once.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
         count(outcome)
         completeIdentifier(of: record)
-        // No record is added meanwhile, so the slot does not move.
+        // No record is added in the meantime, so the slot does not move.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.suppliesToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
         if slot.pointee.isReadAgain, outcome.isKnownOfSettled, slot.pointee.superseded.commands == 0 {
@@ -34,7 +35,7 @@ extension Delivery {
         }
     }
 
-    /// Ends a registration that returned no held command, or a tombstone. No call of it is outstanding.
+    /// Ends a registration that released no held command, or a tombstone. None of its calls is outstanding.
     mutating func settleWithoutResult(_ record: UInt32) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
@@ -45,24 +46,24 @@ extension Delivery {
         productions.append(Production(kind: kind, record: record))
     }
 
-    /// Results do not wait behind a deferred topic that takes nothing.
+    /// Deferrals have a queue of their own, so that results do not wait behind a deferred topic that accepts nothing.
     mutating func produceDeferral(_ record: UInt32) {
         records[record].awaitAcknowledgement()
         deferrals.append(Production(kind: .deferral, record: record))
     }
 
-    /// The next record to be produced, or nil if there is none now. It stays first until `productionTaken`.
+    /// The next record to produce; nil if there is none now. It stays first until `productionTaken`.
     public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
 
-    /// The production that `nextProduction` named is the producer's.
+    /// The producer has taken the production that `nextProduction` named.
     public mutating func productionTaken(_ production: Production) {
         if production.kind == .deferral { deferrals.take() } else { productions.take() }
     }
 
-    /// A delivery report of the record will be handed over soon.
+    /// Prefetches a record whose delivery report will be handed over soon.
     public func expectReport(of production: Production) { records.prefetch(production.record) }
 
-    /// A delivery report came.
+    /// Handles a delivery report.
     public mutating func produced(_ production: Production, _ report: ProductionReport, now: Moment) {
         switch report {
         case .acknowledged:
@@ -72,7 +73,8 @@ extension Delivery {
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
-            // A dead letter may be larger than the topic allows, though the record itself was not: its headers go without it.
+            // A dead letter can exceed the topic's limit although the record itself did not. Then it is written without the
+            // value.
             let slot = records.mutableAddress(of: production.record)
             let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
             slot.pointee.deadLetterValue = .tooLarge
@@ -80,7 +82,7 @@ extension Delivery {
         }
     }
 
-    /// One call or production less is outstanding for the record.
+    /// Notes that one call or production of the record is acknowledged.
     mutating func acknowledge(_ record: UInt32) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()
@@ -92,7 +94,8 @@ extension Delivery {
         }
     }
 
-    /// The last outstanding call or production of a finished or dropped record was acknowledged: begins its next follow-up, or ends it.
+    /// Begins the next follow-up of a finished or dropped record, or ends the record. Its last outstanding call or production was
+    /// acknowledged.
     mutating func acknowledged(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
@@ -102,7 +105,7 @@ extension Delivery {
             records.enter(.leavingDevice, record)
             call(.settleDevice, record)
         } else if stage == .deferring {
-            // The alert that it carries is in the deferred topic.
+            // The rider's alert is in the deferred topic now.
             finishRider(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {
@@ -124,7 +127,7 @@ extension Delivery {
         records.free(record)
     }
 
-    /// Drops a record that was never begun, without an outcome: its partition is revoked, and its next owner reads it again.
+    /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again.
     mutating func drop(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)

@@ -1,6 +1,6 @@
-/// Records to be produced, oldest first. After one failed, none is handed out for a while.
+/// Records to be produced, oldest first. After a failure, no record is handed out for a while.
 package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
-    /// How long nothing is produced after a failure: the next record is likely to fail too.
+    /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
 
     private var productions: IndexQueue<Item>
@@ -10,7 +10,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ production: Item) { productions.append(production) }
 
-    /// The next one, which stays first until it is taken; nil if there is none now.
+    /// The next record, which stays first until it is taken; nil if there is none now.
     package func next(now: Moment) -> Item? {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }
@@ -20,13 +20,13 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         precondition(productions.popFirst() != nil)
     }
 
-    /// Not acknowledged: it is produced again.
+    /// Queues a record that was not acknowledged once more.
     package mutating func retry(_ production: Item, now: Moment) {
         blockedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
         productions.append(production)
     }
 
-    /// When the pause after a failure is over; nil if nothing waits for that.
+    /// When the pause after a failure is over; nil if nothing waits for it.
     package var dueMilliseconds: Int64? {
         productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

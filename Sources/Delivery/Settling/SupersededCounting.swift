@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Decides which superseded commands have no result of their own: the command that replaces such a command counts it.
+/// Decides which superseded commands have no result of their own and are counted by the command that replaces them.
 struct SupersededCounting {
     let results: SupersededResults
 
@@ -18,7 +18,7 @@ struct SupersededCounting {
 struct SupersededCount: BitwiseCopyable {
     private(set) var commands: UInt32 = 0
 
-    /// Counts a command, and what that command had counted. The count stays at its maximum where that is exceeded.
+    /// Adds a command, and the commands that it had counted. The count stops at its maximum.
     mutating func add(commandWith other: SupersededCount) {
         let (sum, isTooMuch) = commands.addingReportingOverflow(other.commands &+ 1)
         commands = isTooMuch ? .max : sum
@@ -26,16 +26,17 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Redis has not seen it, and its result would say nothing but `superseded`. A start, and a command that was held, have results of
-    /// their own, and one that is read once more has had its own; a token that the newer command could not take over is registered when a
-    /// result is acknowledged.
+    /// Whether Redis has not seen the command and its result would say only `superseded`. A start, a held command and a command
+    /// with a reason get results of their own. A command that is read again had its result before. If a token could not be passed
+    /// to the newer command, it is registered after the older command's result.
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
             && resultsBefore == 0 && !isReadAgain
     }
 
-    /// Whether its body has an alert that is certainly its own: one that came out of Redis may be an older command's.
+    /// Whether the body has an alert that is certainly the command's own. An alert that came out of Redis may belong to an older
+    /// command.
     @inline(__always)
     var hasOwnAlert: Bool {
         !layout.alert.isAbsent && foreignAlert == nil && topic == .commands && resultsBefore == 0

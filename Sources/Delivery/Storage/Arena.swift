@@ -1,18 +1,20 @@
-/// The bytes of the core's records: blocks of a few sizes, carved out of large chunks and used again, so that a steady stream of
-/// records allocates nothing.
+/// The bytes of the core's records: blocks of a few sizes, cut from large chunks and used again. A steady stream of records
+/// allocates nothing.
 ///
-/// Which blocks are free is kept beside them, so taking or freeing one does not wait for memory that is never read.
+/// The lists of free blocks lie outside of the blocks. So taking or freeing a block does not wait for memory that nobody has
+/// read.
 ///
-/// A block above the largest class is allocated by itself; only records that are far over every limit of the domain (and so go to the
-/// dead letters) need one.
+/// A block above the largest size is allocated by itself. Only records far above every limit of the domain, which go to the dead
+/// letters, need one.
 ///
-/// What was needed once is kept, until the owner has chunks released of which every block is free: sizes change, and a backlog ends.
+/// Memory that was needed once is kept until the owner releases the chunks in which every block is free. This is needed because
+/// sizes change and backlogs end.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
         var sizeClass: UInt8
 
-        /// Stands for a block that is not there; never read, and free already.
+        /// No block. Never read, and freeing it does nothing.
         static var none: Block {
             Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absent)
         }
@@ -27,7 +29,7 @@ struct Arena: ~Copyable {
     private static var outsized: UInt8 { 255 }
     private static var absent: UInt8 { 254 }
 
-    /// The free blocks of one size, the last freed on top; there is room for as many as were ever carved.
+    /// The free blocks of one size, the last freed on top. There is room for every block that was ever cut.
     private struct FreeBlocks: BitwiseCopyable {
         var stack: UnsafeMutablePointer<UnsafeMutableRawPointer>
         var count = 0
@@ -36,9 +38,9 @@ struct Arena: ~Copyable {
 
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
-    /// Bytes of the blocks that are given out.
+    /// Bytes of the blocks in use.
     private(set) var usedBytes = 0
-    /// Bytes of all chunks, given out or free.
+    /// Bytes of all chunks, in use or free.
     var chunksBytes: Int { chunks.count * Self.chunkBytes }
 
     init() {
@@ -85,7 +87,7 @@ struct Arena: ~Copyable {
 
     private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
 
-    /// Its size precedes it.
+    /// Allocates a block of its own, with its size in front of it.
     private mutating func outsizedBlock(_ count: Int) -> Block {
         let whole = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
         whole.storeBytes(of: count, as: Int.self)
@@ -101,7 +103,7 @@ struct Arena: ~Copyable {
 
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Gives chunks back of which every block is free. Looks at every free block: not for the usual way.
+    /// Gives back the chunks in which every block is free. This looks at every free block, so it must stay rare.
     mutating func releaseFreeChunks() {
         var released: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {
@@ -128,10 +130,10 @@ struct Arena: ~Copyable {
         block - Int(bitPattern: block) % chunkBytes
     }
 
-    /// Cuts one more chunk into blocks of a size of which none is free; the first block is used next.
+    /// Cuts another chunk into blocks of a size that has no free block. The first block is used next.
     private mutating func carve(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
-        // Aligned to its size, so that a block tells which chunk it is of.
+        // The chunk is aligned to its own size, so that a block's address tells its chunk.
         let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)
         chunks.append(chunk)
         let blocks = Self.chunkBytes / blockBytes

@@ -1,6 +1,6 @@
-/// A first-in first-out ring of trivial values that keeps its capacity: it grows to the largest count it has seen and never shrinks.
+/// A first-in first-out ring of trivial values. It grows to the largest count that it has seen and never shrinks.
 ///
-/// The owner bounds what it puts in; the ring itself stops at `limit`, which is a broken invariant and not a condition of the outside.
+/// The owner bounds what it puts in. Exceeding `limit` is a broken invariant of the core, so the ring traps.
 package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private var storage: UnsafeMutablePointer<Element>
     private var capacity: Int
@@ -8,7 +8,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     private let limit: Int
     package private(set) var count = 0
 
-    /// - Parameter limit: the most elements the owner can ever hold in it; computed at start.
+    /// - Parameter limit: the maximum number of elements that the owner can ever hold in the ring; computed at start.
     package init(limit: Int) {
         precondition(limit > 0)
         self.limit = limit
@@ -35,7 +35,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
         count &+= 1
     }
 
-    /// The oldest element, left in place.
+    /// The oldest element, which stays in place.
     package var first: Element? { count == 0 ? nil : storage[head] }
 
     package mutating func popFirst() -> Element? {

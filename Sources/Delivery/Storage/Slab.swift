@@ -1,15 +1,16 @@
 import CProcessor
 
-/// Records of one trivial type, named by index: a free list over raw memory that grows to `limit` and never moves an index.
+/// Elements of one trivial type, named by index: a free list over raw memory that grows to `limit`, never shrinks and never
+/// changes an index.
 ///
-/// The index of a freed record is reused, so no index may be kept across a free; the core frees a record only when
-/// nothing outside names it any more.
+/// The index of a freed element is used again, so no index may be kept after a free. The core frees an element only when nothing
+/// outside names it.
 ///
-/// What is done for every push is public: only that is specialized in another module, and else the core of audiences would ask for the
-/// element's size each time.
+/// The methods that run for every push are public, because Swift specializes only public generic code in another module.
+/// Otherwise the core of audiences would look up the element's size on each call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// Each element lies at the beginning of a line of the processor's cache if it is larger than one, and in front of it the index of the
-    /// next free element, or `inUse`, which is looked at whenever the element is.
+    /// An element larger than a cache line begins on a line of its own. In front of each element lies the index of the next free
+    /// element, or `inUse`; it is checked whenever the element is read.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFree: UInt32 = .max
@@ -19,7 +20,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     private static var lineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
-    /// Memory of one element, with what the slab needs for it.
+    /// Bytes of one element, including what the slab needs for it.
     static var strideBytes: Int {
         let bytes = elementOffset + MemoryLayout<Element>.size
         let unit = bytes > lineBytes ? lineBytes : 16
@@ -36,10 +37,10 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     deinit { storage.deallocate() }
 
     public var isFull: Bool { count == limit }
-    /// One above the largest index that was ever given out: the bound for a walk over all records.
+    /// One above the largest index that was ever given out: the bound of a walk over all elements.
     package var indexBound: UInt32 { UInt32(everUsed) }
 
-    /// Inlined, so that a large element is built in its place and not copied there.
+    /// Inlined, so that a large element is built in place and not copied.
     @inline(__always)
     package mutating func allocate(_ element: @autoclosure () -> Element) -> UInt32 {
         precondition(count < limit, "the slab was asked for more than its limit")
@@ -48,7 +49,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFree != .max {
             index = firstFree
             firstFree = mark(of: index)
-            // This element is given out next, and its line was evicted from the cache long ago.
+            // The element that is given out next; its cache line was evicted long ago.
             prefetch(firstFree)
         } else {
             if everUsed == capacity { grow() }
@@ -81,7 +82,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         (storage + (Int(index) &* Self.strideBytes &+ Self.elementOffset)).assumingMemoryBound(to: Element.self)
     }
 
-    /// Has the processor fetch the first lines of an element that will be looked at soon; the index may be any.
+    /// Prefetches the first cache lines of an element that will be read soon. Any index is allowed.
     func prefetch(_ index: UInt32) {
         guard Int(index) < everUsed else { return }
         let start = storage + Int(index) &* Self.strideBytes

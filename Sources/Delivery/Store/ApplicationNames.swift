@@ -1,4 +1,4 @@
-/// The bundle ids of the configured apps, at fixed addresses: store calls borrow them.
+/// The bundle ids of the configured apps, at fixed addresses, because store calls borrow them.
 package struct ApplicationNames: ~Copyable {
     private let bytes: UnsafeMutableRawBufferPointer
     private let names: [UnsafeRawBufferPointer]

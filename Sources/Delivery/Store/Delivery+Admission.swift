@@ -33,7 +33,8 @@ extension Delivery {
 
     mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        // A result tells of one attempt after the other: what is admitted again stays admitted before its answer.
+        // A result describes one attempt: the admission must not be later than the answer. So a later admission does not change
+        // the time after an answer.
         if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: admittedToSend(record, of: activity, reply, now: now)
@@ -53,7 +54,8 @@ extension Delivery {
             call(.admit, record)
         case .overtaken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
-            // The command that overtook it may be held: no lane reads that one again, but its token releases it.
+            // The command that overtook this one may be held. No lane reads a held command again, but this command's token
+            // releases it.
             if records[record].suppliesToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)
@@ -68,24 +70,26 @@ extension Delivery {
         case .expired: finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .superseded:
-            // A start that backed off was admitted once, and its end is known. From now on it is a duplicate.
+            // A start that backed off was admitted before, and its end is known now. It is settled, so that its other records are
+            // duplicates (seeds 43611 and 118065).
             let isTriedStart = records[record].isStart && records[record].attempts > 0
             finishCurrent(record, .superseded, settlement: isTriedStart ? .notShown : nil, now: now)
         case .unknown:
-            // Another record of this start was admitted, and its outcome was never settled. From now on this one is a duplicate.
+            // Another record of this start was admitted, and its outcome was never settled. This one is settled, so that the
+            // other records are duplicates.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAnswered, .leaves, .address, .retry, .full, .registered, .stale, .unregistered, .settled:
             finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
     }
 
-    /// The newer state that waits takes the current command's place.
+    /// The waiting newer state replaces the current command, and the turn ends.
     mutating func overtakeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         supersedeCurrent(of: activity, settlement: settlement, now: now)
         endTurn(activity, now: now)
     }
 
-    /// As `overtakeCurrent`, but the turn goes on.
+    /// The same as `overtakeCurrent`, but the turn does not end.
     mutating func supersedeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         let slot = activities.address(of: activity)
         let (current, newer) = (slot.pointee.current, slot.pointee.waiting.first)
@@ -113,7 +117,7 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // It waits for its pool unadmitted, as it would have if the pool had been known.
+            // It waits for its pool without an admission, as it would have if its pool had been known.
             putBackCurrent(of: activity, now: now)
             return endTurn(activity, now: now)
         }
@@ -126,14 +130,16 @@ extension Delivery {
         slot.pointee.sentTimestamp = reply.timestamp
         slot.pointee.deferral.isSeenReady = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
-        // A start that backed off keeps its own.
+        // A start that backed off keeps its `apns-id`.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }
         activities.enter(.ready, activity)
         pools.appendReady(record, to: PushLine(pool), now: now)
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // An earlier attempt may have raised the timestamp. A held command must come back as its own version.
+        // An earlier attempt may have raised the timestamp. A held command must come back with its own version. If the reply is
+        // lost, the command can come back twice, with the registration and with its own record. Both may then be sent, with the
+        // same timestamp, because Redis cannot tell this from a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)
@@ -146,10 +152,10 @@ extension Delivery {
         case .held: finishCurrent(record, .held, now: now)
         case .superseded: finishCurrent(record, .superseded, now: now)
         case .full: finishCurrent(record, .failed, reason: "heldStartsFull", now: now)
-        // Another worker has sent it since it was admitted here.
+        // Another worker has sent it between the admission and the hold (seed 5163).
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .retry:
-            // A token registered between the two calls.
+            // A token registered between the admission and the hold.
             let isStart = records[record].isStart
             activities.enter(isStart ? .addressing : .admitting, activity)
             call(isStart ? .address : .admit, record)
@@ -157,7 +163,7 @@ extension Delivery {
         }
     }
 
-    /// A nil settlement or reason leaves what the record has.
+    /// Finishes the current command. A settlement or reason of nil keeps what the record has.
     mutating func finishCurrent(
         _ record: UInt32,
         _ outcome: Outcome,

@@ -2,30 +2,34 @@ import LiveActivity
 
 /// Registrations of tokens, and the commands that were held for a token.
 ///
-/// A command may bring a token as well. The admission registers that token whatever the outcome, but only a registration returns a held
-/// command. When such a command ends unsent, its record therefore registers the token again before it is settled.
+/// A command may also bring a token. Its admission registers that token whatever the outcome is, but only a registration returns
+/// a held command. So when a command that brought a token ends unsent, its record registers the token again before it is settled.
 ///
-/// Several starts may be held for a device's token. Each registration returns the oldest. When that start is finished, the same record
-/// registers the token again, until no held start is left.
+/// Several starts may be held for a device's token, one for each activity. Each registration returns the oldest. When that start
+/// is finished and no longer held, the same record registers the token again, until no held start is left. So each start draws on
+/// the device's budget in its own turn.
+///
+/// A stale registration registers no token, but it returns what is held for the known token: the known token's own registration
+/// may be settled already (simulation `pace`, seed 390).
 extension Delivery {
-    /// The most results of one record: more than the starts that are held for one token.
+    /// The maximum number of results of one record: more than the starts that are held for one token.
     static var resultsMax: UInt8 { 16 }
 
-    /// Decides, by the outcome of a record that brought a token, whether a command may still be held for the token.
+    /// Decides from the outcome of a record that brought a token whether commands may still be held for the token.
     mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
         switch outcome {
-        // Starts of other activities may be held for the token of a device.
+        // Starts of other activities may be held for a device's token.
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)
-        // Redis knows something newer of the token.
+        // Redis knows something newer about the token.
         case .held, .invalid, .unregistered: return
         }
     }
 
-    /// A record that has its outcome becomes the registration of the token that came with it.
+    /// Turns a record that has its outcome into the registration of its token.
     mutating func registerToken(of record: UInt32) {
         records.enter(.registering, record)
         let slot = records[record]
@@ -35,22 +39,24 @@ extension Delivery {
         call(.register, record)
     }
 
-    /// A token was registered. A command that was held for it continues in the registration's record and is settled with it.
+    /// Handles the reply to a registration. A command that was held for the token continues in the registration's record and is
+    /// settled with it.
     mutating func registered(_ record: UInt32, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return registeredOvertaken(record, overtakenByHeld: reply.heldCommand != nil, now: now)
         }
         if changesAudiences(record, reply, now: now) { return }
         guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
-        // The partition's next owner registers the token again. That may be this lane, so the held command must not wait here as well.
+        // The partition's next owner registers the token again. That owner may be this lane, so the held command must not wait
+        // here as well (seed 5889).
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeHeld(held)
             let slot = records[record]
             records.enter(.received, record)
-            // The registration may be read once more; what was held for it has its outcome still before it.
+            // The registration may be read again. The held command has no outcome yet, so it is not a repetition.
             records[record].isReadAgain = false
-            // The command was accepted once: if its policy is no longer configured, its app's policy applies.
+            // The command was accepted once. If its policy is no longer configured, its app's policy applies.
             records[record].policy =
                 policy(of: command, of: slot.application, in: held)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
@@ -64,7 +70,7 @@ extension Delivery {
                 records.setAddress(of: record, to: slot.registration)
             }
             records.free(contentOf: slot)
-            // The token is in Redis, and the admission returns it.
+            // Redis has the token, and the admission returns it.
             records[record].suppliesToken = false
             enqueue(record, now: now)
             endBatch(now: now)
@@ -74,8 +80,9 @@ extension Delivery {
         }
     }
 
-    /// An overtaken command with an alert had its token registered. If a held command overtook it, that command carries the alert: it is
-    /// asked for again when this command is finished. Otherwise some lane will read the command that overtook it.
+    /// Handles the reply for an overtaken command with an alert, which had its token registered. If a held command overtook it,
+    /// that command carries the alert: it is asked for again when this command is finished. Otherwise some lane will read the
+    /// command that overtook it.
     mutating func registeredOvertaken(_ record: UInt32, overtakenByHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registering)
         if overtakenByHeld {
@@ -86,7 +93,7 @@ extension Delivery {
         awaitCarrier(of: activity, now: now)
     }
 
-    /// A held command without an alert takes over that of the older command which brought the token, if it fits.
+    /// Gives a held command without an alert the alert of the older command that brought the token, if the alert fits.
     private mutating func takeAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
@@ -100,8 +107,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Takes over the body of an overtaken command, whose alert was not sent.
-    /// - Returns: false for any other command, whose body is no longer needed.
+    /// Takes over the body of an overtaken command whose alert was not sent.
+    /// - Returns: false for any other command, whose body is not needed any more.
     fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.outcome == .superseded else { return false }
         (expiration, priority) = (slot.expiration, slot.priority)

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Calls go out in order. A call that failed for a passing reason is repeated, which is safe for every call.
+/// The queue of store calls and their replies. Calls go out in order. A call that failed for a passing reason is repeated, which
+/// is safe for every call but a refund.
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -14,18 +15,20 @@ extension Delivery {
         refused(ticket, reason: reason.bytes, now: now)
     }
 
-    /// How long a command waits whose server is away or refuses it, though others may be there, before it asks again.
+    /// How long a command waits before it asks again, when its server is away or refuses it while other servers may work.
     private static var serverPauseMilliseconds: Int64 { 1_000 }
 
-    /// The next call cannot be made now, though others can: its server is away. It moves to the end of the queue. A command that asks to be
-    /// sent gives its credit back and waits: else those whose server is away would soon have all credits of their pool.
+    /// The next call's server is away, but other calls can be made. The call moves to the end of the queue. A command that asks
+    /// for an admission gives its credit back and waits. Otherwise the commands of that server would soon hold all credits of
+    /// their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForItsServer(ticket) { waitForItsServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
-    /// A command that its server has refused in passing gives its credit to one that waits for it, whose server may do better.
-    /// - Returns: false if it keeps the credit, and its call is repeated.
+    /// Gives the credit of a command that its server refused for a passing reason to another command that waits for one: the
+    /// other command's server may work.
+    /// - Returns: false if the command keeps the credit and its call is repeated.
     private mutating func yieldsCredit(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForItsServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
@@ -44,7 +47,8 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// A start that may have been admitted is under way: its partition's next owner would report it as `unknown`.
+    /// Whether a call may wait without its credit. A start that may have been admitted is under way and may not: its partition's
+    /// next owner would report it as `unknown`.
     private func mayWaitForItsServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .address: true
@@ -55,15 +59,15 @@ extension Delivery {
         }
     }
 
-    /// The next call cannot be made for about a second, though others can: it is made again then.
+    /// The next call cannot be made now, but others can. It is made again after about a second.
     public mutating func storeCallSetAside(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }
 
-    /// A call has no reply, or was refused.
+    /// Handles a call that has no reply or was refused.
     ///
-    /// - Parameter reason: goes into the result, if the command fails.
+    /// - Parameter reason: for the result, if the command fails.
     public mutating func storeFailed(
         tag: UInt64,
         _ failure: StoreFailure,
@@ -84,8 +88,8 @@ extension Delivery {
         }
     }
 
-    /// The next call is not made: the command that asks was overtaken while it waited.
-    /// - Returns: false if the call is to be made.
+    /// Drops the next call if its command was overtaken while it waited.
+    /// - Returns: false if the call must be made.
     mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .address else { return false }
         let record = ticket.record
@@ -108,14 +112,15 @@ extension Delivery {
         if !endsUnrepeated(ticket) { storeQueue.append(ticket) }
     }
 
-    /// A refund is never repeated: the draw may have been refunded already, and one start too few is better than one too many.
+    /// Ends a refund, which is never repeated: the draw may have been refunded already, and one start too few is better than one
+    /// too many.
     private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
     }
 
-    /// No retry helps. A command fails with `reason`; a call that decides nothing is dropped.
+    /// Handles a call that no retry helps. A command fails with `reason`; a call that decides nothing is dropped.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
@@ -134,7 +139,7 @@ extension Delivery {
         }
     }
 
-    /// The store replied. The call is acknowledged before the reply is handled, since the reply may free the record.
+    /// Handles a reply. The call is acknowledged before the reply is handled, because the reply may free the record.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record
@@ -154,7 +159,7 @@ extension Delivery {
         }
     }
 
-    /// A tombstone is settled with the reply to its last call, when no audience has yet to be told.
+    /// Settles a tombstone when its last call has a reply and no audience must still be told.
     mutating func unregistered(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }

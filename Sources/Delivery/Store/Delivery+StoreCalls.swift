@@ -7,7 +7,7 @@ extension Delivery {
 
     /// Lends the next call to be made; nil if there is none now. The call stays first until `storeCallTaken`.
     ///
-    /// - Parameter body: must not change the core; the call's bytes are valid during it.
+    /// - Parameter body: must not change the core. The call's bytes are valid only while it runs.
     public mutating func withNextStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -43,7 +43,7 @@ extension Delivery {
         case .hold: return slot.pointee.event == .start ? device() : activity()
         case .register: return slot.pointee.device.count > 0 ? device() : activity()
         case .unregisterDevice, .confirmDeviceLeaves:
-            // A tombstone names its device where others name their activity.
+            // A tombstone has its device in `subject`, where other records have their activity.
             return Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
     }
@@ -124,7 +124,7 @@ extension Delivery {
         )
     }
 
-    /// A registration's own, or the token that came with a command.
+    /// The registration of a registrations record, or of the token that came with a command.
     @inline(__always)
     private func registration(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.registration
@@ -149,7 +149,7 @@ extension Delivery {
         )
     }
 
-    /// The command as a record: so the store keeps a command that has no token yet.
+    /// The command as a record, in which form the store keeps a command without a token.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = applicationNames[slot.pointee.application]
         heldCommandWriter.reset()
@@ -158,9 +158,9 @@ extension Delivery {
     }
 }
 
-// Inlined, since a call of a slot's property copies the whole slot.
+// Inlined, because a call of a slot's property copies the whole slot.
 extension RecordSlot {
-    /// The command carries an alert, or one that the store holds does not fit into it.
+    /// Whether the command carries an alert, or Redis holds one that does not fit into it.
     @inline(__always) fileprivate var carriesAlert: Bool { hasAlert || heldAlert != .unknown }
 
     @inline(__always)
@@ -177,7 +177,7 @@ extension RecordSlot {
         suppliesToken ? registration : nil
     }
 
-    /// The token that APNs called dead; nil if it did not. Without a time of APNs' the token is retired whenever it was registered.
+    /// The token that APNs called dead; nil if it did not. If APNs gave no time, the token is retired whenever it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
         guard tokenRefusal != .none else { return nil }

@@ -1,18 +1,18 @@
-/// The calls to be made, in order, and the pause after a refusal.
+/// The calls to be made, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// How long no call is made after the store refused one for a passing reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long a call that failed for a reason that nobody knows is set aside.
+    /// How long a call is set aside that failed for an unknown reason.
     static var unexplainedPauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside, and until when: all of them for as long as the first.
+    /// Calls that are set aside. All of them wait until the first one's pause is over.
     private var aside: IndexQueue<Ticket>
     private var asideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the most calls that can wait.
+    /// - Parameter limit: the maximum number of calls that can wait.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         aside = IndexQueue(limit: limit)
@@ -25,7 +25,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return due == .max ? nil : due
     }
 
-    /// The next call to be made, or nil if there is none now.
+    /// The next call to be made; nil if there is none now.
     package mutating func next(now: Moment) -> Ticket? {
         if asideUntilMilliseconds <= now.monotonicMilliseconds {
             asideUntilMilliseconds = .max
@@ -36,7 +36,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return tickets.first
     }
 
-    /// The call is made again after a pause; others go on.
+    /// Repeats a call after a pause, while other calls go on.
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
         aside.append(ticket)

@@ -1,28 +1,28 @@
-/// Identifies a call of the activity store: what it is for, and for which record. A call's tag is its ticket.
+/// Identifies a call of the activity store: its purpose and its record. A call's tag encodes its ticket.
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-        /// A start looks up the push-to-start token of its device.
+        /// A start asks for the push-to-start token of its device.
         case address
         /// A command asks to be sent.
         case admit
         /// A command without a token is stored until one registers.
         case hold
-        /// A registration.
+        /// A registration of a token.
         case register
-        /// A tombstone of the registrations topic: for the activity and for the device of that name, in one app.
+        /// A tombstone of the registrations topic, for the activity and for the device with that name, in one app.
         case unregisterActivity
         case unregisterDevice
-        /// Tells the activity's hash how a command ended.
+        /// Tells the activity's value how a command ended.
         case settle
         /// Tells the device's hash that a held start is over, or that a push-to-start token is dead.
         case settleDevice
-        /// APNs limits the activity's token, so its spacing grows. The command itself goes on.
+        /// APNs limits the activity's token, so its spacing grows. The command itself continues.
         case limit
-        /// A start that drew on its device's budget and was not sent refunds the draw.
+        /// Refunds the draw of a start that was not sent on its device's budget.
         case refundStart
-        /// APNs calls the activity's token dead. The command itself is held for the next one.
+        /// APNs calls the activity's token dead. The command is held for the next token.
         case retire
-        /// The audiences that a reply named as left know of it: of an activity, and of a device.
+        /// The audiences that a reply named know that the member left: an activity, or a device.
         case confirmActivityLeaves
         case confirmDeviceLeaves
 
@@ -38,7 +38,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     }
 
     package var purpose: Purpose
-    /// Which configured app: a tombstone does not name one.
+    /// The index of the app. The ticket has it because a tombstone names no app.
     package var application: UInt16
     package var record: UInt32
 

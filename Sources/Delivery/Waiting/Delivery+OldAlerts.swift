@@ -1,10 +1,12 @@
 import LiveActivity
 
-/// An alert that is too old is not sent (design §6, "Nothing old"): the state goes without it, and the result says so. An alert is as old
-/// as the command that brought it.
+/// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. An alert is as old as
+/// the command that brought it, not as the state that carries it.
 ///
-/// Decided when a command's turn comes, so that the store is asked for what is sent, and again when the push goes, which may have waited for
-/// its stream or backed off in between. An alert that only rides on is not looked at: most carriers are replaced before their turn.
+/// This is decided when a command's turn comes, before the admission, so that digest, priority and budget are those of what is
+/// sent. It is decided again when the push goes, which may have waited for its stream or backed off. An alert that only rides is
+/// not looked at: most carriers are replaced before their turn, and in a backlog a rider that is replaced is only counted, where
+/// a rider that is dropped for its age needs a result.
 extension Delivery {
     mutating func removeOldAlert(of record: UInt32, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -14,7 +16,7 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // The state's own alert is older still, if the rider's has not taken its place in the body.
+            // The state's own alert is older still, unless the rider's alert has replaced it in the body.
             if inBody != nil, inBody != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()
@@ -23,7 +25,7 @@ extension Delivery {
         records[record].priority = records[record].statePriority
     }
 
-    /// Whether an alert is too old to go with a record, by the record's policy.
+    /// Whether an alert is too old to be sent with a record, by the record's policy.
     func isAlertOld(_ alert: Version, on record: UInt32, now: Moment) -> Bool {
         AgeRules.isAlertOld(
             timestamp: alert.timestamp,

@@ -1,16 +1,23 @@
 import LiveActivity
 
-/// Alerts that newer states carry (design §3, rule 5). If a newer state replaces a command whose alert was not sent, the newer state
-/// carries the alert, and the older command, the rider, settles with it.
+/// Alerts that newer states carry. If a newer state replaces a command whose alert was not sent, the newer state carries the
+/// alert. The older command, the rider, settles together with its carrier.
 ///
 /// What must hold:
-/// - a rider is finished with its carrier, as `superseded`, or waits for its own turn again when its carrier is dropped or expires;
-/// - a carried alert enters the body, and its priority the carrier, when the carrier's turn comes: most carriers are replaced before;
-/// - a body is changed only while its record waits or is being admitted, never while APNs may be reading it.
+/// - A record has one rider at most: the newest alert wins. A command whose alert gives way settles at once.
+/// - A rider is finished with its carrier, as `superseded`. If its carrier is dropped, or expires before Redis has seen it, the
+///   rider waits for its own turn again.
+/// - A carried alert enters the body, and its priority the carrier, when the carrier's turn comes: most carriers are replaced
+///   before.
+/// - A body is changed only while its record waits or is being admitted, never while APNs may be reading it.
+/// - In a lane no alert rings after a newer one. So waiting states lose an alert that APNs has just accepted, or an older one,
+///   and no alert rides behind a newer one that is under way.
+/// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost: a phone may have displayed the
+///   newer state, so the older one is not sent after it (simulation `repeats`, seeds 6049 and 7212).
 extension Delivery {
-    /// A newer command replaces an older one that was not sent, and carries the alert that the older one has or carries. The command
-    /// whose alert is carried gets its outcome later, the other one now.
-    /// - Returns: false if the older one's slot is freed.
+    /// Replaces an older command that was not sent by a newer one, which carries the alert that the older one has or carries. The
+    /// command whose alert is carried gets its outcome later, the other command now.
+    /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
@@ -23,12 +30,14 @@ extension Delivery {
             countAlertCarried()
             guard source != older else { return true }
         }
-        // If it were settled now, its alert would count as sent or replaced, though the newer command may still be dropped.
+        // If the older command were settled in Redis now, its alert would count as sent or replaced. But the newer command may
+        // still be dropped, and then the older one's record is read again (simulation `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
 
-    /// Whether an alert fits into the newer command's body; if not, its own command's result says so.
+    /// Whether an alert fits into the newer command's body. If not, the alert is dropped, never the state, and the result of the
+    /// alert's own command says so.
     private mutating func makeRoom(for source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
@@ -36,7 +45,8 @@ extension Delivery {
         return false
     }
 
-    /// The newest alert takes precedence: the newer command keeps the alert that it has or carries, unless that one is older.
+    /// Whether the newer command may carry this alert. The newest alert takes precedence: the newer command keeps the alert that
+    /// it has or carries, unless that one is older.
     private func mayRide(_ source: UInt32, on newer: UInt32, now: Moment) -> Bool {
         guard let alert = records.alertVersion(of: source), !records[newer].isStart,
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
@@ -46,7 +56,8 @@ extension Delivery {
         return carried < alert
     }
 
-    /// Whether the current command has a newer alert, after which this one must not be shown.
+    /// Whether the current command has a newer alert, after which this alert must not ring. An alert that came out of Redis alone does
+    /// not count: its own record may be read again (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
@@ -55,9 +66,9 @@ extension Delivery {
         return alert < underWay
     }
 
-    /// APNs accepted the current command with its alert. A state that came late may wait behind it with the same alert or an older one.
-    /// Redis would answer `superseded` for that state. But a newer state that comes first would carry its alert, and the phone would show
-    /// the alert twice or out of order.
+    /// Removes alerts from the states that wait behind an alert which APNs has just accepted, if theirs are the same or older.
+    /// Such a state came late. Redis would answer `superseded` for it, but a newer state that comes first would carry its alert,
+    /// and the phone would ring twice or out of order.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let sent = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waiting.head {
@@ -65,18 +76,20 @@ extension Delivery {
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // It is sent without the alert, unless its body has the alert already.
+                // The state is sent without the alert, unless its body has the alert already.
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // Not counted: the current one may belong to an assignment that is over, and would then not hold back the offset.
+            // Not counted by the current command, which may belong to an assignment that is over and so may not hold back the
+            // offset.
             finish(head, .superseded)
         }
     }
 
-    /// The command that the store holds carries an alert: the one that is being admitted takes it over if it fits.
+    /// Gives the command that is being admitted the alert of the command that the store holds, if the alert fits. The held
+    /// command stays in Redis until the carrier is known to have been sent.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlert = .takenOver
@@ -96,18 +109,18 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
             countAlertCarried()
         } catch {
-            // Causeway writes only valid commands, so something else wrote this one; the state is admitted without its alert.
+            // Causeway writes only valid commands, so something else wrote this one. The state is admitted without its alert.
         }
     }
 
-    /// APNs has accepted the alert that the current command carries, or a newer one, for another worker or before this one read its record
-    /// again: the state goes without it.
+    /// Removes a carried alert from the current command. APNs has accepted this alert or a newer one, for another worker, or
+    /// before this lane read the record again.
     mutating func leaveOutAnsweredAlert(of record: UInt32) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// A newer alert replaces the one that a command carries.
+    /// Ends the rider of a command whose carried alert gives way to a newer one.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSuperseded(rider, by: newer, .superseded)
@@ -118,7 +131,8 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// The carrier is dropped or has expired: its rider waits for its own turn again, unless its partition is revoked too.
+    /// Gives a rider its own turn again, because its carrier was dropped or has expired. If the rider's partition is revoked too,
+    /// the rider is dropped.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
@@ -134,8 +148,10 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// The current command has an alert and was overtaken by a command that another worker admitted but did not settle. That command is not
-    /// committed, so this lane will read it too.
+    /// Handles a current command with an alert that was overtaken by a command which another worker admitted but did not settle.
+    /// That command is not committed, so this lane will read it too. If the other worker lives and sends that command with an
+    /// alert of its own, the older alert may ring after it: Redis does not know which states have alerts of their own (simulation
+    /// `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         guard records[record].hasAlert, !records[record].isStart else {
@@ -157,8 +173,8 @@ extension Delivery {
         endTurn(activity, now: now)
     }
 
-    /// A command has come to an activity of which a rider waits for its carrier. A late command may ride itself by now: its carrier then
-    /// takes the newer of the two alerts.
+    /// Lets a command that has arrived carry the rider that waits for its carrier. A late command may itself ride by now. Then
+    /// its carrier takes the newer of the two alerts.
     mutating func carryAwaitingRider(on record: UInt32, of activity: UInt32, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .max, !records[record].stage.awaitsAcknowledgements,

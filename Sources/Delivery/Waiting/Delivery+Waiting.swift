@@ -2,10 +2,11 @@ import LiveActivity
 
 /// Commands that wait for their activity's turn, and how newer commands replace them.
 ///
-/// An activity's waiting list holds what cannot be merged: states merge into the newest, but a start is merged with nothing but its end,
-/// and commands after an end belong to the activity's next life. Merging only saves calls: Redis decides at the admission.
+/// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A start merges with
+/// nothing but its end. Commands after an end belong to the activity's next life. Merging only saves calls: Redis decides at the
+/// admission.
 extension Delivery {
-    /// Puts a command into its activity's list, or finishes it, or the command that it replaces, at once.
+    /// Puts a command into its activity's list, or finishes it or the command that it replaces.
     /// - Parameter activity: from `findActivity`; nil: not known yet.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? activityOf(record)
@@ -28,8 +29,8 @@ extension Delivery {
         return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
 
-    /// The activity of a decoded command whose slot is not filled yet. Fetches the commands that wait there into the processor's cache.
-    /// - Returns: nil if its id must be unescaped first.
+    /// The activity of a decoded command whose slot is not filled yet. Prefetches the commands that wait there.
+    /// - Returns: nil if the activity's id must be unescaped first.
     mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
     {
         guard !command.activity.isEscaped else { return nil }
@@ -40,7 +41,7 @@ extension Delivery {
         return activity
     }
 
-    /// - Returns: false if the record was superseded by one that waits already, and its slot is freed.
+    /// - Returns: false if a waiting command superseded the record and its slot is freed.
     private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waiting.last
         guard tail != .max else {
@@ -66,7 +67,8 @@ extension Delivery {
         return true
     }
 
-    /// Two records of one command. One that comes out of the deferred topic may carry an older command's alert.
+    /// Merges two records of one command. A record from the deferred topic may carry an older command's alert, so the record with
+    /// the alert stays.
     private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
@@ -75,8 +77,8 @@ extension Delivery {
         finish(tail, asDuplicateOf: record)
     }
 
-    /// A version below a waiting one is superseded, with two exceptions. An update never supersedes an end (design §3, rule 6). A start that
-    /// was held until now is sent ahead of an update, since without it there is nothing to update.
+    /// Merges a version below a waiting one. It is superseded, with two exceptions. An update never supersedes an end. A start
+    /// that was held until now is sent before the updates, since without it there is nothing to update (seed 367).
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -88,7 +90,7 @@ extension Delivery {
         case (.start, .update):
             let head = activities[activity].waiting.first
             if records.areSameVersion(head, record) {
-                // It was held, and another registration released it as well.
+                // The start was held, and another registration released it too.
                 finish(record, asDuplicateOf: head)
                 return true
             }
@@ -102,7 +104,7 @@ extension Delivery {
         return true
     }
 
-    /// An end took the place of the update behind a start: that start was never sent, and gives way as well.
+    /// Replaces the start in front of an end that replaced an update. The start was never sent, so the end replaces it too.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waiting.predecessor(of: end, in: records),
             records.isOvertaken(start, by: end)
@@ -112,7 +114,7 @@ extension Delivery {
         supersede(start, by: end, now: now)
     }
 
-    /// Another record of a waiting command. If the command is a held start, the waiting record settles it in Redis.
+    /// Finishes another record of a waiting command. If the command is a held start, the waiting record settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalesced(of: record)
         records.passToken(from: record, to: waiting)
@@ -121,19 +123,19 @@ extension Delivery {
         records[record].followUps.remove(.leaveDevice)
     }
 
-    /// A command that a registration released is in hand already, from an earlier registration. That one, read again, would be stale, and
-    /// release nothing.
+    /// Ties a released command to the record of an earlier registration that has the same command in hand. That registration,
+    /// read again, would be stale and release nothing (simulation `longLives`, seed 108).
     private mutating func tieIfReleased(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isTiedToAnother = true }
     }
 
-    /// Whether a newer state waits that replaces the activity's current command.
+    /// Whether a waiting newer state replaces the activity's current command.
     func isOvertaken(_ activity: UInt32) -> Bool {
         let slot = activities.address(of: activity)
         return records.isOvertaken(slot.pointee.current, by: slot.pointee.waiting.first)
     }
 
-    /// Puts the current command back in front of the list, unless a waiting command replaces it. `endTurn` follows.
+    /// Puts the current command back in front of the list, unless a waiting command replaces it. Call `endTurn` afterwards.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isOvertaken(activity) {
@@ -145,7 +147,7 @@ extension Delivery {
         }
     }
 
-    /// An older state that came while a newer one was under way would wait behind it and never be sent.
+    /// Replaces older states that arrived while the current command was under way. They would wait behind it and never be sent.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waiting.head, records.isOvertaken(head, by: current) {
             countCoalesced(of: head)
@@ -155,11 +157,12 @@ extension Delivery {
         }
     }
 
-    /// A command has been added to an activity's list. If the activity may begin it, it does so at the end of the batch.
+    /// Wakes an activity whose list has one more command. If the activity may begin the command, it does so at the end of the
+    /// batch.
     private mutating func wake(_ activity: UInt32, now: Moment) {
         switch activities[activity].phase {
         case .idle, .resting:
-            // If a timer is set, it limits the wait of a rider, which may have its carrier now.
+            // A timer that is set limits the wait of a rider, which may have its carrier now.
             guard !activities[activity].isResting(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:

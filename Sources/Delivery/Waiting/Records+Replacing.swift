@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// Which of two commands of an activity replaces the other.
+/// Decides which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether a newer command replaces an older one that was not sent, by their events. A start gives way to its end: no phone is to ring
-    /// for what is over.
+    /// Whether a newer command replaces an older unsent one, by their events. An end replaces its start, because no phone must
+    /// ring for something that is over.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
@@ -22,7 +22,7 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether a newer command replaces an older one. Either may be `.max`: then there is none.
+    /// Whether a newer command replaces an older one. Either may be `.max`, which means none.
     @inline(__always)
     func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }

@@ -1,15 +1,15 @@
 import LiveActivity
 
-/// Which older command's alert a record carries, and which newer command carries the record's own.
+/// Links a record with the older command whose alert it carries, and with the newer command that carries its own alert.
 struct RiderLink: BitwiseCopyable {
-    /// The older command whose alert this one carries; its outcome comes with this one's. `.max`: none.
+    /// The older command whose alert this one carries; both get their outcomes together. `.max`: none.
     fileprivate(set) var rider: UInt32 = .max
     /// The newer command that carries this one's alert. `.max`: none.
     fileprivate(set) var carrier: UInt32 = .max
 }
 
 extension Records {
-    /// A record has one rider at the most, and a rider has none and waits in no list.
+    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider and is in no list.
     mutating func setRider(of carrier: UInt32, to rider: UInt32) {
         precondition(self[carrier].riderLink.rider == .max && self[rider].riderLink.rider == .max)
         enter(.riding, rider)
@@ -18,7 +18,7 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// The rider stays in its stage until the caller has decided, in the same call.
+    /// Removes a record's rider. The rider keeps its stage until the caller has decided, in the same call.
     mutating func removeRider(of carrier: UInt32) -> UInt32? {
         let rider = self[carrier].riderLink.rider
         guard rider != .max else { return nil }
@@ -40,7 +40,7 @@ extension Records {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command whose turn has come: with the alert that it carries, and with a digest.
+    /// Completes the body of a command whose turn has come: adds the alert that it carries, and a digest.
     mutating func completeBody(of record: UInt32) {
         guard self[record].digest == nil else { return }
         let rider = self[record].rider
@@ -55,17 +55,18 @@ extension Records {
 extension RecordSlot {
     mutating func setDigest() { digest = Body.digest(body.bytes, layout) }
 
-    /// Whether its body can be sent with an alert of so many bytes, in place of the one that it has.
+    /// Whether the body can be sent with an alert of this many bytes in place of the alert that it has.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// Its alert came out of Redis: it is on its way with this command only, and may be needed again.
+    /// The alert came out of Redis. It is under way with this command only, and may be needed again.
     @inline(__always) var hasForeignAlertOnly: Bool { rider == .max && foreignAlert != nil }
 }
 
-/// An overtaken command with an alert. It waits until the command that overtook it is read here and carries the alert, or time is up.
+/// An overtaken command with an alert. It waits until this lane reads the command that overtook it, which then carries the alert,
+/// or until the time is up.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// `.max`: none.
     private(set) var record: UInt32 = .max

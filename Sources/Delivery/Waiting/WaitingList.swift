@@ -1,6 +1,7 @@
-/// The commands of one activity that wait for its turn, in the order in which they are to go: a list that is linked through their slots.
+/// The commands of one activity that wait for their turn, in the order in which they will go: a list that is linked through their
+/// slots.
 ///
-/// It is a few commands long at the most: a start and a state for each life of the activity that waits.
+/// The list has a few commands at most: a start and a state for each life of the activity.
 struct WaitingList: BitwiseCopyable {
     /// A record's place in its activity's list.
     struct Link: BitwiseCopyable {
@@ -14,7 +15,8 @@ struct WaitingList: BitwiseCopyable {
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
 
-    // A record that is put in enters its stage here. One that is taken out stays in it until its caller has decided, in the same call.
+    // Putting a record into the list changes its stage here. A record that is taken out keeps its stage until its caller has
+    // decided, in the same call.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
@@ -37,7 +39,7 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
-    /// The record in front of one that waits; nil if that is the first.
+    /// The record in front of a waiting one; nil if that one is the first.
     func predecessor(of record: UInt32, in records: borrowing Records) -> UInt32? {
         guard first != record else { return nil }
         var previous = first

@@ -1,5 +1,5 @@
-/// An audience in the store and in the fan-out topic: 64 bits of its id's digest. The app stands beside it. That two audiences of an app
-/// meet in it is one chance in 10¹⁰ for 60,000 of them.
+/// An audience in the store and in the fan-out topic: 64 bits of its id's digest. The app is stored beside it. Among 60,000
+/// audiences of an app, two have the same digest with a chance of 1 in 10¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -14,8 +14,8 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// Of a channel that a producer keeps, whose commands are admitted as those of an audience without members. No audience's id is digested as
-    /// two parts.
+    /// The digest of a channel that a producer keeps. Commands to such a channel are admitted like commands to an audience
+    /// without members. A channel is digested as two parts and an audience's id as one, so the same text gives different digests.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {
@@ -27,12 +27,12 @@ extension AudienceDigest {
     }
 }
 
-/// Where a member stands in its audience: one of 256 segments, and a position in the order within the segment. It depends on the member's id
-/// alone, so it survives restarts, failovers, resharding and growth.
+/// A member's place in its audience: one of 256 segments, and a position within the segment. The place depends only on the
+/// member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
-    /// Segments of an audience.
+    /// The number of segments of an audience.
     public static let segmentCount = 256
-    /// Positions of one segment.
+    /// The number of positions of a segment.
     public static let positionsPerSegment: UInt64 = 1 << 32
 
     public var segment: UInt8
@@ -51,7 +51,7 @@ public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
         position = UInt32(truncatingIfNeeded: digest.value)
     }
 
-    /// Counted through all segments: 0..<2⁴⁰.
+    /// The position counted through all segments: 0..<2⁴⁰.
     public var ordinal: UInt64 { UInt64(segment) << 32 | UInt64(position) }
 
     public init(ordinal: UInt64) {
@@ -62,14 +62,14 @@ public struct MemberPlace: Sendable, Hashable, BitwiseCopyable, Comparable {
     public static func < (left: MemberPlace, right: MemberPlace) -> Bool { left.ordinal < right.ordinal }
 }
 
-/// A range of consecutive segments: one of equal parts of an audience, whose number is a power of two.
+/// A range of consecutive segments: one of the equal parts of an audience. The number of parts is a power of two.
 public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
     /// 0..<`count`.
     public var index: UInt16
-    /// How many ranges the audience is divided into: 1, 2, 4, … 256.
+    /// The number of ranges of the audience: 1, 2, 4, … 256.
     public var count: UInt16
 
-    /// Nil if the two are not within their bounds.
+    /// Nil if the index or the count is out of bounds.
     public init?(index: Int, count: Int) {
         guard (1...MemberPlace.segmentCount).contains(count), count & (count - 1) == 0, (0..<count).contains(index)
         else {
@@ -81,7 +81,7 @@ public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
 
     public var segmentCount: Int { MemberPlace.segmentCount / Int(count) }
     public var firstSegment: Int { Int(index) * segmentCount }
-    /// Ordinals of ``MemberPlace`` in the range.
+    /// The ordinals of the range's places, see ``MemberPlace/ordinal``.
     public var ordinals: Range<UInt64> {
         UInt64(firstSegment) << 32..<UInt64(firstSegment + segmentCount) << 32
     }

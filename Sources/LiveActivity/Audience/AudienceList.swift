@@ -1,10 +1,10 @@
-/// The audiences that an activity or a device is in, leaves or joins: their digests, eight bytes each, little-endian.
+/// The digests of the audiences that a member is in, leaves or joins: eight bytes each, little-endian.
 public struct AudienceList: RandomAccessCollection {
     public static let digestBytes = 8
 
     private let bytes: UnsafeRawBufferPointer
 
-    /// - Parameter bytes: borrowed; what is behind the last whole digest does not count.
+    /// - Parameter bytes: borrowed. Bytes after the last whole digest are ignored.
     public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
     public var startIndex: Int { 0 }
@@ -16,14 +16,14 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// What an audience is told of a member.
+/// What an audience is told about a member.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case joined
     case left
-    /// It was a member before, and has another token; or its registration came again.
+    /// The member was in the audience before and has another token, or its registration came again.
     case moved
 
-    /// As metrics name it.
+    /// The name in metrics.
     public var name: StaticString {
         switch self {
         case .joined: "joined"
@@ -33,14 +33,14 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     }
 }
 
-/// The audiences that a member has left, and that have not all been told of it: as the store says it.
+/// The audiences that a member has left and that may not all know of it, as the store names them.
 public struct AudienceLeaves {
-    /// Of ``atMilliseconds``, little-endian; the digests follow.
+    /// The length of ``atMilliseconds``, little-endian. The digests follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are not those of a time and at least one audience.
+    /// Nil if the bytes are not a time and at least one audience.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > Self.timeBytes, (bytes.count - Self.timeBytes) % AudienceList.digestBytes == 0 else {
             return nil
@@ -48,7 +48,7 @@ public struct AudienceLeaves {
         self.bytes = bytes
     }
 
-    /// What was registered at or before this time has left, UNIX milliseconds. A confirmation names it.
+    /// The member left with every registration up to this time, UNIX milliseconds. A confirmation names this time.
     public var atMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }
@@ -57,12 +57,12 @@ public struct AudienceLeaves {
 }
 
 extension Registration {
-    /// Writes the digests of the audiences that a registration names, each once, as ``AudienceList`` reads them.
+    /// Writes the digests of the audiences that a registration names, each once, in the form that ``AudienceList`` reads.
     ///
     /// - Parameters:
     ///   - audiences: the array of a registration that was decoded from `record`.
-    ///   - room: for eight bytes of each.
-    /// - Returns: how many bytes.
+    ///   - room: eight bytes for each audience.
+    /// - Returns: the number of bytes written.
     public static func writeDigests(
         of audiences: ByteRange,
         in record: UnsafeRawBufferPointer,
@@ -83,7 +83,7 @@ extension Registration {
                 return name.next
             }
         } catch {
-            preconditionFailure("an array that was decoded is read once more")
+            preconditionFailure("an array that was decoded before cannot be read")
         }
         return count
     }

@@ -1,12 +1,12 @@
-/// The activity's id in a start to an audience of devices: each of its placeholders stands for the id of the device.
+/// The activity's id in a start to an audience of devices. Each placeholder is replaced by the device's id.
 public enum DeviceTemplate {
     public static let placeholder: StaticString = "{device}"
 
-    /// - Parameter text: a string of a record, whose escapes count as what they stand for.
+    /// - Parameter text: a string of a record. Its escapes count as the characters that they stand for.
     static func isTemplate(_ text: UnsafeRawBufferPointer) -> Bool {
         var matched = 0
         for byte in UnescapedBytes(text) {
-            // Only the first byte is a brace, so a match that fails begins again at this byte or behind it.
+            // Only the first byte is a brace, so after a failed match the next one begins at this byte or later.
             if byte != placeholder.utf8Start[matched] { matched = 0 }
             if byte == placeholder.utf8Start[matched] { matched &+= 1 }
             if matched == placeholder.utf8CodeUnitCount { return true }
@@ -14,18 +14,18 @@ public enum DeviceTemplate {
         return false
     }
 
-    /// Writes the id of the activity that is begun on a device.
+    /// Writes the id of the activity that begins on a device.
     ///
     /// - Parameters:
     ///   - template: plain bytes, not escaped.
-    ///   - room: for at least ``Limits/identifierBytes``.
-    /// - Returns: how many bytes; nil if they are more than an id may have.
+    ///   - room: at least ``Limits/identifierBytes``.
+    /// - Returns: the number of bytes written; nil if the id would be too long.
     public static func expand(
         _ template: UnsafeRawBufferPointer,
         device: UnsafeRawBufferPointer,
         into room: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        precondition(room.count >= Limits.identifierBytes, "room for an id")
+        precondition(room.count >= Limits.identifierBytes, "there is no room for an id")
         let length = placeholder.utf8CodeUnitCount
         var (count, position) = (0, 0)
         while position < template.count {

@@ -1,26 +1,26 @@
-/// What a record of the fan-out topic says beside the command that it holds: which range of the audience it is for, and how its members are
-/// to be sent the command; or which channel of the audience it is to be broadcast to.
+/// What a record of the fan-out topic says beside its command. It names the range of the audience whose members are sent the
+/// command, and how they are sent it, or the audience's channel that the command is broadcast to.
 public struct FanoutOrder: Sendable, Equatable, BitwiseCopyable {
-    /// Of a broadcast the first of as many ranges as the audience has.
+    /// For a broadcast: the first of the audience's ranges.
     public var range: SegmentRange
     /// Nil: the record is for the members of the range.
     public var channel: AudienceChannel?
-    /// What the admission decided. Its number of ranges is the range's.
+    /// What the admission decided. Its number of ranges is the range's `count`.
     public var grant: AudienceGrant
-    /// The record of the commands topic that the command came in. Results name it as their source.
+    /// The place of the command's record in the commands topic. Results name it as their source.
     public var partition: Int32
     public var offset: Int64
-    /// UNIX milliseconds: of that record, -1 if it had no time; of its receipt; of its admission.
+    /// UNIX milliseconds: the record's time (-1 if it had none), its receipt, and its admission.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
     public var admittedMilliseconds: Int64
-    /// The version of the command whose alert this one carries; nil: the alert is its own, if there is one.
+    /// The version of the command whose alert this one carries; nil: its alert is its own, or it has none.
     public var alertVersion: Version?
-    /// An alert was removed since it was too old, which the result says.
+    /// An alert was removed because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// Of a start: the audience's channels, on which activities may begin.
+    /// For a start: the audience's channels, on which activities may begin.
     public var startChannels: AudienceChannels
-    /// The audience is to have a channel and had none: why. Results say so.
+    /// Why the audience had no channel although it should have one. Results say so.
     public var channelAbsence: ChannelAbsence?
 
     public init(

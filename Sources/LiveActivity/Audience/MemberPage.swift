@@ -2,10 +2,11 @@ import Numbers
 
 /// A page of a segment as the store keeps it: the members whose positions are between two bounds.
 ///
-/// It is a log: a header and then entries (``StoredMember``) in the order in which they came. Of a member's entries the one with the latest
-/// time counts, of equal ones the last.
+/// A page is a log: a header, then entries (``StoredMember``) in the order in which they came. The entry of a member with the
+/// latest time counts, and of several with that time the last one.
 ///
-/// The bytes come from outside the process, so nothing is taken for granted: any bytes make some members, or none. Nothing is allocated.
+/// The bytes come from outside the process, so nothing about them is assumed: any bytes give some members or none. Reading a page
+/// allocates nothing.
 public struct MemberPage {
     /// Numbers are little-endian.
     ///
@@ -13,10 +14,10 @@ public struct MemberPage {
     /// | --- | --- |
     /// | 1 | ``format`` |
     /// | 2 | the bits of ``Flag`` |
-    /// | 3–4 | how many bytes the page may have before the store makes room for more |
+    /// | 3–4 | the page's capacity: how many bytes it may have before the store makes room for more |
     /// | 5–8 | the lower bound |
-    /// | 9–12 | the next page's lower bound; 0: the page reaches to the segment's end |
-    /// | 13–16 | when its expiry was last renewed, UNIX seconds |
+    /// | 9–12 | the next page's lower bound; 0: the page reaches to the end of the segment |
+    /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
     public enum Header {
         public static let bytes = 16
         public static let format: UInt8 = 1
@@ -27,18 +28,18 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// Devices have joined, so that the page is kept for as long as they are.
+        /// Devices have joined, so the page is kept for as long as devices are.
         public static let holdsDevices: UInt8 = 1
-        /// The page takes no more entries until it has been rearranged.
+        /// The page takes no more entries until it is rearranged.
         public static let isFull: UInt8 = 2
     }
 
-    /// The most members of a page, and so the room that ``members(into:)`` needs.
+    /// The maximum number of members of a page: the room that ``members(into:)`` needs.
     public static let membersMax = (AudienceLimits.pageBytes - Header.bytes) / StoredMember.bytesLeast
 
     public let bytes: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are longer than ``AudienceLimits/pageBytes``, or do not begin with a page's header.
+    /// Nil if the bytes are longer than ``AudienceLimits/pageBytes`` or do not begin with a page's header.
     @inlinable
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard (Header.bytes...AudienceLimits.pageBytes).contains(bytes.count), bytes[0] == Header.format else {
@@ -53,7 +54,7 @@ public struct MemberPage {
     @inlinable
     public var lowerBound: UInt32 { number(at: Header.lowerBound) }
 
-    /// The first position of the page after this one; nil: this is the segment's last.
+    /// The first position of the next page; nil: this is the segment's last page.
     @inlinable
     public var nextBound: UInt32? {
         let bound = number(at: Header.nextBound)
@@ -75,10 +76,10 @@ public struct MemberPage {
     /// Finds the members, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
-    /// - Returns: how many there are, at the beginning of `scratch`; and whether all bytes were read as entries within the bounds. Behind bytes
-    ///   that are none, nothing is read.
+    /// - Returns: the number of members, which are at the beginning of `scratch`; and whether all bytes are entries within the
+    ///   bounds. Reading stops at bytes that are not an entry.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
-        precondition(scratch.count >= Self.membersMax, "room for the members of any page")
+        precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
         var isWhole = true
         var offset = Header.bytes
@@ -99,11 +100,12 @@ public struct MemberPage {
         return (resolve(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
     }
 
-    /// - Parameter reference: from ``members(into:)``, of a page of the same bytes; nil if the bytes have changed since.
+    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. The result is nil if the bytes have
+    ///   changed.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
 
-    /// The entry at an offset; nil if there is none, or the bytes are none.
+    /// The entry at an offset; nil if no valid entry begins there.
     @usableFromInline
     func member(at offset: Int) -> PageMember? {
         guard offset + StoredMember.bytesLeast <= bytes.count else { return nil }
@@ -114,7 +116,7 @@ public struct MemberPage {
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
     }
 
-    /// By Shell's method with gaps of 2ᵏ − 1: no recursion, no memory, and of the few hundred members of a page fast enough.
+    /// Shell sort with gaps of 2ᵏ − 1: no recursion, no memory, and fast enough for the few hundred members of a page.
     private func sort(_ references: UnsafeMutableBufferPointer<MemberReference>) {
         var gap = 1
         while gap * 2 + 1 < references.count { gap = gap * 2 + 1 }
@@ -132,16 +134,16 @@ public struct MemberPage {
         }
     }
 
-    /// Leaves of each member the entry that counts, and of members that have left none.
+    /// Keeps the entry that counts for each member, and none for members that have left.
     ///
-    /// - Parameter references: in the order of their positions, of equal ones in that of their entries.
-    /// - Returns: how many are left, at the beginning.
+    /// - Parameter references: sorted by position, and for equal positions by entry.
+    /// - Returns: the number of references left, which are at the beginning.
     private func resolve(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
         var count = 0
         var next = 0
         while next < references.count {
             let position = references[next].position
-            // Mostly one member has a position, with one entry.
+            // In most cases a position has one member with one entry.
             let first = count
             while next < references.count && references[next].position == position {
                 place(references[next], in: references, from: first, count: &count)
@@ -176,7 +178,7 @@ public struct MemberPage {
     }
 }
 
-/// Where a member's entry is in its page. References sort by the members' positions.
+/// The place of a member's entry in its page. References sort by the members' positions.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     @usableFromInline let value: UInt64
 
@@ -189,14 +191,15 @@ public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int { Int(truncatingIfNeeded: value & 0xFFFF_FFFF) }
 }
 
-/// A member as it stands in its page: valid for as long as the page's bytes.
+/// A member in its page. Valid as long as the page's bytes.
 public struct PageMember {
     private let entry: UnsafeRawBufferPointer
     private let flags: UInt8
     private let identifierAt: Int
     private let tokenAt: Int
 
-    /// - Parameter entry: at least ``StoredMember/bytesLeast``, exactly as long as it says. Nil if it is not what ``StoredMember`` writes.
+    /// - Parameter entry: at least ``StoredMember/bytesLeast`` bytes, and exactly as long as it says. Nil if ``StoredMember`` did
+    ///   not write it.
     init?(_ entry: UnsafeRawBufferPointer) {
         flags = entry[StoredMember.flags]
         guard flags & StoredMember.Flag.unused == 0,
@@ -216,13 +219,13 @@ public struct PageMember {
         guard isLeaving ? tokenBytes == 0 : (1...StoredMember.tokenBytesMax).contains(tokenBytes) else { return nil }
     }
 
-    /// Of a member that ``MemberPage/members(into:)`` found, false.
+    /// False for every member that ``MemberPage/members(into:)`` found.
     public var isLeaving: Bool { flags & StoredMember.Flag.leaving != 0 }
     public var kind: StoreSubjectKind { flags & StoredMember.Flag.device == 0 ? .activity : .device }
     public var environment: DeviceEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
-    /// Of an activity; of a device false.
+    /// Whether frequent updates are allowed. False for a device.
     public var frequentUpdates: Bool { kind == .activity && flags & StoredMember.Flag.frequentUpdates != 0 }
-    /// Of a device whose activities may begin on a broadcast channel; of an activity false.
+    /// Whether the device's activities may begin on a broadcast channel. False for an activity.
     public var takesChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
@@ -231,15 +234,15 @@ public struct PageMember {
 
     /// When the token was registered, UNIX milliseconds.
     public var atMilliseconds: Int64 {
-        // The byte before the time is the flags', and eight bytes are there.
+        // Reads eight bytes from the flags on, which come right before the time.
         let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMilliseconds - 1, as: UInt64.self)
         return Int64(UInt64(littleEndian: word) >> 8 & UInt64(StoredMember.millisecondsMax))
     }
 
-    /// The token's bytes, of which each is two hexadecimal digits.
+    /// The token's bytes, each for two hexadecimal digits.
     public var token: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[tokenAt...]) }
 
-    /// Writes the token's digits, in lower case, and returns how many they are.
+    /// Writes the token's digits in lower case and returns their number.
     ///
     /// - Parameter destination: has room for ``Limits/tokenDigitsMost``.
     @inline(__always)
@@ -247,7 +250,7 @@ public struct PageMember {
         Hexadecimal.write(token, to: destination)
     }
 
-    /// Writes the id of the activity or the device, and returns the count of its bytes.
+    /// Writes the id of the activity or device and returns the number of its bytes.
     ///
     /// - Parameter destination: has room for ``Limits/identifierBytes``.
     public func writeIdentifier(to destination: UnsafeMutableRawBufferPointer) -> Int {
@@ -264,12 +267,12 @@ public struct PageMember {
         return PackedUUID.digits
     }
 
-    /// The id as it stands in the entry.
+    /// The id in the form in which the entry stores it.
     private var identifier: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: entry[identifierAt..<tokenAt]) }
 
     var entryBytes: Int { entry.count }
 
-    /// Both are entries of one member.
+    /// Whether both are entries of one member.
     func isSame(as other: PageMember) -> Bool {
         position == other.position && (flags ^ other.flags) & StoredMember.Flag.identity == 0
             && identifier.elementsEqual(other.identifier)

@@ -1,10 +1,10 @@
-/// A UUID as sixteen bytes in place of its 36 characters.
+/// A UUID in sixteen bytes instead of 36 characters.
 ///
-/// ActivityKit names activities by UUIDs in upper-case letters; many producers write them in lower-case ones. An id must come back exactly as
-/// it was, so a UUID of mixed letters is not packed.
+/// ActivityKit names activities by UUIDs in upper case, and many producers write them in lower case. An id must come back exactly
+/// as it was, so a UUID in mixed case is not packed.
 public enum PackedUUID {
     public enum Letters: UInt8, Sendable, BitwiseCopyable {
-        /// Also of a UUID without any letter.
+        /// Also for a UUID without letters.
         case lowercase = 1
         case uppercase
     }
@@ -12,14 +12,14 @@ public enum PackedUUID {
     public static let bytes = 16
     public static let digits = 36
 
-    /// Before which of its bytes a UUID's text has a hyphen.
+    /// Whether a UUID's text has a hyphen before this byte.
     @inlinable
     public static func hasHyphen(before byte: Int) -> Bool { byte == 4 || byte == 6 || byte == 8 || byte == 10 }
 
     /// Writes a UUID's sixteen bytes.
     ///
     /// - Parameter destination: has room for ``bytes``.
-    /// - Returns: nil, with some of the destination overwritten, if the text is no UUID, or one of mixed letters.
+    /// - Returns: nil, with a part of the destination overwritten, if the text is not a UUID or is in mixed case.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Letters? {
         guard text.count == digits else { return nil }
@@ -70,7 +70,8 @@ public enum PackedUUID {
         }
     }
 
-    /// 0 through 15, or 255. To `letters` 1 is added, by its bit, for a lower-case letter, 2 for an upper-case one.
+    /// 0 to 15, or 255 if the character is not a hexadecimal digit. Sets bit 1 of `letters` for a lower-case letter and bit 2 for
+    /// an upper-case one.
     @inlinable
     static func digit(_ character: UInt8, _ letters: inout UInt8) -> UInt8 {
         let number = character &- UInt8(ascii: "0")

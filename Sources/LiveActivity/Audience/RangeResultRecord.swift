@@ -1,11 +1,11 @@
-/// What became of a command to an audience in one range of its members, to be written to the results topic. Texts are plain bytes, not
-/// escaped, and borrowed: they must live until ``write(to:)`` has returned.
+/// What became of a command to an audience in one range of its members, for the results topic. Texts are plain bytes without
+/// escapes. They are borrowed until ``write(to:)`` has returned.
 public struct RangeResultRecord {
     public var command: AudienceCommandName
     public var range: SegmentRange
     public var members: MemberCounts
     public var times: RoundTimes
-    /// A newer version took over before this one had reached all members, whether or not these were counted.
+    /// A newer version took over before this one had reached all members, whether or not the members that it missed are counted.
     public var isOvertaken = false
 
     public init(command: AudienceCommandName, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
@@ -15,7 +15,7 @@ public struct RangeResultRecord {
         self.times = times
     }
 
-    /// Appends the record; what is absent is left out.
+    /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         command.write(to: &writer)
@@ -39,22 +39,22 @@ public struct RangeResultRecord {
 public struct AudienceResultRecord {
     public var command: AudienceCommandName
     public var members: MemberCounts
-    /// What became of the broadcasts; none of an audience without a channel.
+    /// What became of the broadcasts; empty for an audience without a channel.
     public var broadcasts = MemberCounts()
-    /// The audience is to have a channel and had none: why.
+    /// Why the audience had no channel although it should have one.
     public var channelAbsence: ChannelAbsence?
     public var times: RoundTimes
-    /// As of the last range.
+    /// As in the last range's result.
     public var isOvertaken = false
-    /// A push of priority 10 went at 5, since one of the audience's budgets did not allow it.
+    /// A push of priority 10 was sent at 5, because one of the audience's budgets did not allow 10.
     public var isDemoted = false
-    /// The alert was too old: the members were sent the state without it.
+    /// The alert was too old, so the members were sent the state without it.
     public var isAlertExpired = false
     /// The `aps.timestamp` that was sent, UNIX seconds.
     public var timestamp: Int64
-    /// Into how many ranges the members were divided, each of which has a result.
+    /// The number of ranges that the members were divided into. Each has a result of its own.
     public var rangeCount: Int
-    /// UNIX milliseconds, each -1 if it is not known: the command record's own time, and its admission.
+    /// UNIX milliseconds, each -1 if not known: the command record's own time, and its admission.
     public var recordMilliseconds: Int64 = -1
     public var admittedMilliseconds: Int64 = -1
 
@@ -72,7 +72,7 @@ public struct AudienceResultRecord {
         self.rangeCount = rangeCount
     }
 
-    /// Appends the record; what is absent is left out.
+    /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         command.write(to: &writer)
@@ -113,7 +113,7 @@ public struct BroadcastResultRecord {
     /// APNs' last answer: its status, 0 for none, and its reason, empty for none.
     public var status: UInt16 = 0
     public var reason: UnsafeRawBufferPointer
-    /// For people, what to do about the reason; empty for nothing.
+    /// What a person can do about the reason; empty for nothing.
     public var advice: StaticString = ""
     public var times: RoundTimes
 
@@ -131,7 +131,7 @@ public struct BroadcastResultRecord {
         self.times = times
     }
 
-    /// Appends the record; what is absent is left out.
+    /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
         command.write(to: &writer)
@@ -157,12 +157,12 @@ public struct BroadcastResultRecord {
 
 /// How results name a command to an audience.
 public struct AudienceCommandName {
-    /// The command's `id`. Absent, the result names the command by its place, `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
-    /// Nil of a command that names a channel itself.
+    /// Nil for a command that names a channel itself.
     public var audience: UnsafeRawBufferPointer?
-    /// Topic, partition and offset that the command was read from.
+    /// The place from which the command was read: topic, partition and offset.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
     public var sourceOffset: Int64
@@ -195,7 +195,7 @@ public struct AudienceCommandName {
 }
 
 extension MemberCounts {
-    /// What the results of these members say in one word.
+    /// The outcome of these members in one word.
     public var outcome: RoundOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
@@ -203,18 +203,18 @@ extension MemberCounts {
     }
 }
 
-/// What became of a command to an audience, as its results say.
+/// The outcome of a command to an audience, as its results name it.
 public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// Every member's turn came, and APNs has answered for each: how, the counts say.
+    /// Every member's turn came, and APNs answered for each. The counts say how.
     case delivered
-    /// A newer version reached some members in its place.
+    /// A newer version reached some members instead.
     case superseded
-    /// Its time was over before some members' turn.
+    /// The command's time was over before some members' turn.
     case expired
     /// The starts of an audience of devices were handed on as commands of their own, each with a result.
     case started
 
-    /// As it stands in result records.
+    /// The name in result records.
     public var name: StaticString {
         switch self {
         case .delivered: "delivered"

@@ -1,51 +1,51 @@
 import Numbers
 
-/// An entry of a page: a member that joined its segment, or left it.
+/// An entry of a page: a member that joined its segment or left it.
 ///
 /// Numbers are little-endian.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–2 | how many bytes the entry has, these two included |
+/// | 1–2 | the length of the entry, including these two bytes |
 /// | 3–6 | the member's position |
-/// | 7 | the bits of ``Flag``, and its ``IdentifierForm`` shifted by four |
-/// | 8–13 | when its token was registered, UNIX milliseconds |
-/// | 14 | of an id that is not packed: the count of its bytes less one |
-/// | … | the id: a UUID packed (``PackedUUID``), any other as it is |
-/// | … | the token, two digits a byte; none of a member that leaves |
+/// | 7 | the bits of ``Flag``, and the ``IdentifierForm`` shifted by four |
+/// | 8–13 | when the member's token was registered, UNIX milliseconds |
+/// | 14 | for an id that is not packed: the number of its bytes less one |
+/// | … | the id: a UUID is packed (``PackedUUID``), any other id is stored as it is |
+/// | … | the token, two digits in a byte; empty for a member that leaves |
 public enum StoredMember {
-    /// What stands before the id.
+    /// The length of the part before the id.
     public static let fixedBytes = 13
     static let position = 2
     static let flags = 6
     static let atMilliseconds = 7
-    /// The shortest entry: one that leaves, with an id of one byte.
+    /// The shortest entry: a member that leaves, with an id of one byte.
     public static let bytesLeast = fixedBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMost / 2
     /// The longest entry.
     public static let bytesMax = fixedBytes + 1 + Limits.identifierBytes + tokenBytesMax
-    /// The last time that fits into an entry; later ones count as this one.
+    /// The last time that fits into an entry. Later times are stored as this one.
     public static let millisecondsMax: Int64 = (1 << 48) - 1
 
     public enum Flag {
         public static let leaving: UInt8 = 1
         public static let device: UInt8 = 2
         public static let sandbox: UInt8 = 4
-        /// Of an activity.
+        /// For an activity.
         public static let frequentUpdates: UInt8 = 8
-        /// Of a device. Releases that knew no channels set this bit for every device, and read it of none.
+        /// For a device. Releases without channels set this bit for every device and never read it.
         public static let withoutChannels: UInt8 = 8
-        /// Of an ``IdentifierForm``, when it has been shifted.
+        /// The bits of an ``IdentifierForm`` after the shift.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
         static let unused: UInt8 = 0xC0
-        /// What tells members of the same position and the same bytes of an id apart.
+        /// The bits that distinguish members with the same position and the same id bytes.
         static let identity: UInt8 = device | formMask
     }
 
     enum IdentifierForm: UInt8 {
         case plain
-        /// As ``PackedUUID/Letters`` numbers them.
+        /// The numbers of ``PackedUUID/Letters``.
         case lowercaseUUID
         case uppercaseUUID
     }
@@ -53,7 +53,8 @@ public enum StoredMember {
     /// Writes an entry.
     ///
     /// - Parameter destination: has room for ``bytesMax``.
-    /// - Returns: its length; nil if the id is empty or too long, or the token is none (of a member that leaves: is not empty).
+    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a member that leaves has
+    ///   a token.
     public static func write(
         _ entry: MemberEntry<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer
@@ -77,7 +78,7 @@ public enum StoredMember {
             count += 1 + entry.identifier.count
         }
         for index in stride(from: 0, to: entry.token.count, by: 2) {
-            // The token was found to consist of digits.
+            // The guard above has checked that the token consists of digits.
             let high = Hexadecimal.value(entry.token[index]) ?? 0
             let low = Hexadecimal.value(entry.token[index + 1]) ?? 0
             base.storeBytes(of: high << 4 | low, toByteOffset: count, as: UInt8.self)

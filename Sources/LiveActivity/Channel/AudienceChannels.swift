@@ -1,4 +1,4 @@
-/// A channel that an audience has in one of Apple's two environments.
+/// A channel of an audience in one of Apple's two environments.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     public var environment: DeviceEnvironment
     public var storage: ChannelStorage
@@ -10,10 +10,10 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
         self.identifier = identifier
     }
 
-    /// Bytes before the id in the field of an audience's record: the storage, and when the channel was created.
+    /// The length of the part before the id: the storage policy, and when the channel was created.
     private static let fieldHeadBytes = 9
 
-    /// Reads the field of an audience's record that names its channel in an environment; nil if there is none, or none that makes sense.
+    /// Reads the field of an audience's record that names its channel in an environment; nil if the field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: DeviceEnvironment) {
         guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))
@@ -22,7 +22,7 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     }
 }
 
-/// The channels that an audience has: one in each environment at most.
+/// The channels of an audience: at most one in each environment.
 public struct AudienceChannels: Sendable, Equatable, BitwiseCopyable {
     public var production: AudienceChannel?
     public var sandbox: AudienceChannel?

@@ -1,13 +1,14 @@
-/// Why an audience that is to have a channel had none when one of its commands was fanned out.
+/// Why an audience that should have a channel had none when one of its commands was fanned out.
 public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// The command has waited for the channel for as long as a command may.
+    /// The command waited for the channel for the longest time that is allowed.
     case notInTime
-    /// The channel could not be created: the worker's log says why.
+    /// The channel could not be created. The worker's log says why.
     case refused
-    /// The command did not wait: another command of the audience timed out less than a minute ago, or too many commands wait.
+    /// The command did not wait: another command of the audience waited without success less than a minute ago, or too many
+    /// commands wait.
     case notAwaited
 
-    /// As results and headers spell it.
+    /// The name in results and headers.
     public var name: StaticString {
         switch self {
         case .notInTime: "notInTime"

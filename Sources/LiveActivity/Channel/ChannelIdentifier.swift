@@ -1,6 +1,6 @@
 /// The id of a broadcast channel: base64 text, byte for byte as APNs gave it.
 ///
-/// Apple promises no length. The ids that have been seen have 24 characters.
+/// Apple promises no length. All ids seen so far have 24 characters.
 public struct ChannelIdentifier: Sendable, BitwiseCopyable {
     public static let bytesMax = 64
 
@@ -9,7 +9,7 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
 
     public var count: Int { Int(byteCount) }
 
-    /// Nil if the bytes are no padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
+    /// Nil if the bytes are not padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard ChannelIdentifier.isIdentifier(bytes) else { return nil }
         for index in bytes.indices { storage[index] = bytes[index] }
@@ -59,7 +59,7 @@ extension ChannelIdentifier: Hashable {
 }
 
 extension ChannelIdentifier: CustomStringConvertible {
-    /// The text itself. It is no secret: whoever sends to the channel needs the app's key.
+    /// The text itself. It is not secret: sending to the channel requires the app's key.
     public var description: String {
         withBytes { String(decoding: $0, as: UTF8.self) }
     }

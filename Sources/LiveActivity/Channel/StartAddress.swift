@@ -1,15 +1,15 @@
-/// How an activity is reached that a start begins, as Apple's dictionary says it.
+/// How the activity that a start begins can be reached, as Apple's dictionary says it.
 public enum StartAddress: Sendable, BitwiseCopyable {
     /// The system gives the activity an update token, which its app registers.
     case token
-    /// The activity begins on a broadcast channel, and gets no token.
+    /// The activity begins on a broadcast channel and gets no token.
     case channel(ChannelIdentifier)
 
     private static let tokenMember: StaticString = #","input-push-token":1}"#
     private static let channelOpening: StaticString = #","input-push-channel":""#
     private static let channelEnd: StaticString = #""}"#
 
-    /// Bytes that ``complete(_:in:)`` adds to the dictionary.
+    /// The number of bytes that ``complete(_:in:)`` adds to the dictionary.
     public var count: Int {
         switch self {
         case .token: Self.tokenMember.utf8CodeUnitCount
@@ -30,17 +30,18 @@ public enum StartAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Copies the Apple's dictionary of a start without `input-push-token` and without its closing brace, so that any address completes it.
+    /// Copies Apple's dictionary of a start without `input-push-token` and without the closing brace, so that any address
+    /// completes it.
     ///
     /// - Parameters:
-    ///   - dictionary: a valid one, braces included.
-    ///   - target: room for as many bytes.
-    /// - Returns: bytes that were written; nil if the dictionary names a channel itself.
+    ///   - dictionary: a valid dictionary, including its braces.
+    ///   - target: has room for as many bytes.
+    /// - Returns: the number of bytes written; nil if the dictionary names a channel itself.
     public static func openDictionary(
         _ dictionary: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        precondition(target.count >= dictionary.count, "a dictionary is copied where there is room for it")
+        precondition(target.count >= dictionary.count, "there is no room for the dictionary")
         do throws(Fault) {
             let text = try JSONText(dictionary)
             var members = try Members(text, at: 0, of: .aps, unknown: .passed)

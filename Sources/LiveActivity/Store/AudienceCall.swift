@@ -1,11 +1,11 @@
-/// One question to the store about one audience of an app.
+/// A call to the store about one audience of an app.
 ///
-/// The core of the rounds makes these values, the store and its model consume them. `Bytes` as in ``StoreCall``. Every operation is atomic,
-/// and repeating one whose reply was lost is safe.
+/// The core of audiences makes these values; the store and its model consume them. `Bytes` is the same as in ``StoreCall``. Every
+/// operation is atomic, and it is safe to repeat one whose reply was lost.
 public struct AudienceCall<Bytes> {
-    /// Comes back with the reply.
+    /// Returned with the reply.
     public var tag: UInt64
-    /// Bundle id.
+    /// The app's bundle id.
     public var app: Bytes
     public var audience: AudienceDigest
     public var operation: Operation
@@ -18,61 +18,62 @@ public struct AudienceCall<Bytes> {
     }
 
     public enum Operation {
-        // On the audience's record.
+        // Operations on the audience's record.
 
-        /// Decides what happens to a command of the audience: `send` with an ``AudienceGrant``, `wait`, `superseded`, `duplicate`,
-        /// `unchanged`, `ended`. A version that was admitted and is not ``settle``d gets its grant again.
+        /// Decides about a command to the audience: `send` with an ``AudienceGrant``, `wait`, `superseded`, `duplicate`,
+        /// `unchanged`, `ended`. A version that was admitted and not ``settle``d gets its grant again.
         case admit(AudienceAdmission<Bytes>)
-        /// The version's fan-out records are in Kafka: from now on it is a `duplicate`. Reply: `settled`.
+        /// Notes that the version's fan-out records are in Kafka. From now on the version is a `duplicate`. Reply: `settled`.
         case settle(version: Version)
-        /// The newest admitted state, for a member that joins: `send` with its version, timestamp and body, or `unknown`: none was
-        /// admitted, or it has expired.
+        /// The newest admitted state, for a member that joins: `send` with its version, timestamp and body; or `unknown` if none
+        /// was admitted or it has expired.
         case newest
 
-        // On a range of the audience.
+        // Operations on a range of the audience.
 
-        /// Claims the range and tells where its round stands: `progress`, with the text that the last checkpoint wrote, empty for none, and
-        /// the newest admitted version. Whoever claimed the range before can write no checkpoint any more.
+        /// Claims the range and returns its round's progress: `progress`, with the text of the last checkpoint (empty for none)
+        /// and the newest admitted version. Afterwards the previous owner can write no checkpoint.
         case claim(SegmentRange, claim: UInt64)
-        /// Keeps where the range's round stands: `settled`, or `foreign` if another has claimed the range since; both with the newest
-        /// admitted version. Where a failover has lost the claim with the store's last writes, the former one's stands again, and the reply
-        /// is `foreign` as well: who still has the range claims it once more.
-        /// - `text`: the core's own, at most ``AudienceLimits/progressBytes``.
+        /// Stores the range's progress: `settled`, or `foreign` if somebody else has claimed the range since; both with the
+        /// newest admitted version. If a failover has lost the claim with the store's last writes, the previous owner's claim is
+        /// valid again, and the reply is `foreign` too. An owner that still has the range then claims it again.
+        /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
-        /// Adds the range's counts to those of the version: `finished`. With the totals of all ranges once the last one is there.
+        /// Adds the range's counts to the version's: `finished`, and for the last range with the totals of all ranges.
         case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
 
-        /// The same of a broadcast: adds what became of it. Until all broadcasts and all ranges of the version are there, no totals are given.
+        /// The same for a broadcast's outcome. The totals come when all ranges and all broadcasts of the version are finished.
         case finishBroadcast(BroadcastPart, version: Version, MemberCounts.Outcome, RoundTimes)
 
-        // On a segment.
+        // Operations on a segment.
 
-        /// The lower bounds of the segment's pages: `pages`, four bytes each, little-endian, ascending, the first 0; none for a segment
-        /// without members.
+        /// The lower bounds of the segment's pages: `pages`, four bytes each, little-endian, ascending, the first 0; empty for a
+        /// segment without members.
         case directory(segment: UInt8)
-        /// One page, by its lower bound: `page` with its bytes (``MemberPage``); empty if there is none with this bound.
+        /// One page, named by its lower bound: `page` with its bytes (``MemberPage``), empty if there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
-        /// Adds an entry to the segment: `joined`. A member's entry with the latest time counts, of equal ones the last.
+        /// Adds an entry to the segment: `joined`. The entry of a member with the latest time counts, and of several with that
+        /// time the last one. So a repetition, or another order, changes nothing.
         case append(MemberEntry<Bytes>)
     }
 }
 
-/// A command of an audience that asks to be admitted.
+/// A command to an audience that asks for its admission.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
-    /// Of what members would show: an update that equals the newest is `unchanged`. Not used for an end.
+    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
-    /// A start to an audience of devices, which opens an ended audience.
+    /// A start to an audience of devices, which also opens an ended audience.
     public var isStart: Bool
     /// Asks for priority 10, which each of the two budgets may refuse.
     public var asksForHighPriority: Bool
     /// May draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// How many ranges the caller would divide the audience into; the number of a round that is under way stays.
+    /// The number of ranges into which the caller would divide the audience. The number of a round that is under way stays.
     public var rangeCount: UInt16
-    /// What a member that joins is sent: the body of the push without its alert, and until when, UNIX seconds.
+    /// What a member that joins is sent: the body of the push without its alert, and its expiration, UNIX seconds.
     public var body: Bytes
     public var expiration: Int64
 
@@ -101,10 +102,10 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// Names a broadcast among the parts of a version that are finished one by one.
+/// Names a broadcast among the parts of a version that finish one by one.
 public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
     public var environment: DeviceEnvironment
-    /// The version's ranges and broadcasts.
+    /// The numbers of the version's ranges and broadcasts.
     public var rangeCount: UInt16
     public var broadcastCount: UInt8
 
@@ -115,17 +116,17 @@ public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
     }
 }
 
-/// How an admitted command of an audience is to be sent.
+/// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// `aps.timestamp` to be sent, UNIX seconds: the command's, raised above the audience's last where needed.
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one above the audience's last if its own is not higher.
     public var timestamp: Int64
     /// 5 or 10, for members without and with frequent updates.
     public var priority: UInt8
     public var frequentPriority: UInt8
-    /// 10 was asked for, and the budget had none left.
+    /// The command asked for 10, and the budget had none left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
-    /// Broadcasts of the command, one for each channel of the audience.
+    /// The number of the command's broadcasts, one for each channel of the audience.
     public var broadcastCount: UInt8
 
     public init(
@@ -145,23 +146,23 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// What became of the members that a version's round has come to.
+/// What became of the members that a version's round has reached so far.
 public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     public enum Outcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// APNs answered 200.
         case delivered
-        /// Reached by a newer version instead.
+        /// A newer version reached the member instead.
         case superseded
         /// APNs refused the push for a reason of its own.
         case failed
-        /// The token is dead; the member has left.
+        /// The token is dead, and the member has left.
         case unregistered
         /// The version's time was over before the member's turn.
         case expired
         /// A start was handed on as a command of its own.
         case started
 
-        /// As results name it.
+        /// The name in results.
         public var name: StaticString {
             switch self {
             case .delivered: "delivered"
@@ -187,7 +188,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
         Outcome.allCases.reduce(0) { $0 + UInt64(self[$1]) }
     }
 
-    /// Adds the members of another range. A count stops at its largest number.
+    /// Adds the members of another range. A count stops at its maximum.
     public mutating func add(_ other: MemberCounts) {
         for outcome in Outcome.allCases {
             self[outcome] = UInt32(clamping: UInt64(self[outcome]) + UInt64(other[outcome]))
@@ -199,7 +200,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// When a round got its first and its last answer, UNIX milliseconds; -1 without one.
+/// When a round got its first and its last answer, UNIX milliseconds; -1 without an answer.
 public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
     public var firstAnswerMilliseconds: Int64
     public var lastAnswerMilliseconds: Int64
@@ -209,7 +210,7 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
         self.lastAnswerMilliseconds = lastAnswerMilliseconds
     }
 
-    /// Adds those of another range: the earliest and the latest.
+    /// Adds the times of another range: the earliest and the latest.
     public mutating func add(_ other: RoundTimes) {
         let first = other.firstAnswerMilliseconds
         if first >= 0, firstAnswerMilliseconds < 0 || first < firstAnswerMilliseconds {
@@ -219,21 +220,22 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// A member that joins a segment, or leaves it.
+/// A member that joins a segment or leaves it.
 public struct MemberEntry<Bytes> {
     public var place: MemberPlace
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
     public var environment: DeviceEnvironment
-    /// Of an activity.
+    /// For an activity: whether frequent updates are allowed.
     public var frequentUpdates: Bool
-    /// Of a device: its activities may begin on a broadcast channel.
+    /// For a device: its activities may begin on a broadcast channel.
     public var takesChannels: Bool
-    /// When its token was registered, UNIX milliseconds. Of a member that leaves: what was registered later stays.
+    /// When the member's token was registered, UNIX milliseconds. A member that leaves with this time stays if it registered
+    /// later.
     public var atMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes
-    /// The token in hexadecimal digits, of either case; empty of a member that leaves.
+    /// The token in hexadecimal digits, in upper or lower case; empty for a member that leaves.
     public var token: Bytes
 
     public init(
@@ -259,9 +261,9 @@ public struct MemberEntry<Bytes> {
     }
 }
 
-/// The bounds of what is kept of an audience.
+/// The bounds of what is stored for an audience.
 public enum AudienceLimits {
-    /// Of what ``AudienceCall/Operation/checkpoint(_:text:)`` keeps.
+    /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:text:)``, in bytes.
     public static let progressBytes = 4_096
     /// The longest page that is read, in bytes.
     public static let pageBytes = 64 * 1_024

@@ -1,24 +1,25 @@
 /// What the store decided about an audience.
 public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
-    /// Fan the command out, as ``AudienceReply/grant`` says; of ``AudienceCall/Operation/newest``: send this to who joins.
+    /// Fan the command out as ``AudienceReply/grant`` says. From ``AudienceCall/Operation/newest``: send this to the member that
+    /// joins.
     case send
-    /// Not before ``AudienceReply/waitMilliseconds`` from now; then ask again.
+    /// Ask again after ``AudienceReply/waitMilliseconds``.
     case wait
     /// A newer version was admitted.
     case superseded
     /// This version has been settled.
     case duplicate
-    /// The members show, or are being sent, this state already.
+    /// The members show this state already, or are being sent it.
     case unchanged
     /// The audience has ended.
     case ended
-    /// Nothing is known that a member could be sent.
+    /// There is no state that a member could be sent.
     case unknown
     /// A settlement or a checkpoint was recorded.
     case settled
-    /// Another has claimed the range.
+    /// Somebody else has claimed the range.
     case foreign
-    /// Nobody has claimed the range: the store has lost what it knew of the audience, and its members.
+    /// Nobody has claimed the range: the store has lost its data about the audience and its members.
     case lost
     case progress
     case finished
@@ -32,25 +33,26 @@ public struct AudienceReply<Bytes> {
     public var verdict: AudienceVerdict
     /// With ``AudienceVerdict/wait``: how long, at least 1.
     public var waitMilliseconds: Int64 = 0
-    /// With ``AudienceVerdict/send`` of an admission.
+    /// With ``AudienceVerdict/send`` for an admission.
     public var grant: AudienceGrant?
-    /// With `grant`: the channels that the audience has.
+    /// With `grant`: the audience's channels.
     public var channels = AudienceChannels()
-    /// The newest admitted version, with `progress`, `settled` of a checkpoint, `foreign`, `lost`, and `send` of `newest`. A start
-    /// does not count.
+    /// The newest admitted version, except starts: with `progress`, a checkpoint's `settled`, `foreign`, `lost`, and the `send`
+    /// of `newest`.
     public var newest: Version?
-    /// With `send` of `newest`: the timestamp, the priorities are a lone member's to choose; and until when it is to be sent, UNIX seconds.
+    /// With the `send` of `newest`: the timestamp to send and the expiration, UNIX seconds. The caller chooses the priority for a
+    /// single member.
     public var timestamp: Int64 = 0
     public var expiration: Int64 = 0
     public var isEnd = false
-    /// With `finished`: ranges and broadcasts of the version that are not finished.
+    /// With `finished`: how many ranges and broadcasts of the version are not finished.
     public var rangesLeft = 0
-    /// With `finished` of the last range or broadcast: of all ranges.
+    /// With `finished` for the last range or broadcast: the counts and times of all ranges.
     public var totals: MemberCounts?
     public var times = RoundTimes()
     /// With `totals`: what became of the broadcasts.
     public var broadcasts = MemberCounts()
-    /// The body of `newest`, the text of `progress`, the bounds of `pages`, the bytes of `page`.
+    /// The body of `newest`, the text of `progress`, the bounds of `pages`, or the bytes of `page`.
     public var bytes: Bytes?
 
     public init(_ verdict: AudienceVerdict) { self.verdict = verdict }

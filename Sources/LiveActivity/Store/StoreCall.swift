@@ -1,13 +1,14 @@
-/// One question to the activity store about one activity or one device.
+/// A call to the activity store about one activity or one device.
 ///
-/// The core makes these values, the store and its model consume them: nothing translates between the two. `Bytes` is
-/// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for the duration of one call, and
-/// `[UInt8]` where a call has to be kept.
+/// The core makes these values, and the store and its model consume them: nothing translates between them. `Bytes` is
+/// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call. It is `[UInt8]` where a call
+/// must be kept.
 ///
-/// Every operation is atomic, and repeating one whose reply was lost is safe; what a repetition costs stands with the operation.
+/// Every operation is atomic. It is safe to repeat one whose reply was lost, except a refund; each operation says what a
+/// repetition costs.
 @frozen
 public struct StoreCall<Bytes> {
-    /// Comes back with the reply.
+    /// Returned with the reply.
     public var tag: UInt64
     public var subject: StoreSubject<Bytes>
     public var operation: Operation
@@ -21,25 +22,27 @@ public struct StoreCall<Bytes> {
 
     @frozen
     public enum Operation {
-        // On an activity.
+        // Operations on an activity.
 
-        /// Decides what happens to an update or an end. Every verdict of ``StoreVerdict`` that is not a start's or a registration's.
+        /// Decides about an update or an end. The reply is any ``StoreVerdict`` except those for starts and registrations.
         case admit(StateAdmission<Bytes>)
-        /// Decides what happens to a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller has to settle.
+        /// Decides about a start: `send`, `superseded`, `duplicate`, or `unknown`, which the caller must settle.
         ///
-        /// The claim identifies the caller's record of the start among all records of it anywhere. The same claim gets its `send` again,
-        /// so a call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent: a record that
-        /// was deferred comes with another, and names the one before, which gives way to it. Only the first reader of it is told `send`.
+        /// The claim identifies the caller's record among all records of the start. The same claim gets its `send` again, so a
+        /// call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent. A record
+        /// that was deferred comes with a new claim and names the previous one, which the new one replaces. Only the first reader
+        /// that does so is told `send`.
         case admitStart(version: Version, claim: UInt64, formerClaim: UInt64? = nil)
-        /// Keeps an update or an end until a token registers: `held`, `superseded`, `duplicate`, or `retry` if a token has registered.
+        /// Stores an update or end until a token registers: `held`, `superseded`, `duplicate`, or `retry` if a token has
+        /// registered.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
         /// Registers an update token: `registered`, with the command that waited for the token, or `stale`.
         ///
-        /// `frequentUpdates` nil leaves the setting as it was. `shows` is the version that the app displays already: a held command
-        /// comes back only if it is newer.
+        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app already displays: a held command is
+        /// returned only if it is newer.
         ///
-        /// `audiences` (``AudienceList``) are those that the activity is in from now on; nil leaves them as they were. Those that it
-        /// leaves come back as ``StoreReply/leaves``, in place of a command that waited.
+        /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps them. The audiences
+        /// that it leaves are returned as ``StoreReply/leaves``, instead of a command that waited.
         case register(
             TokenRegistration<Bytes>,
             frequentUpdates: Bool?,
@@ -47,15 +50,18 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token: `settled`. The version, which was sent to it, is as it was, and can be held. The activity leaves its audiences.
+        /// Retires the token: `settled`. The version that was sent to the token does not change and can be held. The activity
+        /// leaves its audiences.
         ///
-        /// The version may be one that nobody has, (0, 0): then only the token is retired.
+        /// The version may be (0, 0), which no command has: then only the token is retired.
         case retire(version: Version, TokenRetirement<Bytes>)
-        /// Records how a version ended, and may retire the token: `settled`. The digest is of what is shown now, if accepted.
+        /// Records how a version ended, and may retire the token: `settled`. If the version was accepted, the digest is of what
+        /// the activity shows now.
         ///
         /// An activity whose end is accepted, or whose token is retired, leaves its audiences: ``StoreReply/leaves``.
         ///
-        /// `alert` is the version of the command whose alert APNs accepted with this one; nil: it had none, or a start's.
+        /// `alert` is the version of the command whose alert APNs accepted with this one; nil: there was no alert, or it was a
+        /// start's.
         case settle(
             version: Version,
             Settlement,
@@ -65,26 +71,27 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs limits the activity's token (429), so that the spacing grows: `settled`.
         case limit(version: Version, pace: Policy.Pace)
-        /// Lets the newest update or end be admitted again though it was settled, since it was never shown: `retry`, `duplicate` if it was
-        /// shown or is a start, or `superseded`. For a replay, which brings the command once more by intent; a worker never does.
+        /// Makes it possible to admit the newest update or end again, although it was settled, because it was never shown:
+        /// `retry`; `duplicate` if it was shown or is a start; or `superseded`. Only a replay uses this, to bring the command
+        /// again on purpose; a worker never does.
         case reopen(version: Version)
 
-        // On a device.
+        // Operations on a device.
 
-        /// Looks up a push-to-start token: `address`, which draws one start, `noToken`, or `wait` while the budget is empty.
+        /// Looks up a push-to-start token: `address`, which draws one start; `noToken`; or `wait` while the budget is empty.
         ///
-        /// A registration that came with the start counts as registered. A repeated call may draw twice: one start too late is better
-        /// than one too many.
+        /// A registration that came with the start counts as registered. A repeated call may draw twice: one start too late is
+        /// better than one start too many.
         case address(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
-        /// Keeps a start until its token registers: as ``hold(version:command:carriesAlert:)``, or `full`.
+        /// Stores a start until its token registers: the verdicts of ``hold(version:command:carriesAlert:)``, or `full`.
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token: `registered`, with the oldest start that waits for the token, or `stale`.
         ///
-        /// An audience is left when no attributes type of the device names it.
+        /// The device leaves an audience when none of its attributes types names it.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -93,21 +100,23 @@ public struct StoreCall<Bytes> {
         )
         /// Removes a held start that is over, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since: `settled`.
+        /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since: `settled`. Not safe to
+        /// repeat.
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
-        // On either.
+        // Operations on either.
 
-        /// Takes the activity's token, or all tokens of the device, out of use: `unregistered`, or `stale` if one registered later. It leaves
-        /// its audiences.
+        /// Removes the activity's token, or all tokens of the device: `unregistered`, or `stale` if one registered later. The
+        /// subject leaves its audiences.
         case unregister(atMilliseconds: Int64)
-        /// The audiences that a reply named as left (``StoreReply/leaves``) know of it: `settled`. Until then they are named again. Nothing
-        /// is confirmed if the subject was registered or unregistered since: then that one's reply has named them too.
+        /// Notes that the audiences which a reply named as left (``StoreReply/leaves``) know of it: `settled`. Until then they
+        /// are named again. Nothing is confirmed if the subject was registered or unregistered since, because that reply has
+        /// named the audiences too.
         case confirmLeaves(atMilliseconds: Int64)
     }
 }
 
-/// What a call is about. An activity and a device of the same id are two subjects.
+/// What a call is about. An activity and a device with the same id are two subjects.
 @frozen
 public struct StoreSubject<Bytes> {
     /// The app's bundle id.
@@ -129,34 +138,35 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
     case device
 }
 
-/// An update or an end that asks to be admitted.
+/// An update or end that asks for its admission.
 ///
-/// The order of its members keeps it small: a call is copied on its way.
+/// The order of the fields keeps the value small, because a call is copied on its way.
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
-    /// Of what the activity would show, the alert included; an update that equals what is shown is `unchanged`. 48 bits of the digest
-    /// are compared. Not used for an end.
+    /// The digest of what the activity would show, including the alert. An update that equals what is shown is `unchanged`. 48
+    /// bits of the digest are compared. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
     /// By how many seconds the carried alert's command is older; `Int32.min`: no alert is carried.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
-    /// Asks for priority 10, which the budget may refuse; else for 5, which draws nothing.
+    /// Asks for priority 10, which the budget may refuse; otherwise for 5, which draws nothing.
     public var asksForHighPriority: Bool
-    /// May draw on the reserved part of the budget: carries an alert, or is an end.
+    /// May draw on the reserved part of the budget, because it carries an alert or is an end.
     public var mayUseReserve: Bool
-    /// Carries an alert, its own or the held command's, or has found that the held command's alert does not fit: the store does
+    /// Carries an alert, its own or the held command's, or has found that the held command's alert does not fit. The store does
     /// not offer that alert again.
     public var carriesAlert: Bool
-    /// Is older than the system lets an activity live: expired, if the store knows no version of the activity.
+    /// Is older than the system lets an activity live. It is expired if the store knows no version of the activity.
     public var isOld: Bool
-    /// Is read once more, since the store has lost what it wrote. Where its token is the first that is known, nothing was sent since the loss,
-    /// and what was sent before may have had timestamps above the commands' own: the next push's is above the present second.
+    /// Is read again because the store lost what it wrote. If its token is the first known one, the next push gets a timestamp
+    /// above the present second: pushes before the loss may have had timestamps above their commands' own, and phones ignore
+    /// older ones.
     public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
-    /// An update token that came with the command. It counts as registered when it was first told, unless it is the last that was
-    /// retired, and says nothing of frequent updates.
+    /// An update token that came with the command. It counts as registered when it was first told, unless it is the last retired
+    /// token. It says nothing about frequent updates.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -184,7 +194,7 @@ public struct StateAdmission<Bytes> {
         self.isReadAgain = isReadAgain
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
-            // Of seventy years' distance nothing depends.
+            // Nothing depends on a distance of seventy years.
             carriedAlertSeconds = max(.min + 1, Int32(clamping: seconds))
             carriedAlertSequence = carriedAlert.sequence
         } else {
@@ -202,12 +212,12 @@ public struct StateAdmission<Bytes> {
     }
 }
 
-/// A token as it comes with a registration or a command.
+/// A token from a registration or a command.
 @frozen
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. Of two registrations the later one counts, of equal ones the last to arrive.
+    /// UNIX milliseconds. The later of two registrations counts, and of two at the same time the last one to arrive.
     public var registeredAtMilliseconds: Int64
     public var environment: DeviceEnvironment
 
@@ -225,7 +235,7 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: DeviceEnvironment
-    /// Retire the token only if it was registered before this time, UNIX milliseconds; nil: whenever it was registered.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds; nil: whenever it was registered.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
@@ -239,7 +249,7 @@ public struct TokenRetirement<Bytes> {
 /// A start that waits for a device's push-to-start token.
 @frozen
 public struct HeldStart<Bytes> {
-    /// Which of the device's tokens. Not empty.
+    /// Chooses one of the device's tokens. Not empty.
     public var attributesType: Bytes
     /// The activity that the start begins. Not empty.
     public var activity: Bytes
@@ -253,38 +263,39 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// Which of the calls this is that one registration of a device's token makes.
+/// Which call this is of those that one registration of a device's token makes.
 ///
-/// The two have nothing in common, and share their place: a call is copied on its way, and admissions, which are the most, decide how large
-/// it may be.
+/// The two cases have nothing in common and share their memory. A call is copied on its way, and admissions, the most frequent
+/// calls, decide how large a call may be.
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
-    /// `audiences` as in ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.
-    /// `takesChannels`: the device's activities may begin on a broadcast channel; only its audiences keep that.
+    /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``. `takesChannels`: the
+    /// device's activities may begin on a broadcast channel; only its audiences store that.
     case first(audiences: Bytes?, takesChannels: Bool = false)
-    /// Names the start that came back last; the next one follows, in the order of their versions. Audiences stay as they were.
+    /// Names the start that was returned last. The reply has the next one, in the order of their versions. The audiences do not
+    /// change.
     case following(HeldStart<Bytes>)
 
-    /// The start that came back last; nil: none has.
+    /// The start that was returned last; nil: none was.
     @inlinable
     public var heldStart: HeldStart<Bytes>? {
         if case .following(let start) = self { start } else { nil }
     }
 
-    /// Those that the device is in from now on; nil: whatever it was in.
+    /// The audiences that the device is in from now on; nil: they do not change.
     @inlinable
     public var audiences: Bytes? {
         if case .first(let audiences, _) = self { audiences } else { nil }
     }
 }
 
-/// How a command that was admitted to be sent ended.
+/// How a command ended that was admitted to be sent.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200: the activity shows this version.
     case accepted
     /// The command is over, and the activity shows what it showed before.
     case notShown
-    /// A start whose answer was lost: it is not sent again.
+    /// A start whose answer was lost. It is not sent again.
     case unknown
 }
 

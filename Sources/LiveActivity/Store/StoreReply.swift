@@ -1,16 +1,16 @@
 /// What the activity store decided.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
-    // The most frequent come first: replies are compared with the verdicts in this order.
+    // The most frequent verdicts come first: replies are compared with the verdicts in this order.
 
-    /// Send the command, with the reply's timestamp; an update or an end to the reply's token.
+    /// Send the command with the reply's timestamp; an update or end to the reply's token.
     case send
-    /// Not before ``StoreReply/waitMilliseconds`` from now; then ask again.
+    /// Ask again after ``StoreReply/waitMilliseconds``.
     case wait
     /// There is no token: hold the command.
     case noToken
-    /// The command is held now, or was held already.
+    /// The command is held, now or before.
     case held
-    /// A token has registered meanwhile: admit the command again instead of holding it. Or the version was reopened.
+    /// A token has registered in the meantime: admit the command again instead of holding it. Or the version was reopened.
     case retry
     /// This version has been settled.
     case duplicate
@@ -20,63 +20,67 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start was given `send` and is not settled; this one is not to be sent.
+    /// Another record of this start got `send` and is not settled. Do not send this one.
     case unknown
-    /// The registration counts; with ``StoreReply/heldCommand`` if a command was waiting for the token.
+    /// The registration counts. ``StoreReply/heldCommand`` has the command that waited for the token, if there was one.
     case registered
     /// A newer registration is known.
     case stale
     case unregistered
     /// The push-to-start token of a device.
     case address
-    /// The command carries an alert and is older than the newest, which is not settled: the newest can carry the alert.
+    /// The command carries an alert and is older than the newest version, which is not settled: the newest can carry the alert.
     case overtaken
-    /// An alert is held (``StoreReply/heldCommand``), and the command has none: take the alert in and admit again. Nothing was changed.
+    /// An alert is held (``StoreReply/heldCommand``), and the command has none: take the alert and admit again. Nothing was
+    /// changed.
     case alertHeld
-    /// APNs has accepted the alert that the command carries for an older one, or a newer alert: admit again without it. Nothing was changed.
+    /// APNs has accepted a newer alert, or the alert that the command carries for an older one: admit again without it. Nothing
+    /// was changed.
     case alertAnswered
-    /// The activity began more than eight hours ago: the system has ended it, and takes nothing but its end.
+    /// The activity began more than eight hours ago. The system has ended it, and accepts only its end.
     case tooOld
     /// The command is old, and nothing is known of its activity.
     case expired
-    /// As many starts as the limit allows are held for the token: this one is not. Or too many audiences that were left have yet to know of
-    /// it: the registration is to be made again later.
+    /// This start is not held: the token already has the maximum number of held starts. Or, for a registration: too many
+    /// audiences that were left do not know of it yet, so register again later.
     case full
-    /// Audiences that the activity has left (``StoreReply/leaves``) may not know of it. Confirm, then admit again. Nothing was changed.
+    /// Audiences that the activity has left (``StoreReply/leaves``) may not know of it. Confirm, then admit again. Nothing was
+    /// changed.
     case leaves
     /// A settlement, a limit or a refund was recorded.
     case settled
 }
 
-/// A reply of the activity store. `Bytes` as in ``StoreCall``; borrowed bytes are valid during the call that brings the reply.
+/// A reply of the activity store. `Bytes` is the same as in ``StoreCall``; borrowed bytes are valid during the call that brings
+/// the reply.
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
     /// With ``StoreVerdict/wait``: how long, at least 1.
     public var waitMilliseconds: Int64 = 0
-    /// With ``StoreVerdict/send``: the timestamp to be sent, UNIX seconds.
+    /// With ``StoreVerdict/send``: the timestamp to send, UNIX seconds.
     public var timestamp: Int64 = 0
-    /// With ``StoreVerdict/send`` of an update or an end, and ``StoreVerdict/address``: the token as it was registered.
+    /// With ``StoreVerdict/send`` for an update or end, and ``StoreVerdict/address``: the token as it was registered.
     public var registration: TokenRegistration<Bytes>?
     /// With ``StoreVerdict/address``: identifies the draw on the device's budget, for a refund.
     public var draw: Int64 = 0
-    /// With ``StoreVerdict/send`` of an update or an end: 5 or 10. Else 0.
+    /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
-    /// With ``StoreVerdict/send``: 10 was asked for, and the budget had none left.
+    /// With ``StoreVerdict/send``: the command asked for 10, and the budget had none left.
     public var isDemoted = false
-    /// With ``StoreVerdict/send`` of an update or an end: pushes of priority 10 that the budget has after this one, the reserve
-    /// included. Else -1.
+    /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after this one, including
+    /// the reserve. Otherwise -1.
     public var budgetLeft = -1
-    /// With ``StoreVerdict/registered``, if a command was waiting for the token, and with ``StoreVerdict/alertHeld``: the command
-    /// record as it was held.
+    /// With ``StoreVerdict/registered``, if a command waited for the token, and with ``StoreVerdict/alertHeld``: the command
+    /// record that was held.
     public var heldCommand: Bytes?
-    /// With ``StoreVerdict/settled``: the call had a retirement, and its token was the one that counted.
+    /// With ``StoreVerdict/settled``: the call had a retirement, and it retired the current token.
     public var retiredToken = false
-    /// With ``StoreVerdict/registered``: each audience that the registration names had the subject as a member before. It has moved to the
-    /// token that is registered, or the registration came again.
+    /// With ``StoreVerdict/registered``: the subject was a member of each audience that the registration names. It has another
+    /// token now, or the registration came again.
     public var wasMember = false
-    /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`, `registered`,
-    /// `stale` and `unregistered`. They are to be told, and that is to be confirmed.
+    /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`,
+    /// `registered`, `stale` and `unregistered`. Tell them, then confirm that.
     public var leaves: Bytes?
 
     @inlinable
@@ -86,13 +90,15 @@ public struct StoreReply<Bytes> {
 extension StoreReply: Equatable where Bytes: Equatable {}
 extension StoreReply: Sendable where Bytes: Sendable {}
 
-/// Why a call has no reply, as far as the caller has to know.
+/// Why a call has no reply, as far as the caller needs to know.
 public enum StoreFailure: Sendable {
-    /// No answer, or the subject is elsewhere: the same call may succeed at once, on this connection or the next.
+    /// There was no answer, or the subject is on another server. The same call may succeed at once, on this connection or the
+    /// next.
     case unanswered
-    /// The server answered, and refuses for a reason that passes: the next call is likely to fail too.
+    /// The server refused for a reason that passes. The next call is likely to fail too.
     case busy
-    /// The server answered with an error that is not proven to be the call's own: it is repeated after a pause, and others are not held up.
+    /// The server answered with an error that may not be the call's own. The call is repeated after a pause, and other calls
+    /// continue.
     case unexplained
     /// The call is refused, and a repetition does not help.
     case refused
