@@ -1,6 +1,6 @@
-/// Text of digits, to and from bytes, without String.
+/// Checks, reads and writes hexadecimal digits and UUIDs as bytes, without `String`.
 enum Hexadecimal {
-    /// Whether every byte is one of `0`-`9`, `a`-`f`. No early exit, so that the compiler takes sixteen bytes at once.
+    /// Whether every byte is one of `0`-`9`, `a`-`f`. Has no early exit, so that the compiler can compare sixteen bytes at once.
     static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
         var wrong: UInt8 = 0
@@ -14,8 +14,8 @@ enum Hexadecimal {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let tops: UInt64 = 0x8080_8080_8080_8080
 
-    /// Eight bytes at once: the top bit of each that is a digit. Adding to a byte below 0x80 sets its top bit where it reaches a
-    /// bound, and carries nothing into its neighbour.
+    /// Tests eight bytes at once: sets the top bit of each byte that is a lower-case digit. Adding to a byte below 0x80
+    /// sets its top bit if the sum reaches a bound, and carries nothing into the next byte.
     @inline(__always)
     private static func lowerCaseTops(_ block: UInt64) -> UInt64 {
         let low = block & ~tops
@@ -64,9 +64,9 @@ enum Hexadecimal {
         )
     }
 
-    /// What `digits` turned into text.
+    /// The number whose text `digits` writes.
     private static func number(_ digits: UInt64) -> UInt32 {
-        // Letters have the bit 0x40, and a low nibble that is nine short.
+        // A letter has the bit 0x40 set, and its low nibble is nine too small.
         var nibbles = (digits & (ones &* 0x0F)) &+ (digits >> 6 & ones) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
@@ -76,12 +76,12 @@ enum Hexadecimal {
 
     /// The eight digits of a number, the first one in the lowest byte.
     private static func digits(_ number: UInt32) -> UInt64 {
-        // One nibble into each byte, by halves.
+        // Puts one nibble into each byte, by halves.
         var nibbles = UInt64(number.byteSwapped)
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // 1 in each byte whose nibble is 10 or more; such a byte is a letter, 39 places after the digits.
+        // Sets 1 in each byte whose nibble is 10 or more. Such a digit is a letter, 39 places above the decimal digits.
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }
@@ -102,7 +102,7 @@ enum Decimal {
             bound = bound &* 10
         }
         var position = count
-        // Eight at once from the end; an expiration has ten.
+        // Eight digits at a time from the end; an expiration has ten digits.
         while position > 8 {
             position -= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -118,7 +118,8 @@ enum Decimal {
         return count
     }
 
-    /// The digits of a number below 10^8, the first one in the lowest byte: halves, quarters, then single digits, side by side.
+    /// The digits of a number below 10^8, the first digit in the lowest byte. Splits into halves, quarters and single
+    /// digits in parallel.
     private static func eightDigits(_ number: UInt64) -> UInt64 {
         let halves = number / 10_000 | (number % 10_000) << 32
         // n * 5243 >> 19 is n / 100 for every n below 10,000; n * 103 >> 10 is n / 10 for every n below 100.
@@ -128,7 +129,7 @@ enum Decimal {
         return (tens | (quarters &- tens &* 10) &<< 8) &+ 0x3030_3030_3030_3030
     }
 
-    /// Reads digits only; nil if there is none, any other byte, or a number above `max`.
+    /// Reads decimal digits. Nil if the text is empty, has any other byte, or exceeds `max`.
     static func read(_ text: UnsafeRawBufferPointer, max: Int64) -> Int64? {
         guard !text.isEmpty, text.count <= digitsMax else { return nil }
         var number: Int64 = 0
