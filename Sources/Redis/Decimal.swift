@@ -1,9 +1,9 @@
 /// Unsigned decimal numbers as ASCII, without allocation.
 public enum Decimal {
-    /// Digits of the largest 64-bit number.
+    /// The number of digits of the largest 64-bit number.
     public static let digitsMax = 20
 
-    /// Nil unless all bytes are digits, at least one, and the number fits.
+    /// Reads a number. Nil unless there is at least one byte, all bytes are digits, and the number fits.
     public static func parse(_ text: UnsafeRawBufferPointer) -> UInt64? {
         guard (1...digitsMax).contains(text.count) else { return nil }
         var value: UInt64 = 0
@@ -30,7 +30,7 @@ public enum Decimal {
         return count
     }
 
-    /// Writes exactly `digits` digits, with zeros in front.
+    /// Writes exactly `digits` digits, with leading zeros.
     public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digits
