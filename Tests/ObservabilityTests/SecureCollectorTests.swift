@@ -76,7 +76,7 @@ struct SecureCollectorTests {
         ("Content-Length: 1", "line 1 is a header that the worker writes itself"),
         ("host: secret", "line 1 is a header that the worker writes itself"),
         (String(repeating: "a: secret\n", count: 17), "holds more than 16 headers"),
-        (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "holds no text"),
+        (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "has no text"),
     ])
     func aWrongHeadersFileIsRefused(text: String, complaint: String) throws {
         let file = NSTemporaryDirectory() + "headers-\(UUID().uuidString)"
