@@ -1,6 +1,6 @@
-/// All metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is made of it.
+/// All metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is generated from them.
 package enum MetricCatalog {
-    /// By ``Metric``'s raw value.
+    /// Indexed by ``Metric``'s raw value.
     package static let definitions: [MetricDefinition] = {
         let sections = records + pushes + audiences + channels + waiting + apns + redis + kafka + worker + process
         let sorted = sections.sorted { $0.metric.rawValue < $1.metric.rawValue }
@@ -8,7 +8,7 @@ package enum MetricCatalog {
         return sorted
     }()
 
-    /// The page's sections.
+    /// The sections of the page.
     static let sections: [(title: String, metrics: [MetricDefinition])] = [
         ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("Channels", channels),
         ("What waits", waiting), ("APNs", apns),

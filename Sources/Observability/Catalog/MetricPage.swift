@@ -1,6 +1,6 @@
 import Logging
 
-/// `Helm/causeway/METRICS.md`: made of the catalogs, and held equal to them by a test.
+/// `Helm/causeway/METRICS.md`, generated from the catalogs. A test compares both.
 package enum MetricPage {
     package static var markdown: String {
         var page = """

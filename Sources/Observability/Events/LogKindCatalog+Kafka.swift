@@ -1,7 +1,7 @@
 import Logging
 
 extension LogKindCatalog {
-    /// What happens with Kafka.
+    /// The kinds of lines about Kafka.
     static let kafka: [LogKindDefinition] = [
         line(
             .partitionsAssigned,

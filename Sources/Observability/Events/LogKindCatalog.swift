@@ -2,7 +2,7 @@ import Logging
 
 /// All kinds of log lines.
 package enum LogKindCatalog {
-    /// By ``LogKind``'s raw value.
+    /// Indexed by ``LogKind``'s raw value.
     package static let definitions: [LogKindDefinition] = {
         let all = worker + kafka + redis + apns + channels + keys + configuration + traces
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }

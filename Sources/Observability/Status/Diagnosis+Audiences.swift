@@ -1,5 +1,5 @@
 extension Diagnosis {
-    /// Rounds that do not come to an end.
+    /// Findings about rounds that do not finish.
     var audiences: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

@@ -62,7 +62,7 @@ extension Diagnosis {
         return findings
     }
 
-    /// Shares among the answers of the window.
+    /// Findings from the shares of APNs' answers in the window.
     var answers: [Finding] {
         var all: Int64 = 0
         var refused: Int64 = 0
@@ -82,7 +82,7 @@ extension Diagnosis {
                 }
             }
         }
-        // Of a few answers a share says little, unless it is most of them: a first push with a wrong key is the only one.
+        // With few answers a share says little, unless it is above half: the first push with a wrong key is the only answer.
         let isMany = all >= Self.answersMin
         var findings: [Finding] = []
         if isMany ? refused * 100 > all : refused * 2 > all {
@@ -130,7 +130,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Commands whose activities have no token that is known; single ones overtake their registration.
+    /// A finding if many commands are held because their activities' tokens are unknown. Single commands may arrive
+    /// before their registration.
     private func heldShare(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldMin else { return nil }
@@ -162,7 +163,7 @@ extension Diagnosis {
             )
         }
         if let held = heldShare(of: app, index) { findings.append(held) }
-        // A budget that nothing was drawn on says nothing.
+        // The budget means nothing if no push was retried.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(

@@ -1,13 +1,13 @@
-/// Says what is wrong, from numbers alone: the same thresholds as the alerts, for the worker that is asked.
+/// Finds what is wrong, from the numbers alone. Uses the same thresholds as the alerts, for one worker.
 struct Diagnosis {
     static let staleMilliseconds: Int64 = 60_000
     static let freshnessMicroseconds: Int64 = 5_000_000
     static let tokenAgeMilliseconds: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
-    /// Answers in the window before their shares mean something.
+    /// The fewest answers in the window for which shares are meaningful.
     static let answersMin: Int64 = 100
-    /// Held commands in the window before their share means something.
+    /// The fewest held commands in the window for which their share is meaningful.
     static let heldMin: Int64 = 20
 
     let labels: LabelSpace
@@ -18,7 +18,7 @@ struct Diagnosis {
 
     private var now: MetricTotals { window.now }
 
-    /// The worst first.
+    /// All findings, the worst first.
     var findings: [Finding] {
         (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + load + traces)
             .enumerated()
@@ -166,7 +166,7 @@ struct Diagnosis {
         ]
     }
 
-    /// Codes of `causeway_redis_errors_total` that do not pass by themselves.
+    /// The codes of `causeway_redis_errors_total` that do not pass by themselves.
     static let redisErrorsThatStay: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
@@ -243,7 +243,7 @@ struct Diagnosis {
                 )
             )
         }
-        // A record of the fan-out topic is settled when the last of its members is: `audiences` tells of those.
+        // A record of the fan-out topic is settled with the last of its members, so `audiences` reports those.
         let single = now.partitions.filter { Int($0.topic) != labels.fanoutTopic }
         if let oldest = single.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
             oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
@@ -292,7 +292,7 @@ struct Diagnosis {
         guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(now)
         let lagBefore = Self.lag(before)
-        // Some seconds' worth of records is how Kafka breathes.
+        // A lag of some seconds' worth of records is normal.
         let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
         guard lagNow - lagBefore > max(1_000, usual) else { return nil }
         return Finding(
@@ -304,7 +304,7 @@ struct Diagnosis {
         )
     }
 
-    /// Of all partitions; what a broker says of one may be any number.
+    /// The lag of all partitions. A broker may report any number, so the sum saturates.
     static func lag(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
             let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))

@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// Commands to audiences: rounds, and what became of their members.
+/// The tables of commands to audiences: rounds, and the outcomes of members.
 extension StatusBuilder {
     private static let noCommand = "No command to an audience came yet."
 
-    /// Apps whose audiences have had a command.
+    /// The apps whose audiences have had a command.
     private var appsWithAudiences: [(index: Int, name: String)] {
         labels.apps.enumerated()
             .filter { index, _ in

@@ -1,6 +1,6 @@
-/// Makes the status report of the numbers.
+/// Builds the status report from the numbers.
 struct StatusBuilder {
-    /// Partitions that are shown: those that lag or wait most.
+    /// The most partitions that are shown: those with the largest lag or wait.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let countsMax = 5
@@ -40,7 +40,7 @@ struct StatusBuilder {
         )
     }
 
-    /// A person who is called reads the reason beside the finding, and need not look for it in a table.
+    /// Adds the log's details to a finding, so that the reader need not search for them in a table.
     private func withItsEvents(_ finding: Finding) -> Finding {
         var finding = finding
         finding.seen = events.filter { finding.kinds.contains($0.kind) }
@@ -52,7 +52,7 @@ struct StatusBuilder {
         return finding
     }
 
-    /// One sentence: what is flowing.
+    /// One sentence about the flow of records and pushes.
     private var summary: String {
         guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }
@@ -216,7 +216,7 @@ struct StatusBuilder {
         )
     }
 
-    /// What was counted most, by name: `stream 1,144, deadline 2`.
+    /// The most frequent counts, by name: `stream 1,144, deadline 2`.
     private func counts(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: now[metric, $0]) }
             .filter { $0.count > 0 }
