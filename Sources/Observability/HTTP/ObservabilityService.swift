@@ -52,7 +52,7 @@ package final class ObservabilityService: Service {
             }
         } catch {
             // Callers that wait for the port must get the error, too.
-            let failure = ObservabilityError(reason: "the HTTP endpoint has no thread: \(error)")
+            let failure = ObservabilityError(reason: "the HTTP endpoint's thread could not start: \(error)")
             control.noteEnded(failure)
             throw failure
         }
@@ -128,7 +128,15 @@ final class HTTPControl: Sendable {
             }
             return (state.waitingForPort, state.waitingForEnd)
         }
-        for continuation in port { continuation.resume(throwing: error ?? ObservabilityError(reason: "it has ended")) }
+        for continuation in port {
+            continuation.resume(
+                throwing: error
+                    ?? ObservabilityError(
+                        reason:
+                            "the HTTP endpoint has ended"
+                    )
+            )
+        }
         for continuation in end { continuation.resume() }
     }
 
@@ -140,7 +148,14 @@ final class HTTPControl: Sendable {
                     state.waitingForPort.append(continuation)
                     return nil
                 case .listening(let port): return .success(port)
-                case .ended(let error): return .failure(error ?? ObservabilityError(reason: "it has ended"))
+                case .ended(let error):
+                    return .failure(
+                        error
+                            ?? ObservabilityError(
+                                reason:
+                                    "the HTTP endpoint has ended"
+                            )
+                    )
                 }
             }
             if let known { continuation.resume(with: known) }

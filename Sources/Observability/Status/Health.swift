@@ -62,7 +62,7 @@ extension HealthReport {
             Check(
                 name: "draining",
                 isPassed: !condition.isDraining,
-                text: condition.isDraining ? "on its way out" : "no"
+                text: condition.isDraining ? "yes" : "no"
             ),
         ])
     }
@@ -74,11 +74,16 @@ extension HealthReport {
         // With the cooperative protocol the worker keeps reading its partitions during a rebalance.
         case .member where assigned > 0, .joining where assigned > 0:
             Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
-        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: others read them all")
+        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaAway:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
         case .joining where condition.isTopicMissing:
-            Check(name: "group", isPassed: false, text: "a topic that it reads does not exist, or may not be seen")
+            Check(
+                name: "group",
+                isPassed: false,
+                text:
+                    "a topic that it reads does not exist, or the user may not see it"
+            )
         case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
         }
     }
@@ -86,6 +91,11 @@ extension HealthReport {
     private static func keys(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
         guard condition.areKeysLoaded else { return Check(name: "keys", isPassed: false, text: "not loaded yet") }
         guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
-        return Check(name: "keys", isPassed: false, text: "APNs refuses every app's: a wrong key, team or environment")
+        return Check(
+            name: "keys",
+            isPassed: false,
+            text:
+                "APNs refuses every app's key: wrong key, team or environment"
+        )
     }
 }

@@ -71,15 +71,15 @@ struct StatusBuilder {
     private var flow: StatusTable {
         let lines: [(String, Metric)] = [
             ("records received", .recordsReceived), ("merged into a newer state", .coalesced),
-            ("commands settled", .outcomes), ("pushes", .pushes), ("pushes tried again", .pushRetries),
-            ("at priority 10", .budgetSpent), ("wished for 10, sent at 5", .budgetDemotions),
+            ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
+            ("at priority 10", .budgetSpent), ("asked for 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
         ]
         return StatusTable(
             key: "flow",
             title: "What flows",
             columns: [
-                .init(key: "what", title: ""), .init(key: "perSecond", title: "a second, last minute"),
+                .init(key: "what", title: ""), .init(key: "perSecond", title: "per second, last minute"),
                 .init(key: "total", title: "since the start"),
             ],
             rows: lines.map { title, metric in
@@ -106,10 +106,11 @@ struct StatusBuilder {
             }
         return StatusTable(
             key: "outcomes",
-            title: "What became of commands",
+            title: "Outcomes of commands",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
-                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+                .init(key: "perSecond", title: "per second, last minute"),
+                .init(key: "total", title: "since the start"),
             ],
             rows: rows,
             emptyText: "No command was settled yet."
@@ -275,7 +276,8 @@ struct StatusBuilder {
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
-                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+                .init(key: "perSecond", title: "per second, last minute"),
+                .init(key: "total", title: "since the start"),
             ],
             rows: rows,
             emptyText: "No push was answered yet."
@@ -289,7 +291,7 @@ struct StatusBuilder {
             key: "redis",
             title: "Redis",
             columns: [
-                .init(key: "lanesReady", title: "lanes that have it"), .init(key: "lanes", title: "of"),
+                .init(key: "lanesReady", title: "lanes connected"), .init(key: "lanes", title: "of"),
             ] + Self.quantileColumns + [
                 .init(key: "serversAway", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
                 .init(key: "errors", title: "errors"), .init(key: "errorCodes", title: "by code"),

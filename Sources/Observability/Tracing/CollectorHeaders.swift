@@ -36,13 +36,16 @@ package enum CollectorHeaders {
     }
 
     private static func complaint(about line: Substring) -> String? {
-        guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else { return "is no header: Name: value" }
-        let name = line[..<colon]
-        guard name.utf8.allSatisfy(isTokenByte) else { return "has a name that no header can have" }
-        guard line[colon...].utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 }) else {
-            return "has a value that no header can have"
+        guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else {
+            return
+                "is not a header of the form Name: value"
         }
-        return reserved.contains(name.lowercased()) ? "is a header that the worker writes itself" : nil
+        let name = line[..<colon]
+        guard name.utf8.allSatisfy(isTokenByte) else { return "has an invalid header name" }
+        guard line[colon...].utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 }) else {
+            return "has an invalid header value"
+        }
+        return reserved.contains(name.lowercased()) ? "is a header that the worker sets itself" : nil
     }
 
     /// Whether the byte may be in a token (RFC 9110, section 5.6.2).

@@ -149,7 +149,7 @@ private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHa
         loop.stop()
     }
 
-    func timerFired(tag: UInt64) { end(.late, "no answer in time") }
+    func timerFired(tag: UInt64) { end(.late, "no answer within the time limit") }
 
     func descriptorReady(_ events: Interest) { end(.hurried, "the worker was told again to stop") }
 
@@ -163,7 +163,7 @@ private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHa
         guard answer.contains(UInt8(ascii: "\n")) || answer.count == Self.answerBytesMax else { return }
         let words = String(decoding: answer, as: UTF8.self).split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1].prefix(3)) else {
-            return end(.malformed, "no HTTP answer")
+            return end(.malformed, "the answer is not HTTP")
         }
         end(.success(status))
     }
