@@ -69,7 +69,7 @@ public enum SelfSignedCertificate {
         return names.joined(separator: ",")
     }
 
-    /// Writes a file beside its place and moves it there, so that no reader sees half a file.
+    /// Writes a temporary file and moves it to its place, so that no reader sees half a file.
     private static func writeFile(_ path: String, mode: mode_t, _ content: [UInt8]) throws(TLSError) {
         let temporary = "\(path).new"
         unlink(temporary)
