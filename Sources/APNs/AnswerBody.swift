@@ -1,18 +1,18 @@
 import Numbers
 
-/// What an answer's JSON body says, found by one pass that never fails.
+/// The reason and timestamp in an answer's JSON body, found in one pass that never fails.
 ///
-/// The body comes from outside and may be cut short, so this reads the members of one object as far as they go, keeps
-/// what it has found when the text stops making sense, and holds slices instead of values.
+/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as possible,
+/// keeps the values found before the text becomes invalid, and holds slices instead of copies.
 struct AnswerBody {
-    /// The `reason` between its quotes, without unescaping; empty if there is none.
+    /// The `reason` between its quotes, not unescaped; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// `timestamp` as a whole number of 0 or above; -1 if there is none.
+    /// `timestamp` as a whole number of 0 or more; -1 if there is none.
     var timestampMilliseconds: Int64 = -1
 
     var reason: Reason { Reason(text: reasonText) }
 
-    /// How deep values beside the two may nest before the rest is ignored.
+    /// The nesting depth of other values beyond which the rest of the body is ignored.
     private static let depthMax = 8
 
     init() {}
@@ -32,7 +32,8 @@ struct AnswerBody {
         }
     }
 
-    /// A position in the body; each method leaves it alone when it finds something else than it looks for.
+    /// A position in the body. A method that does not find its token leaves the position unchanged, white space aside.
+    /// Only `skipValue` may stop within a value; the caller then gives up.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0
@@ -58,7 +59,7 @@ struct AnswerBody {
             return true
         }
 
-        /// What stands between the next quotes.
+        /// The text between the next quotes.
         mutating func string() -> UnsafeRawBufferPointer? {
             guard peek() == UInt8(ascii: "\"") else { return nil }
             let start = position + 1
@@ -71,7 +72,7 @@ struct AnswerBody {
             return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
         }
 
-        /// The digits of the next number; its fraction, if it has one, is passed over.
+        /// The digits of the next number; a fraction is skipped.
         mutating func number() -> UnsafeRawBufferPointer? {
             guard let first = peek(), first &- UInt8(ascii: "0") < 10 else { return nil }
             let start = position
@@ -83,7 +84,7 @@ struct AnswerBody {
             return digits
         }
 
-        /// Passes over one value of any type, counting brackets instead of recursing.
+        /// Skips one value of any type. Counts brackets instead of recursing.
         mutating func skipValue(depthMax: Int) -> Bool {
             var depth = 0
             repeat {
@@ -109,7 +110,7 @@ struct AnswerBody {
             return true
         }
 
-        /// Passes over `true`, `null`, a number, or whatever else stands before the next structural byte.
+        /// Skips `true`, `null`, a number, or anything else up to the next structural byte.
         private mutating func skipLiteral() {
             while position < bytes.count {
                 switch bytes[position] {

@@ -1,4 +1,4 @@
-/// How long to wait before the next connection attempt: full jitter over a window that doubles with each failure.
+/// The delay before the next connection attempt: full jitter over a window that doubles with each failure.
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64
@@ -18,7 +18,7 @@ struct Backoff {
         failures += 1
     }
 
-    /// 0 after a success. After failures never less than half the base, so that an unlucky draw is no reconnect storm.
+    /// 0 after a success. After a failure at least half the base, so that unlucky draws cause no storm of reconnects.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failures > 0 else { return 0 }
         let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failures - 1, 20)))

@@ -2,30 +2,31 @@
 public enum BreakerCause: UInt8, Sendable {
     /// APNs answers 5xx or not at all.
     case availability
-    /// A burst of BadDeviceToken or DeviceTokenNotForTopic: probably a wrong environment or topic, not dead tokens.
+    /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not the tokens.
     case deviceTokens
-    /// One 403 after another: the key, its team or its environment is wrong.
+    /// Several 403 in a row: the key, its team or its environment is wrong.
     case providerToken
 }
 
-/// When a pool stops sending because what it sends cannot succeed.
+/// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct BreakerConfiguration: Sendable, Hashable {
     /// Window over which 5xx and lost answers are counted. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// Answers in the window before their failures count. Range 1 to 100,000.
+    /// The fewest answers in the window for which the share of failures is judged. Range 1 to 100,000.
     public var failureAnswersMin = 50
-    /// Opens above this share of failures, in per cent. Range 1 to 100.
+    /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// Answers over which suspect device tokens are counted. Range 1 to 100,000.
     public var suspectWindowAnswers = 1_000
-    /// Suspect answers before their share counts. Range 1 to 100,000.
+    /// The fewest suspect answers for which their share is judged. Range 1 to 100,000.
     public var suspectAnswersMin = 20
-    /// Opens above this share of suspect answers, in per cent. Range 1 to 100.
+    /// The breaker opens above this share of suspect answers, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// Opens after so many 403 in a row. Range 1 to 1,000.
+    /// The breaker opens after this many 403 in a row. Range 1 to 1,000.
     public var forbiddenMax = 5
-    /// From opening to the first probe, and from each probe that fails to the next: one push a second harms nobody, and so the pool goes
-    /// on within a second of what was wrong being repaired. Range 1 to 600,000.
+    /// The time from opening to the first probe, and from a failed probe to the next. Range 1 to 600,000.
+    ///
+    /// One push a second harms nobody, and the pool resumes within a second once the fault is repaired.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -42,16 +43,16 @@ public struct BreakerConfiguration: Sendable, Hashable {
     }
 }
 
-/// What an answer tells about the service and the configuration.
+/// What one answer says about the service and the configuration.
 enum BreakerSample {
-    /// The push was judged on its own: accepted, its token or channel dead, or its payload refused.
+    /// APNs judged the push on its own: it accepted the push, or refused its payload, or its token or channel is dead.
     case succeeded
-    /// 5xx, or no answer within its time. A lost connection is none: it says nothing about the next one.
+    /// 5xx, or no answer in time. A lost connection does not count: it says nothing about the next connection.
     case unavailable
     case suspect
-    /// 403, or the 429 that concerns the provider token.
+    /// 403, or the 429 about provider tokens.
     case forbidden
-    /// Says nothing, yet is no success.
+    /// Says nothing about the service: counts as an answer, but neither as success nor as failure. A probe that ends so has failed.
     case indifferent
 
     init(kind: PushAnswer.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
@@ -69,23 +70,23 @@ enum BreakerSample {
     }
 }
 
-/// Decides, from answers alone, whether a pool may send. Pure; time is an argument.
+/// Decides from answers alone whether a pool may send. Does no I/O; time is an argument.
 struct Breaker {
     enum State: Equatable {
-        /// Everything goes. Leaves to `open` when one of the three shares is exceeded.
+        /// Every push may go. → `open` when one of the three limits is exceeded.
         case closed
-        /// Nothing goes until the time of the next probe; answers to what is still in flight are not counted. Leaves to
-        /// `probing` when a probe is taken.
+        /// No push may go until the next probe is due. Answers to pushes still in flight are not counted. → `probing`
+        /// when a probe is taken.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push is out. Its answer leads to `closed`, or back to `open`.
+        /// One push is out as a probe. Its answer leads to `closed`, or back to `open`.
         case probing(cause: BreakerCause)
     }
 
-    /// What `record` changed.
+    /// The change that `record` made.
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
-        /// A probe failed; the next one comes later.
+        /// A probe failed; the next one is scheduled.
         case postponed
         case closed
     }
@@ -103,7 +104,7 @@ struct Breaker {
         self.configuration = configuration
     }
 
-    /// Whether every push may go.
+    /// Whether all pushes may go.
     var isClosed: Bool { state == .closed }
 
     var cause: BreakerCause? {
@@ -113,26 +114,25 @@ struct Breaker {
         }
     }
 
-    /// When the next probe may go; nil unless open.
+    /// When the next probe may go; nil unless the state is `open`.
     var probeAtMilliseconds: Int64? {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
 
-    /// Whether a probe may go now: its time has come, and nothing else is in flight, so that its answer is the only one
-    /// that can come.
+    /// Whether a probe may go now. Its time must have come, and nothing else may be in flight, so that the next answer is the probe's.
     func permitsProbe(inFlight: Int, nowMilliseconds: Int64) -> Bool {
         guard let probeAt = probeAtMilliseconds else { return false }
         return nowMilliseconds >= probeAt && inFlight == 0
     }
 
-    /// A push was submitted while not closed: it is the probe.
+    /// A push was submitted. If the breaker is open, this push is the probe.
     mutating func submitted() {
         if case .open(let cause, _) = state {
             state = .probing(cause: cause)
         }
     }
 
-    /// A push came to its answer.
+    /// Counts the outcome of a push.
     mutating func record(_ sample: BreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:

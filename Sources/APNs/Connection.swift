@@ -2,33 +2,33 @@ import Reactor
 
 /// One HTTP/2 connection to APNs, over a TLS stream.
 ///
-/// What frames and header blocks may look like is decided in `HTTP2/`, without I/O; this object moves the bytes, keeps within what
-/// APNs allows, and brings each push to exactly one answer. `ConnectionPushes` holds what goes out, `ConnectionFrames` what comes in.
+/// The types in `HTTP2/` decide what frames and header blocks may look like, without I/O. This object moves the bytes, keeps
+/// within what APNs allows, and gives each push exactly one answer. `ConnectionPushes` sends, `ConnectionFrames` receives.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. → `settling`, `closed`.
         case connecting
-        /// Our preface is out, the server's SETTINGS frame has not come. → `cold`, `closed`.
+        /// Our preface is sent; the server's SETTINGS frame has not arrived. → `cold`, `closed`.
         case settling
-        /// APNs has not yet accepted our provider token: one request at a time, whatever SETTINGS say. → `open` with the
-        /// first answer that shows that it has, `draining`, `closed`.
+        /// APNs has not yet accepted our provider token, so only one request may be open, whatever SETTINGS allow. →
+        /// `open` with the first answer that shows acceptance, `draining`, `closed`.
         case cold
         /// As many requests as SETTINGS and our own limit allow. → `draining`, `closed`.
         case open
-        /// No new request; those in flight are awaited until they are answered or their time runs out. → `closed`.
+        /// Takes no new request. Waits until the requests in flight are answered or time out. → `closed`.
         case draining
         /// Every push has been answered. Final.
         case closed
     }
 
     enum Timer: UInt64 {
-        /// The server's SETTINGS frame is late.
+        /// The server's SETTINGS frame did not arrive in time.
         case settings
-        /// Half of the oldest request's time is up, or all of it.
+        /// Half of the oldest request's time has passed, or all of it.
         case request
-        /// Nothing has come for so long that the connection may be dead.
+        /// Nothing arrived for so long that the connection may be dead.
         case idle
-        /// A PING has not been answered.
+        /// The peer did not answer a PING in time.
         case ping
     }
 
@@ -38,25 +38,25 @@ final class Connection {
     let configuration: PoolConfiguration
     let tokens: ProviderTokenSource
     private(set) var phase = Phase.connecting
-    /// Whether it has ever been `open`.
+    /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
 
-    // What HTTP/2 knows of the connection.
+    // The state of the HTTP/2 protocol on this connection.
     var reader = FrameReader()
     var decoder = HeaderDecoder()
     var encoder: HeaderEncoder
     let slots: SlotTable
     let streams: StreamTable
     var peerSettings = PeerSettings()
-    /// The stream of the next request.
+    /// The stream that the next request opens.
     var nextStream: Int32 = 1
-    /// Body bytes that the server takes on the whole connection (RFC 9113, section 6.9).
+    /// Body bytes that the server accepts on the whole connection (RFC 9113, section 6.9).
     var sendWindow: Int64 = 65_535
-    /// Room appeared for bodies that wait.
+    /// Whether a flow-control window grew, so that waiting bodies may continue.
     var hasWindowOpened = false
-    /// What the server may still send before it is told that more may come.
+    /// Bytes that the server may still send before we send it a WINDOW_UPDATE.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
-    /// Frames that are taken before the server has earned more, and when it was last given some.
+    /// Frames that we still accept from the server, and when this allowance was last refilled.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
     var framesAllowedAtMilliseconds: Int64 = 0
 
@@ -64,16 +64,16 @@ final class Connection {
     private(set) var streamsMax = 0
     var requests: Int64 = 0
 
-    /// The provider token in use.
+    /// The provider token that requests carry.
     var token: ProviderToken?
-    /// The token of a candidate key that this connection is to try; nil once APNs has said what it thinks of it.
+    /// The token of a candidate key that this connection tries. Nil once APNs has accepted or refused it.
     var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
     var tokenReviewMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
     var lastReceivedMilliseconds: Int64 = 0
-    /// Nil until the connection is under way.
+    /// Nil until `connect(to:)` has been called.
     private(set) var openedStream: Stream?
     private var relay: StreamRelay?
 
@@ -100,26 +100,26 @@ final class Connection {
     }
 
     deinit {
-        precondition(slots.count == 0, "a connection went away before it was closed")
+        precondition(slots.count == 0, "a connection was released before it was closed")
     }
 
     var inFlight: Int { slots.count }
 
-    /// Pushes that it would take now.
+    /// How many pushes the connection would take now.
     var freeStreams: Int {
         let free = streamsMax - slots.count
         guard free > 0, let stream = openedStream else { return 0 }
-        // A body that waits for room is one that a newer state cannot replace: better it waits with the caller.
+        // A body that waits for window can no longer be replaced by a newer state, so the push waits with the caller instead.
         let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
         return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
     }
 
     var peer: SocketAddress? { openedStream?.peer }
 
-    /// Whether it may take pushes now or soon.
+    /// Whether the connection takes pushes now or will soon.
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
 
-    /// Whether it takes pushes, if not at this moment.
+    /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
     var carriesPushes: Bool { phase == .cold || phase == .open }
 
     // MARK: - Opening
@@ -137,7 +137,7 @@ final class Connection {
         )
     }
 
-    /// The server's SETTINGS have been taken over: its first, or a change.
+    /// New SETTINGS of the server are in force: its first frame, or a change.
     func settingsChanged() {
         guard phase != .closed else { return }
         if phase == .settling {
@@ -180,7 +180,7 @@ final class Connection {
 
     // MARK: - Ending
 
-    /// Takes no new push, and closes when the last one in flight is answered.
+    /// Takes no new push, and closes when the last push in flight is answered.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
         guard carriesPushes else { return close(.retired, detail: "") }
@@ -189,14 +189,14 @@ final class Connection {
         closeIfOver()
     }
 
-    /// Closes a connection that has nothing left to do.
+    /// Closes a draining connection when no push is in flight.
     func closeIfOver() {
         guard phase == .draining, inFlight == 0 else { return }
         writeGoAway(.noError)
         close(.retired, detail: "")
     }
 
-    /// The peer broke the protocol: says so, and ends the connection.
+    /// Ends the connection because the peer broke the protocol, and tells the peer in a GOAWAY frame.
     func fail(_ fault: ConnectionFault) {
         guard phase != .closed else { return }
         writeGoAway(fault.code)
@@ -254,21 +254,22 @@ final class Connection {
     }
 }
 
-/// What one connection is allowed.
+/// The limits of one connection.
 enum ConnectionLimits {
-    /// What the server may send on the whole connection before we have read it: a thousand answers fit many times.
+    /// Bytes that the server may send on the whole connection before we have read them. A thousand answers fit many times.
     static let receiveWindowBytes = 1 << 20
-    /// With less room than this for bodies, which is that of the largest, no push is taken unless none is in flight.
+    /// The smallest send window with which a push is taken while others are in flight: room for the largest body.
     static let sendWindowBytesMin: Int64 = 4_096
-    /// The body of one answer; what is longer is cut off. Below the 65,535 that the server may send without being asked for more.
+    /// The longest answer body that is read; a longer one is cancelled. Below the 65,535 bytes of a stream's initial
+    /// window, so no stream needs a WINDOW_UPDATE.
     static let answerBodyBytesMax: Int32 = 16_384
-    /// Frames taken in a second, beside those that pushes pay for: more is a flood (RFC 9113, section 10.5).
+    /// Frames accepted in a second, in addition to those that pushes allow. More is a flood (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
-    /// Frames that each push pays for: its answer's, and what servers add for flow control.
+    /// Frames that each push adds to the allowance: its answer, and what servers send for flow control.
     static let framesPerPush = 8
-    /// The most that can be saved up of them.
+    /// The largest allowance that can be saved up.
     static let framesSavedMax = 100_000
-    /// Text of a GOAWAY that goes into a log line.
+    /// The bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256
 }
 
@@ -288,7 +289,7 @@ extension Connection {
     }
 
     fileprivate func streamDrained() {
-        // The handler may release the pool in what follows.
+        // The handler may release the pool during the calls below.
         let pool = pool
         sendWaiting()
         pool.roomMayHaveChanged()
@@ -300,8 +301,10 @@ extension Connection {
     }
 }
 
-/// Stands between a connection and its stream, which holds its handler weakly: an object that is the target of a weak
-/// reference pays for it with every retain, and the connection is retained for every push.
+/// Passes a stream's events on to its connection.
+///
+/// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more expensive. The
+/// connection is retained for every push, so the relay is the stream's handler instead.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

@@ -1,22 +1,22 @@
 import Reactor
 import Synchronization
 
-/// The connections of a process to all of APNs, and to each of its addresses: shared by the pools of every lane.
+/// Limits the process's connections to all of APNs and to each address. The pools of all lanes share it.
 ///
-/// The limits hold back growth. The only connection of a pool, and one that takes up a new key, are given a place in any case: without
-/// it one app would stand still because of what another needs.
+/// The limits hold back growth only. A pool's only connection, and a connection that takes up a new key, always get a
+/// place: otherwise one app would stop because of the others.
 ///
-/// Locked, and touched only when a connection opens or ends.
+/// Guarded by a lock, which is taken only when a connection opens or ends.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var total = 0
         var byAddress: [SocketAddress: Int] = [:]
     }
 
-    /// Connections at one time. Range 1 to 4,096.
+    /// The most connections at one time. Range 1 to 4,096.
     public let connectionsMax: Int
-    /// Connections to one address at one time. In the field two for each of APNs' about eight addresses have been enough for a
-    /// process (pushy discussion 1052). Range 1 to 4,096.
+    /// The most connections to one address at one time. In the field, two for each of APNs' about eight addresses have
+    /// been enough for a process (pushy discussion 1052). Range 1 to 4,096.
     public let connectionsPerAddressMax: Int
     private let state = Mutex(State())
 
@@ -26,10 +26,10 @@ public final class ConnectionBudget: Sendable {
         self.connectionsPerAddressMax = connectionsPerAddressMax
     }
 
-    /// Takes a place at one of the addresses: of those in `preferred` if there is room, else of any, and there where the process has
-    /// the fewest. Nil if none has room.
+    /// Takes a place at one address: one of `preferred` if it has room, else any. Among several, the address with the
+    /// fewest connections of the process wins. Nil if no address has room.
     ///
-    /// - Parameter isNeeded: whether the pool cannot do without it; then the limits do not count.
+    /// - Parameter isNeeded: whether the pool cannot do without the connection; then the limits do not apply.
     func take(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
@@ -46,10 +46,10 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Whether one more connection may be opened that its pool could do without, if its address has room too.
+    /// Whether the process may open one more connection that its pool could do without. The address needs room as well.
     var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
 
-    /// Gives a place back.
+    /// Returns the place of a connection that has ended.
     func give(_ address: SocketAddress) {
         state.withLock { state in
             guard let count = state.byAddress[address] else { preconditionFailure("a place that was not taken") }

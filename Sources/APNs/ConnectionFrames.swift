@@ -1,10 +1,10 @@
 import Reactor
 
-/// What comes in.
+/// Receiving: frames, answers and the state of the connection.
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
-        // The handler may release the pool in what follows.
+        // The handler may release the pool during the calls below.
         let pool = pool
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
@@ -34,7 +34,7 @@ extension Connection {
         case FrameType.pushPromise:
             throw ConnectionFault(.protocolError, "PUSH_PROMISE, which we have disabled (RFC 9113, 8.4)")
         default:
-            // PRIORITY is deprecated, and an unknown type is to be ignored (RFC 9113, sections 5.3.2 and 5.5).
+            // PRIORITY is deprecated, and frames of unknown types must be ignored (RFC 9113, sections 5.3.2 and 5.5).
             break
         }
     }
@@ -50,9 +50,9 @@ extension Connection {
         framesAllowed = ConnectionLimits.framesPerSecondMax
     }
 
-    /// The push of a stream, or -1 if the stream is closed: frames that were under way when it was are to be ignored.
+    /// The slot of a stream's push, or -1 if the stream is closed. Frames for a closed stream may still be on their way; ignore them.
     private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
-        // RFC 9113, section 5.1: nothing may come on a stream that has not been opened, and a server opens none with us.
+        // RFC 9113, section 5.1: no frame may arrive on a stream that we have not opened, and the server opens none.
         guard stream & 1 == 1, stream < nextStream else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
@@ -63,39 +63,39 @@ extension Connection {
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
         let index = try slot(of: frame.stream)
-        // The block of a closed stream changes the table as any other (RFC 9113, section 4.3).
+        // The header block of a closed stream updates HPACK's table like any other (RFC 9113, section 4.3).
         let head = try decoder.decode(frame.payload)
         guard index >= 0 else { return }
         let isLast = frame.flags & FrameFlags.endStream != 0
         let slot = slots.pointer(index)
         if slot.pointee.status != 0 {
-            // Trailers end the stream and hold no pseudo-header field (RFC 9113, section 8.1).
+            // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
             guard isLast, !head.isMalformed, head.status == 0 else { return disbelieve(index) }
             return finishWhole(index)
         }
         guard !head.isMalformed, head.status != 0 else { return abandon(index, .protocolError) }
         if head.status < 200 {
-            // An informational answer does not end the stream; 101 does not exist here (RFC 9113, sections 8.1 and 8.6).
+            // An informational answer does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and 8.6).
             if isLast || head.status == 101 { abandon(index, .protocolError) }
             return
         }
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
-        // What never has content may tell the length that it would have (RFC 9110, section 8.6).
+        // An answer without content may still state the length that its content would have (RFC 9110, section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.answerBytesLeft = head.contentBytes
         if isLast { finishWhole(index) }
     }
 
-    /// The answer is complete, unless it is shorter than it said (RFC 9113, section 8.1.1).
+    /// Accepts a complete answer, unless its body is shorter than its `content-length` (RFC 9113, section 8.1.1).
     private func finishWhole(_ index: Int32) {
         let slot = slots.pointer(index)
         guard !slot.pointee.hasContentLength || slot.pointee.answerBytesLeft == 0 else { return disbelieve(index) }
         finish(index)
     }
 
-    /// A malformed answer is none, whatever its status was (RFC 9113, section 8.1.1).
+    /// Discards a malformed answer, whatever its status is (RFC 9113, section 8.1.1).
     private func disbelieve(_ index: Int32) {
         slots.pointer(index).pointee.status = 0
         abandon(index, .protocolError)
@@ -120,11 +120,11 @@ extension Connection {
         }
     }
 
-    /// Counts what the server sends against its window, and opens it again when half of it is used.
+    /// Counts received bytes against the server's window, and opens the window again when half of it is used.
     private func consume(_ bytes: Int) throws(ConnectionFault) {
         receiveWindow -= bytes
         guard receiveWindow >= 0 else {
-            throw ConnectionFault(.flowControlError, "more than the window of the connection (RFC 9113, 6.9.1)")
+            throw ConnectionFault(.flowControlError, "more bytes than the connection's window allows (RFC 9113, 6.9.1)")
         }
         guard receiveWindow < ConnectionLimits.receiveWindowBytes / 2 else { return }
         writeWindowUpdate(ConnectionLimits.receiveWindowBytes - receiveWindow)
@@ -155,7 +155,7 @@ extension Connection {
         settingsChanged()
     }
 
-    /// RFC 9113, section 6.9.2: the change moves the window of every open stream.
+    /// Checks the stream windows: a new initial window size moves the window of every open stream (RFC 9113, section 6.9.2).
     private func checkWindows() throws(ConnectionFault) {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
@@ -171,10 +171,10 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// A peer that wants acknowledgements has to read them.
+    /// Refuses a peer that asks for acknowledgements and does not read them.
     private func requireReadingPeer() throws(ConnectionFault) {
         guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
-            throw ConnectionFault(.enhanceYourCalm, "acknowledgements that are not read (RFC 9113, 10.5)")
+            throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
         }
     }
 
@@ -210,7 +210,7 @@ extension Connection {
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.notice(.goAway(connection: identifier, code: code, reason: reason, text: text))
         retire(.goAway)
-        // RFC 9113, section 6.8: what is above the last stream has not been processed, and will not be.
+        // RFC 9113, section 6.8: the server has not processed streams above the last one, and will not.
         for index in 0..<Int32(slots.capacity) {
             guard phase != .closed else { return }
             let slot = slots.pointer(index)

@@ -1,8 +1,8 @@
 import Reactor
 
-/// From submission to answer.
+/// Sending a push, from its submission to its answer.
 extension Connection {
-    /// Starts a push on a stream of its own. False if it cannot be taken; then nothing has happened.
+    /// Starts a push on a stream of its own. Returns false if the connection cannot take it; then nothing has changed.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewMilliseconds || reviewToken() else {
@@ -13,7 +13,7 @@ extension Connection {
         let index = takeSlot(for: request, timeoutMilliseconds: timeout)
         let slot = slots.pointer(index)
 
-        // Header and body go into the stream's output in one piece, if the body fits one frame and the windows.
+        // Header block and body go out together if the body fits into one frame and into both windows.
         let body = request.body
         let bodyBytesMax = min(
             Int64(FrameHeader.payloadBytesMax),
@@ -85,7 +85,7 @@ extension Connection {
         )
     }
 
-    /// The next stream's.
+    /// Takes a free slot for the next stream.
     private func takeSlot(for request: borrowing PushRequest, timeoutMilliseconds: Int64) -> Int32 {
         let index = slots.take(deadlineMilliseconds: loop.nowMilliseconds + timeoutMilliseconds)
         let slot = slots.pointer(index)
@@ -102,7 +102,7 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Takes the newest provider token if this connection may change to it. False if there is none that it may use.
+    /// Pins the newest provider token if this connection may change to it. Returns false if there is no token that it may use.
     func reviewToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
@@ -110,7 +110,7 @@ extension Connection {
             return false
         }
         if let token, token.keyGeneration != newest.keyGeneration {
-            // One connection never sees two keys: this one stays with its own until it is replaced.
+            // One connection never carries tokens of two keys: this one keeps its key until it is replaced.
             guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
             newest = token
         }
@@ -126,12 +126,12 @@ extension Connection {
             pinnedAt: tokenPinnedAtSeconds,
             issuedAt: newest.issuedAtSeconds
         )
-        // After a failed signing the review is due already; the next attempt need not come with the next push.
+        // After a failed signing the review is already due. Wait a little, so that not every push tries to sign again.
         tokenReviewMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
 
-    /// APNs has shown what it thinks of a candidate key's token.
+    /// Reports APNs' verdict on the candidate key that this connection tries.
     func endTrial(_ verdict: ProviderTokenSource.Verdict) {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -140,7 +140,7 @@ extension Connection {
 
     // MARK: - Bodies that wait for room
 
-    /// Sends what the windows have room for, the longest waiting first.
+    /// Sends as much of the waiting bodies as the windows allow, the body that has waited longest first.
     func sendWaiting() {
         hasWindowOpened = false
         var index = slots.firstWaiting
@@ -153,7 +153,7 @@ extension Connection {
         }
     }
 
-    /// Sends as much of one body as its windows take, in frames of the size that every peer takes.
+    /// Sends as much of one body as its windows allow, in frames of the size that every peer accepts.
     private func sendBody(_ index: Int32) {
         let slot = slots.pointer(index)
         while !slot.pointee.bodyRest.isEmpty {
@@ -179,28 +179,28 @@ extension Connection {
 
     // MARK: - The answer
 
-    /// The answer is complete.
+    /// The whole answer has arrived.
     func finish(_ index: Int32) {
         let slot = slots.pointer(index)
-        // The server needs no more of the body than it has seen (RFC 9113, section 8.1).
+        // The server has answered without reading the whole body, and needs no more of it (RFC 9113, section 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
         answer(index, wasRefused: false)
     }
 
-    /// Gives a stream up, for what the server did wrong on it or because its time is over. A status that came holds.
+    /// Gives up a stream because the server broke a rule on it or its time is over. A status that has arrived still counts.
     func abandon(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)
     }
 
-    /// Answers what is in flight when the connection ends.
+    /// Answers every push in flight when the connection ends.
     func answerAll() {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             answer(index, wasRefused: false)
         }
     }
 
-    /// The one place in which a push comes to its answer.
+    /// Gives a push its answer. No other place does.
     func answer(_ index: Int32, wasRefused: Bool, ranOutOfTime: Bool = false) {
         let slot = slots.pointer(index).pointee
         var body = AnswerBody()
@@ -211,7 +211,7 @@ extension Connection {
         let reason = body.reason
         var kind = answerKind(slot, wasRefused: wasRefused)
         let isRefusedKey = trialToken != nil && slot.status == 403
-        // What a key on trial has spoilt has not been processed, and goes with the old key.
+        // APNs does not process a push whose key it refuses, so the push is sent again with the old key.
         if isRefusedKey { kind = .notProcessed }
         let disposition = Disposition(kind: kind, status: slot.status, reason: reason)
         let result = PushAnswer(
@@ -227,11 +227,12 @@ extension Connection {
             connection: identifier,
             disposition: slot.isBroadcast ? disposition.ofBroadcast : disposition
         )
-        // Free first, so that the handler can use the stream; the reason's text stays until an answer overwrites it.
+        // Free the slot first, so that the handler can use the stream. The reason's bytes stay valid until another
+        // answer overwrites them.
         streams.remove(slot.streamIdentifier)
         slots.free(index)
         if isRefusedKey {
-            pool.notice(.providerTokenTrouble(reason: reason, detail: "a new key is refused; the old one stays in use"))
+            pool.notice(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)
         } else if provesKey(slot.status, reason) {
@@ -248,7 +249,7 @@ extension Connection {
         )
     }
 
-    /// Whether APNs has looked at the provider token and taken it. An overloaded server may answer before it looks.
+    /// Whether APNs has checked the provider token and accepted it. An overloaded server may answer before it checks the token.
     private func provesKey(_ status: UInt16, _ reason: Reason) -> Bool {
         status == 200
             || (400..<500).contains(status) && ![403, 429].contains(status)
@@ -257,8 +258,8 @@ extension Connection {
 
     private func answerKind(_ slot: Slot, wasRefused: Bool) -> PushAnswer.Kind {
         if slot.status >= 200 { return .answered }
-        // RFC 9113, section 8.7: a refused stream has not been processed; and no server can have processed a request
-        // whose end has not been sent.
+        // RFC 9113, section 8.7: a refused stream has not been processed. Nor can a server have processed a request
+        // whose end was never sent.
         return wasRefused || slot.stage == .queued ? .notProcessed : .ambiguous
     }
 
@@ -274,7 +275,7 @@ extension Connection {
             guard phase != .closed else { return }
             hasRunOut = true
         }
-        // A peer that reads so little that resets pile up is gone. Output that waits while nothing is late is only a full line.
+        // If resets pile up, the peer has stopped reading. Full output while no push is late is only a busy connection.
         if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
@@ -284,7 +285,7 @@ extension Connection {
         guard now >= deadline - half else {
             return schedule(.request, afterMilliseconds: deadline - half - now)
         }
-        // Nothing has come while the oldest push waited for half its time: a peer that is dead is known to be by its deadline.
+        // Nothing arrived during half of the oldest push's time. Send a PING now: if the peer is dead, we know by the push's deadline.
         if now - lastReceivedMilliseconds >= half {
             sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
         }
@@ -292,7 +293,7 @@ extension Connection {
         schedule(.request, afterMilliseconds: deadline - now)
     }
 
-    /// Asks the peer for a sign of life; without one in time the connection is closed.
+    /// Sends a PING. If the peer does not answer in time, the connection is closed.
     func sendPing(timeoutMilliseconds: Int64) {
         guard phase != .closed, !isScheduled(.ping) else { return }
         var data: UInt64 = 0
@@ -323,7 +324,7 @@ extension Connection {
         words.map(\.bigEndian).withUnsafeBytes { writeFrame(type, flags: FrameFlags.none, stream: stream, payload: $0) }
     }
 
-    /// The client's preface (RFC 9113, section 3.4), its SETTINGS, and the larger window for the connection.
+    /// Writes the client's preface (RFC 9113, section 3.4), our SETTINGS, and a larger window for the connection.
     func writePreface() {
         guard let output = openedStream else { return }
         let magic: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -332,7 +333,7 @@ extension Connection {
         for (setting, value) in [
             (Setting.enablePush, UInt32(0)),
             (Setting.headerListSizeMax, UInt32(AnswerHead.listBytesMax)),
-            // All pushes are equal (RFC 9218, section 2.1).
+            // We use no priorities: all pushes are equal (RFC 9218, section 2.1).
             (Setting.noRFC7540Priorities, 1),
         ] {
             withUnsafeBytes(of: setting.bigEndian) { payload += $0 }
@@ -350,7 +351,7 @@ extension Connection {
         writeFrame(FrameType.resetStream, stream: stream, code.rawValue)
     }
 
-    /// The server has opened no stream, so the last one is 0.
+    /// Writes a GOAWAY. Its last stream is 0, since the server has opened none.
     func writeGoAway(_ code: ErrorCode) {
         writeFrame(FrameType.goAway, stream: 0, 0, code.rawValue)
     }

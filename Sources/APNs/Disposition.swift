@@ -1,33 +1,33 @@
-/// What the sender of a push should do now that it has come to its answer.
+/// What the sender of a push should do next, now that the push has its outcome.
 public enum Disposition: UInt8, Sendable, CaseIterable {
-    /// APNs took the push (2xx). It promises no more than that.
+    /// APNs accepted the push (2xx). That does not promise that the phone shows it.
     case accepted
-    /// APNs never processed the push, or asks for another connection: send it again at once, on another connection.
+    /// APNs never processed the push, or asks for another connection. Send the push again at once, on another connection.
     case retryNow
-    /// APNs cannot take it now (5xx, or too many provider tokens): later, and then the newest state instead of this payload.
+    /// APNs cannot take the push now (5xx, or too many provider tokens). Send the newest state later instead of this payload.
     case retryLater
-    /// APNs limits this device token or channel (429): later, and what it shows less often.
+    /// APNs limits this device token or channel (429). Send the newest state later, and less often.
     case limited
-    /// The provider token was refused. The pool gets a new one and a new connection by itself; send again.
+    /// APNs refused the provider token. The pool gets a new token and a new connection by itself; send the push again.
     case refreshProviderToken
-    /// APNs refuses who sends, whatever is sent (403): a wrong key, team or certificate. Later, since the key may be replaced.
+    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may be replaced.
     case providerRefused
-    /// The device token is dead (410); retire it unless it was registered after the answer's timestamp.
+    /// The device token is dead (410). Retire it, unless it was registered after the answer's timestamp.
     case tokenDead
-    /// The device token is not one (`BadDeviceToken`), or the environment is wrong: retire it only while the breaker stays closed.
+    /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire it only while the breaker stays closed.
     case tokenSuspect
-    /// The device token is for another topic: usually a wrong configuration, so the token is kept.
+    /// The device token belongs to another topic. Usually the configuration is wrong, so keep the token.
     case topicSuspect
-    /// There is no such channel: somebody has deleted it, or the environment is another one's. A new channel takes its place.
+    /// The channel does not exist: somebody deleted it, or it belongs to the other environment. A new channel replaces it.
     case channelGone
-    /// APNs refuses this push for a reason that no retry removes.
+    /// APNs refuses this push, and no retry would help.
     case rejected
-    /// The push was sent and its answer was lost; it may have been accepted.
+    /// The push was sent and its answer was lost. APNs may have accepted it.
     case ambiguous
 
-    /// The one total function from what is known of an answer to what is done about it.
+    /// Maps everything known about an answer to what should be done. Total: each input has a disposition.
     ///
-    /// A known reason decides when it comes with the status class in which Apple documents it; otherwise, and for every
+    /// A known reason decides if it comes with the status class that Apple documents for it. Otherwise, and for every
     /// unknown reason, the status decides.
     public init(kind: PushAnswer.Kind, status: UInt16, reason: Reason) {
         switch kind {
@@ -45,7 +45,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// What the answer to a broadcast means: it has no device token that could be dead or suspect.
+    /// The disposition for a broadcast, which has no device token that could be dead or suspect.
     var ofBroadcast: Disposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
@@ -53,7 +53,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// By reason: the "Resend?", "Device token" and "Provider token" columns of the reference's table.
+    /// Decides by the reason, as Apple documents it. Nil if the reason is absent or unknown.
     private init?(known reason: Reason) {
         switch reason {
         case .absent, .unknown:
@@ -85,7 +85,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// By status alone. A 410 without its reason still says that the token is no longer active, a 403 that it is about the provider.
+    /// Decides by the status alone. A 410 without a reason still means a dead token, and a 403 a refused provider.
     private init(refusal status: UInt16) {
         switch status {
         case 403: self = .providerRefused

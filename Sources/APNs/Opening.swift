@@ -1,21 +1,21 @@
 import Reactor
 
-/// When the next connection of a pool may be opened: one at a time, at a distance, after a failure later and later.
+/// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after failures.
 ///
-/// Without room in the ``ConnectionBudget`` nothing has failed: the next attempt comes soon, whatever the back-off.
+/// If the ``ConnectionBudget`` has no room, nothing has failed. The next attempt then comes soon, whatever the back-off is.
 struct Opening {
-    /// A look-up or connection that has not got as far as the server's SETTINGS.
+    /// Whether a look-up or a connection attempt is under way. It ends when the server's SETTINGS arrive.
     var isUnderWay = false
     /// Runs until the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// The budget had no room at the last attempt.
+    /// Whether the budget had no room at the last attempt.
     private(set) var awaitsRoom = false
 
-    /// The most by which the first connection is late.
+    /// The longest random delay of the first connection.
     private static let firstJitterMilliseconds: Int64 = 250
-    /// Between two attempts for as long as the budget has no room, so that the pools of a process do not all ask at a moment. Each may
-    /// cost a look-up, so it is no shorter.
+    /// The delay between two attempts while the budget has no room. It is random, so that the pools of a process do not
+    /// all ask at once. It is at least a second, because each attempt may cost a look-up.
     static let roomWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let spacingMilliseconds: Int64
@@ -31,17 +31,17 @@ struct Opening {
         )
     }
 
-    /// How long from now until the next opening is due.
+    /// The time from now until the next opening is due.
     func waitMilliseconds(now: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
         let backoffWait = backoff.delayMilliseconds(using: &generator)
         guard let last = lastOpenedMilliseconds else {
-            // The lanes of a worker, and the workers of a deployment, begin at one moment.
+            // The lanes of a worker, and the workers of a deployment, start at the same moment, so spread their openings.
             return backoffWait
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
         }
-        // A quarter more or less, so that the lanes and workers that started together drift apart.
+        // A random quarter more or less, so that lanes and workers that started together drift apart.
         let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)
     }
@@ -51,20 +51,20 @@ struct Opening {
         lastOpenedMilliseconds = now
     }
 
-    /// The budget has no room, which is no failure.
+    /// Notes that the budget has no room, which does not count as a failure.
     ///
-    /// - Returns: whether it had some until now.
+    /// - Returns: whether this is new, that is, whether the budget had room at the previous attempt.
     mutating func roomIsAwaited() -> Bool {
         defer { awaitsRoom = true }
         return !awaitsRoom
     }
 
-    /// There is room, or nothing that needs any.
+    /// There is room, or no connection is wanted any more.
     mutating func endRoomWait() {
         awaitsRoom = false
     }
 
-    /// A connection carried a push to an answer that shows that connecting works.
+    /// A connection carried a push to an answer, which proves that connecting works.
     mutating func succeeded() {
         backoff.succeeded()
     }
@@ -74,7 +74,7 @@ struct Opening {
         backoff.failed()
     }
 
-    /// Connections are numbered from 1; 0 stands for none.
+    /// The next connection's number. Numbers start at 1; 0 means no connection.
     mutating func nextIdentifier() -> UInt32 {
         lastIdentifier = lastIdentifier == .max ? 1 : lastIdentifier + 1
         return lastIdentifier

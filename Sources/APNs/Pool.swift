@@ -1,18 +1,18 @@
 public import Reactor
 
-/// The connections of one lane to APNs for one (environment, team, key, bundle).
+/// The connections of one lane to APNs for one combination of environment, team, key and bundle.
 ///
-/// Belongs to its loop's thread, which makes every call, and on which the handler is called. The pool opens its
-/// connections one after the other, replaces those that end, and spreads the pushes over them.
+/// Belongs to its loop's thread: all calls come from that thread, and the handler is called on it. The pool opens its
+/// connections one after the other, replaces connections that end, and spreads the pushes over them.
 public final class Pool {
     enum Phase {
-        /// Made. → `running`, `closed`.
+        /// Not started. → `running`, `closed`.
         case created
         /// Takes pushes. → `draining`, `closed`.
         case running
-        /// Takes no push; connections close as they empty. → `closed`.
+        /// Takes no push; connections close when they have nothing in flight. → `closed`.
         case draining
-        /// Every push has been answered and no connection is left. Final.
+        /// Every push has its answer, and no connection is left. Final.
         case closed
     }
 
@@ -25,7 +25,7 @@ public final class Pool {
     public internal(set) var statistics = PoolStatistics()
 
     var breaker: Breaker
-    /// How many of the pushes may be sent again; the owner asks before it sends one, see ``PushRequest/isRetry``.
+    /// How many retries are allowed. The owner asks before it retries a push; see ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
     var interval = PoolSizing.Interval()
@@ -34,28 +34,28 @@ public final class Pool {
     private var breakerTimer = TimerIdentifier.none
     var opening: Opening
     var lookUp: LookUp?
-    /// A candidate key's token, for the next connection to try.
+    /// The token of a candidate key, for the next connection to try.
     var trialToken: ProviderToken?
 
-    /// The connection that the last push went to, and how many more go there before the choice is made again: as many as
-    /// fill about one TLS record.
+    /// The connection that got the last push, and how many more pushes go there before the pool chooses again. Together
+    /// they fill about one TLS record.
     var preferred: Connection?
     private var preferredPushesLeft = 0
     private static let preferredPushes = 32
 
-    /// A push was turned away, so the handler waits to hear of room.
+    /// Whether a push was turned away, so that the handler waits for ``PushHandler/poolHasRoom(_:)``.
     private var isRoomWanted = false
-    /// Since when there has been no stream for a push that was turned away; nil if there is one.
+    /// Since when no stream has been free for a push that was turned away; nil if one is free.
     var starvedSinceMilliseconds: Int64?
 
-    /// Tags of malformed pushes, which are answered at the turn's end.
+    /// Tags of malformed pushes, which are answered at the end of the turn.
     var malformed: [UInt64] = []
-    /// Beyond this many in a turn, `submit` says that there is no room.
+    /// The most malformed pushes in one turn; beyond it `submit` returns false.
     private static let malformedMax = 256
 
     /// - Parameters:
     ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
-    ///   - handler: not retained. It must outlive the pool, or close it first.
+    ///   - handler: not retained. It must outlive the pool or close the pool first.
     public init(
         loop: EventLoop,
         configuration: PoolConfiguration,
@@ -77,16 +77,16 @@ public final class Pool {
     }
 
     deinit {
-        precondition(connections.isEmpty, "a pool went away before it was closed")
+        precondition(connections.isEmpty, "a pool was released before it was closed")
         loop.cancel(breakerTimer)
         loop.cancel(opening.timer)
         loop.cancel(sizingTimer)
     }
 
-    /// Pushes that were taken and are not answered.
+    /// Pushes that were taken and have no answer yet.
     public var inFlight: Int { connections.reduce(malformed.count) { $0 + $1.inFlight } }
 
-    /// Pushes that would be taken now.
+    /// How many pushes the pool would take now.
     public var freeStreams: Int {
         guard phase == .running else { return 0 }
         let free = connections.reduce(0) { $0 + $1.freeStreams }
@@ -94,15 +94,16 @@ public final class Pool {
         return mayProbe ? min(1, free) : 0
     }
 
-    /// Why the pool takes only probes, or nil.
+    /// Why the breaker is open, so that the pool takes only probes; nil if it is closed.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether pushes go, and one was accepted since a device token was last called unknown, or another topic's: only then does such an
-    /// answer concern a single token.
+    /// Whether an answer that a device token is unknown, or belongs to another topic, concerns that token alone.
+    ///
+    /// True while the breaker is closed and APNs has accepted a push since the last such answer.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
     private var acceptedSinceSuspect = false
 
-    /// Opens the first connection; the others follow at the configured distance.
+    /// Opens the first connection. The others follow one by one, spaced as the configuration says.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -110,7 +111,7 @@ public final class Pool {
         considerOpening()
     }
 
-    /// Sends a push, or says that no stream is free for it now; ``PushHandler/poolHasRoom(_:)`` follows when one is.
+    /// Sends a push. Returns false if no stream is free now; ``PushHandler/poolHasRoom(_:)`` follows when one is.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
             isRoomWanted = true
@@ -136,7 +137,7 @@ public final class Pool {
         return true
     }
 
-    /// Takes no more pushes, awaits those in flight, closes, and says ``PoolNotice/drained``. Each push comes to its
+    /// Takes no more pushes, waits for those in flight, closes, and sends ``PoolNotice/drained``. Each push gets its
     /// answer within the request timeout.
     public func drain() {
         guard phase == .created || phase == .running else { return }
@@ -148,8 +149,8 @@ public final class Pool {
         finishDraining()
     }
 
-    /// Ends everything now. When it returns, every push has been answered, as `ambiguous` or `notProcessed` if not
-    /// otherwise; nothing is called after that.
+    /// Ends everything now. When the call returns, every push has its answer: pushes without one end as `ambiguous` or
+    /// `notProcessed`. The handler is not called afterwards.
     public func close() {
         guard phase != .closed else { return }
         phase = .closed
@@ -161,7 +162,7 @@ public final class Pool {
         answerMalformed()
     }
 
-    /// Another pool may try the key.
+    /// Ends the pool's trial of a candidate key without a verdict, so that another pool may try the key.
     private func giveTrialBack() {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -177,14 +178,14 @@ public final class Pool {
         var best: Connection?
         var bestFree = 0
         for connection in connections where connection.identifier != avoided {
-            // The one push that a new connection needs before it takes more goes there first.
+            // A new connection must get one push before it can take more, so the next push goes there.
             if connection.phase == .cold, connection.freeStreams > 0 { return connection }
             if connection.freeStreams > bestFree {
                 best = connection
                 bestFree = connection.freeStreams
             }
         }
-        // Where no other connection has room the one to be avoided is better than none: what waits behind the push would wait too.
+        // If only the avoided connection has room, use it: pushes behind this one would wait as well.
         if best == nil {
             best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
@@ -195,7 +196,7 @@ public final class Pool {
 
     private var mayProbe: Bool { breaker.permitsProbe(inFlight: inFlight, nowMilliseconds: loop.nowMilliseconds) }
 
-    /// Tells the handler of room if it waits for it.
+    /// Tells the handler that there is room, if it waits for room.
     func roomMayHaveChanged() {
         guard isRoomWanted, freeStreams > 0 else { return }
         isRoomWanted = false
@@ -227,14 +228,14 @@ public final class Pool {
         )
         statistics.answered += 1
         if answer.disposition != .accepted { act(on: answer.reason, of: connection) }
-        // A broadcast says nothing about tokens.
+        // A broadcast has no device token, so its answer says nothing about tokens.
         if answer.disposition == .accepted, !isBroadcast { acceptedSinceSuspect = true }
         handler.pushAnswered(answer)
         if sample == .suspect { acceptedSinceSuspect = false }
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// What an answer's reason says about its connection.
+    /// Does for the connection what an answer's reason asks for.
     private func act(on reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -317,14 +318,14 @@ public final class Pool {
 enum PoolTimer: UInt64 {
     /// The next connection may be opened.
     case open
-    /// It is time to look at the number of connections.
+    /// The interval is over; the number of connections is reviewed.
     case sizing
-    /// The breaker lets a probe through.
+    /// The breaker allows a probe.
     case probe
 }
 
 extension Pool: TimerHandler, TurnEndHandler {
-    /// For the loop.
+    /// Called by the loop.
     public func timerFired(tag: UInt64) {
         switch PoolTimer(rawValue: tag) {
         case .open:
@@ -341,7 +342,7 @@ extension Pool: TimerHandler, TurnEndHandler {
         }
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func turnEnded() {
         answerMalformed()
         finishDraining()

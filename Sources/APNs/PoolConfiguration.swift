@@ -1,6 +1,6 @@
 public import Reactor
 
-/// How a pool connects and how much it carries. Times are milliseconds.
+/// How a pool connects and how much it carries. Times are in milliseconds.
 public struct PoolConfiguration {
     /// The service's host name or numeric address; looked up again for every connection.
     public var host: String
@@ -11,34 +11,34 @@ public struct PoolConfiguration {
     /// The name that the server's certificate must carry, and `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// Connections that the pool opens at most, when so many are needed; see ``PoolSizing``. Range 1 to 16: more than about 16 per
-    /// process have not paid off in the field (pushy discussion 1052).
+    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16. More than about
+    /// 16 per process have not paid off in the field (pushy discussion 1052).
     public var connectionsMax = 2
-    /// Connections that the pool keeps open in any case. Range 1 to `connectionsMax`.
+    /// Connections that the pool always keeps open. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// How long the pool must have needed one connection fewer before it gives one up. Range 10 to 86,400,000.
+    /// How long the pool must have needed one connection fewer before it closes one. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
-    /// The process's connections: one budget is given to all its pools.
+    /// The limits on the process's connections. All pools of a process share one budget.
     public var budget = ConnectionBudget()
-    /// Pushes in flight on one connection, below whatever APNs allows it. Range 1 to 4,096.
+    /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightMax = 1_000
-    /// From submission to the answer, after which a push is ambiguous. Range 10 to 120,000.
+    /// The time from submission to the answer. After it a push is ambiguous. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
-    /// From the first packet to the end of the TLS handshake. Range 10 to 120,000.
+    /// The time from the first packet to the end of the TLS handshake. Range 10 to 120,000.
     public var connectTimeoutMilliseconds: Int64 = 10_000
-    /// From the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
+    /// The time from the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
     public var settingsTimeoutMilliseconds: Int64 = 5_000
-    /// Silence after which a PING is sent; Apple suggests one hour. Range 10 to 86,400,000.
+    /// The silence after which a PING is sent. Apple suggests one hour. Range 10 to 86,400,000.
     public var pingIdleMilliseconds: Int64 = 3_600_000
     /// How long a PING may go unanswered. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// Between the openings of two connections: Apple asks for a few seconds. Range 0 to 60,000.
+    /// The time between the openings of two connections. Apple asks for a few seconds. Range 0 to 60,000.
     public var openSpacingMilliseconds: Int64 = 2_000
-    /// The first back-off after a failed connection; doubles with each further failure. Range 1 to 60,000.
+    /// The first delay after a failed connection; it doubles with each further failure. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The longest back-off. Range `backoffBaseMilliseconds` to 600,000.
+    /// The longest delay after a failure. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMaxMilliseconds: Int64 = 30_000
-    /// Requests after which a connection is replaced: HTTP/2 has 2^30 stream identifiers for a client (RFC 9113,
+    /// Requests after which a connection is replaced. HTTP/2 has 2^30 stream identifiers for a client (RFC 9113,
     /// section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
     public var breaker = BreakerConfiguration()
@@ -51,7 +51,7 @@ public struct PoolConfiguration {
         self.profile = profile
     }
 
-    /// - Throws: ``ConfigurationError`` naming the first setting that is out of its range.
+    /// - Throws: ``ConfigurationError`` that names the first setting outside its range.
     public func validate() throws(ConfigurationError) {
         try require("host", host.utf8.count, in: 1...253)
         try require("serverName", serverName.utf8.count, in: 1...253)
@@ -76,7 +76,7 @@ public struct PoolConfiguration {
     }
 }
 
-/// - Throws: ``ConfigurationError`` naming the setting if the value is out of its range.
+/// - Throws: ``ConfigurationError`` that names the setting, if the value is out of range.
 func require<Value: Comparable>(
     _ field: String,
     _ value: Value,

@@ -1,12 +1,12 @@
 import Reactor
 
-/// The pool's connections: opened, replaced, given up.
+/// Opening, replacing and giving up the pool's connections.
 extension Pool {
-    /// Opens the next connection when its time comes, unless there are enough or one is on its way.
+    /// Schedules the next opening, unless there are enough connections or one is being opened.
     func considerOpening() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
-            // What waits for room may have become what the pool cannot do without, for which there always is some.
+            // The pool may now need a connection that it only wanted before. A needed connection always has room.
             guard opening.awaitsRoom, needsConnection else { return }
             loop.cancel(opening.timer)
         }
@@ -15,26 +15,25 @@ extension Pool {
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
-    /// One more connection than there are. Retired ones that still wait for answers have a place of their own, so that a replacement
-    /// need not wait.
+    /// Whether the pool wants one more connection than it has. Retired connections that still wait for answers do not
+    /// count, so that a replacement need not wait for them.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || hasConnectionBesideWanted ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wanted + extra
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// One connection is kept beside those that are wanted: it tries a key, or takes the place of one with the old key.
+    /// Whether the pool keeps one extra connection: to try a key, or to replace a connection with the old key.
     private var hasConnectionBesideWanted: Bool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
-    /// The next connection is one that the pool cannot do without.
+    /// Whether the pool cannot do without the next connection.
     private var needsConnection: Bool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Gives up a connection that is not wanted any more, one at a time: first of one that has nothing to do and was never used,
-    /// else of the one with the least to do.
+    /// Gives up one surplus connection: an unused one if there is one, else the one with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.wanted + (hasConnectionBesideWanted ? 1 : 0)
         let carrying = connections.filter(\.carriesPushes)
@@ -42,19 +41,19 @@ extension Pool {
         if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
             return unused.retire(.surplus)
         }
-        // One that has not proved itself replaces none that has.
+        // A connection that has not proved itself must not replace one that has.
         let open = carrying.filter { $0.phase == .open }
         if open.count > wanted { open.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
     }
 
     func open() {
-        // It may have waited for long: demand has fallen since, or the key's trial is over.
+        // The timer may have run for long. Demand may have fallen since, or the key's trial may be over.
         guard phase == .running else { return }
         guard wantsConnection else { return opening.endRoomWait() }
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
         opening.begin(now: loop.nowMilliseconds)
         let host = configuration.host
-        // The pool itself is no target of a weak reference: it is retained for every push, which would cost more then.
+        // The weak reference targets `LookUp` and not the pool: the pool is retained for every push, which would then cost more.
         let lookUp = LookUp(pool: self)
         self.lookUp = lookUp
         loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
@@ -72,8 +71,9 @@ extension Pool {
         }
     }
 
-    /// Apple asks not to open a second connection to an address while others are free.
+    /// Connects to one of the addresses. Apple asks not to open a second connection to an address while others are free.
     private func connect(to addresses: [SocketAddress]) {
+        // Demand may have fallen while the look-up was under way.
         guard wantsConnection else {
             opening.isUnderWay = false
             return opening.endRoomWait()
@@ -100,22 +100,22 @@ extension Pool {
         connection.connect(to: address)
     }
 
-    /// The process has as many connections as it may, or as many to each of the addresses.
+    /// Waits because the process has as many connections as it may, in all or to each of the addresses.
     private func awaitRoom() {
         if opening.roomIsAwaited() { notice(.roomAwaited(host: configuration.host)) }
         considerOpening()
     }
 
-    /// The server's SETTINGS came: the next one may be opened.
+    /// The server's SETTINGS have arrived, so the next connection may be opened.
     func connectionReady(_ connection: Connection) {
         opening.isUnderWay = false
-        // The next push goes to the new connection, however many more were to go to the one before: at a push a second these took half
-        // a minute, and a key's trial with them.
+        // The next push goes to the new connection, even if the preferred one has pushes left. At one push a second
+        // those pushes took half a minute, and a key's trial waited for them.
         preferred = nil
         considerOpening()
     }
 
-    /// Proof that connecting works.
+    /// The connection carried a push to an answer, which proves that connecting works.
     func connectionAuthenticated(_ connection: Connection) {
         opening.succeeded()
         notice(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
@@ -127,7 +127,7 @@ extension Pool {
         considerOpening()
     }
 
-    /// - Parameter phase: the one in which it ended.
+    /// - Parameter phase: the connection's phase when it ended.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.budget.give(address) }
@@ -146,7 +146,7 @@ extension Pool {
     }
 }
 
-/// Held by the pool until its look-up is answered; a pool that has gone leaves nothing to answer to.
+/// Links a look-up to its pool. The pool holds it until the look-up is answered; if the pool is gone, the answer is ignored.
 final class LookUp {
     unowned let pool: Pool
 

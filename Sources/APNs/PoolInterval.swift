@@ -1,8 +1,8 @@
 import Reactor
 
-/// The number of the pool's connections; ``PoolSizing`` decides it.
+/// Reviews the number of the pool's connections at each interval; ``PoolSizing`` decides it.
 extension Pool {
-    /// Connections and streams at this moment.
+    /// The connections and streams of this moment.
     public var gauges: PoolGauges {
         var gauges = PoolGauges()
         gauges.awaitsRoom = opening.awaitsRoom
@@ -20,17 +20,17 @@ extension Pool {
         return gauges
     }
 
-    /// Whether a connection carries pushes with a token of a key that another has replaced.
+    /// Whether a connection carries pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
         let generation = tokens.keyGeneration
         return connections.contains { $0.carriesPushes && $0.isOfAnotherKey(than: generation) }
     }
 
-    /// Takes part in the trial of a new key, and after it gives up the connections with the old one: one an interval, and only while
-    /// there is one with the new key.
+    /// Takes part in the trial of a new key. After the trial, retires the connections with the old key: one per
+    /// interval, and only while a connection with the new key is open.
     ///
-    /// A pool that has sent nothing lately takes no trial: it would have nothing to try the key with, and the others would wait for its
-    /// verdict for nothing.
+    /// A pool that has sent nothing lately takes no trial: it has no push to try the key with, and other pools would
+    /// wait for its verdict.
     private func replaceOldKey() {
         for connection in connections where connection.carriesPushes {
             if let token = connection.trialToken, tokens.hasForsaken(token) { connection.retire(.providerToken) }
@@ -38,7 +38,7 @@ extension Pool {
         if let token = trialToken, tokens.hasForsaken(token) { trialToken = nil }
         takeTrial()
         let generation = tokens.keyGeneration
-        // A connection that has not proved itself gets the next push before any other: with a key of the past none would reach another.
+        // A connection that has not proved itself gets the next push first. With an old key it would hold up the new key's connection.
         for connection in connections where connection.phase == .cold && connection.isOfAnotherKey(than: generation) {
             connection.retire(.providerToken)
         }
@@ -49,8 +49,10 @@ extension Pool {
         old.retire(.providerToken)
     }
 
-    /// A key that works stays in use while the next one is tried beside it. One that APNs refuses has nothing to lose: its connections, on
-    /// which no push would be accepted, make room for the trial's.
+    /// Takes a candidate key to try, while the key in use works or is refused.
+    ///
+    /// A working key stays in use beside the trial. If APNs refuses the key in use, its connections can carry no push, so they
+    /// make room for the trial's connection. Otherwise they would get the breaker's probes, and the new key would never be tried.
     private func takeTrial() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
@@ -70,7 +72,7 @@ extension Pool {
         )
     }
 
-    /// The time without a free stream ends, or its part in this interval.
+    /// Ends the time without a free stream, and adds its part of this interval.
     func endStarvation() {
         guard let since = starvedSinceMilliseconds else { return }
         interval.starvedMilliseconds += loop.nowMilliseconds - max(since, intervalBeganMilliseconds)
@@ -99,7 +101,7 @@ extension Pool {
 }
 
 extension Connection {
-    /// Not that of a candidate, which is not in use yet.
+    /// Whether the connection's token is of another key. False for a candidate's connection, whose key is not in use yet.
     fileprivate func isOfAnotherKey(than generation: Int) -> Bool {
         guard let token, trialToken == nil else { return false }
         return token.keyGeneration != generation

@@ -1,27 +1,27 @@
 /// What happens to a pool's connections, for logs and metrics.
 public enum PoolNotice: Sendable {
-    /// TLS and HTTP/2 are up; the first request may go.
+    /// TLS and HTTP/2 are set up; the first request may be sent.
     case connected(connection: UInt32, peer: String)
-    /// The first answer came and APNs lets requests go side by side.
+    /// The first answer came, and APNs now accepts requests in parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
     /// APNs changed how many streams it allows.
     case streamLimitChanged(connection: UInt32, streamsMax: Int)
-    /// A GOAWAY frame came; `reason` and `text` are of its debug data.
+    /// A GOAWAY frame came. Its debug data holds `reason` and `text`.
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
-    /// No new push goes to this connection; what it has in flight is awaited.
+    /// The connection takes no new push and waits for the answers to those in flight.
     case retiring(connection: UInt32, cause: RetirementCause)
-    /// The connection has ended; `detail` says more where there is more.
+    /// The connection has ended. `detail` says more, or is empty.
     case closed(connection: UInt32, cause: CloseCause, detail: String)
-    /// No connection attempt could be made.
+    /// The host name could not be resolved, so no connection was tried.
     case resolveFailed(host: String, detail: String)
-    /// One more connection is wanted, and the process has as many as it may. Said once, until there is room.
+    /// The pool wants one more connection, but the process has as many as it may. Sent once until there is room.
     case roomAwaited(host: String)
     /// The breaker opened: the pool takes one probe at a time until it closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
     /// APNs refused the provider token, or none could be signed.
     case providerTokenTrouble(reason: Reason, detail: String)
-    /// After ``Pool/drain()``: the last push has been answered and every connection is closed.
+    /// ``Pool/drain()`` is complete: every push has its answer and every connection is closed.
     case drained
 }
 
@@ -33,9 +33,9 @@ public enum RetirementCause: UInt8, Sendable {
     case serverClosing
     /// APNs refused the connection's provider token, or its key.
     case providerToken
-    /// It has carried as many requests as one connection may.
+    /// The connection has carried as many requests as one connection may.
     case requestsMax
-    /// The pool needs one connection fewer.
+    /// The pool wants one connection fewer.
     case surplus
     /// The pool drains.
     case draining
@@ -45,52 +45,52 @@ public enum RetirementCause: UInt8, Sendable {
 public enum CloseCause: UInt8, Sendable {
     /// TCP or TLS did not come up.
     case connectFailed
-    /// TLS came up without `h2` (RFC 9113, section 3.2).
+    /// TLS was set up without `h2` (RFC 9113, section 3.2).
     case notHTTP2
     /// No SETTINGS frame came in time (RFC 9113, section 3.4).
     case settingsTimeout
     /// A PING was not answered in time.
     case pingTimeout
-    /// A request's time ran out while the peer was not reading.
+    /// Pushes timed out and the peer had stopped reading.
     case outputStalled
-    /// The peer broke HTTP/2, or a limit of ours.
+    /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed, or TCP or TLS failed.
+    /// The peer closed the connection, or TCP or TLS failed.
     case connectionLost
-    /// Retired, and nothing in flight any more.
+    /// The connection was retired and has nothing in flight.
     case retired
-    /// ``Pool/close()``.
+    /// ``Pool/close()`` was called.
     case poolClosed
 }
 
-/// What a pool has counted since it was made, for metrics.
+/// A pool's counters since it was made, for metrics.
 public struct PoolStatistics: Sendable {
     /// Pushes taken.
     public var submitted: UInt64 = 0
-    /// Pushes that came to their answer.
+    /// Pushes that got their answer.
     public var answered: UInt64 = 0
-    /// Connections that were tried.
+    /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
     /// Pushes taken that had been sent before.
     public var retries: UInt64 = 0
-    /// Answers whose `apns-id` was not the one sent.
+    /// Answers whose `apns-id` differs from the one sent.
     public var identifiersChanged: UInt64 = 0
 }
 
-/// What a pool has at this moment, for metrics.
+/// A pool's state at this moment, for metrics.
 public struct PoolGauges: Sendable, Equatable {
     /// Connections that take pushes.
     public var connectionsReady = 0
-    /// Connections on their way.
+    /// Connections that are being opened.
     public var connectionsOpening = 0
-    /// One more is wanted, and the process has as many as it may.
+    /// Whether the pool wants one more connection, but the process has as many as it may.
     public var awaitsRoom = false
-    /// Connections that only await answers.
+    /// Connections that only wait for answers.
     public var connectionsDraining = 0
-    /// Pushes that may be in flight on those that are ready.
+    /// How many pushes the ready connections may have in flight.
     public var streams = 0
     /// Pushes in flight.
     public var inFlight = 0
-    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if there is none.
+    /// When the provider token of the newest connection was issued, UNIX seconds; -1 if no connection has one.
     public var providerTokenIssuedAtSeconds: Int64 = -1
 }

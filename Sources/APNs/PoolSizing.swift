@@ -1,33 +1,35 @@
-/// How many connections a pool keeps. Pure; time is an argument.
+/// Decides how many connections a pool keeps. Does no I/O; time is an argument.
 ///
-/// Looked at once per ``intervalMilliseconds``:
-/// - **One more** when pushes were turned away for want of a stream for at least half of the interval, unless more than
-///   ``errorPercentMax`` of its pushes failed or a typical answer took more than ``roundTripFactorMax`` times the shortest
-///   round trip of the last minutes: then it is APNs, or this host, that is slow, and more connections make it worse. Openings keep
-///   their own distance beside this.
-/// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more in flight than half of what one connection
-///   fewer carries. Apple asks for connections that last, so this is minutes. One that was asked for and never came up is given up
-///   by the same rule.
-/// - What is there beyond those that are wanted goes at once: ``Pool/retireSurplus()``.
+/// The pool asks once per ``intervalMilliseconds``:
+/// - **One more** when no stream was free for at least half of the interval and pushes were turned away. Not when more
+///   than ``errorPercentMax`` of the interval's pushes failed, or a typical answer took more than
+///   ``roundTripFactorMax`` times the shortest round trip of the last minutes: then APNs or this host is slow, and more
+///   connections would make it worse. The spacing between openings applies as well.
+/// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more pushes in flight than half of
+///   what one connection fewer can carry. Apple asks for connections that last, so this time is minutes. The same rule
+///   gives up a connection that was wanted and never opened.
+/// - Connections beyond the wanted number are given up at once: ``Pool/retireSurplus()``.
+///
 /// Never fewer than ``PoolConfiguration/connectionsMin``, never more than ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
     enum Change: Equatable {
         case none, grow, shrink
     }
 
-    /// What an interval saw.
+    /// What happened during one interval.
     struct Interval: Equatable {
         var starvedMilliseconds: Int64 = 0
-        /// Pushes that came to their end, and those of them that APNs failed.
+        /// Pushes that got their outcome, and how many of them failed through APNs.
         var ends = 0
         var errors = 0
-        /// Of those that APNs answered: what was lost, or given up, says nothing about the distance.
+        /// Pushes that APNs answered. Only these count as round trips: a push that was lost or timed out says nothing
+        /// about the distance.
         var answers = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        /// A push came to its end after so long.
+        /// Counts a push that got its outcome after `roundTripMilliseconds`.
         mutating func count(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
             ends += 1
             if isError { errors += 1 }
@@ -39,11 +41,11 @@ struct PoolSizing {
     }
 
     static let intervalMilliseconds: Int64 = 1_000
-    /// Share of an interval without a free stream, above which one more connection is wanted.
+    /// The share of an interval without a free stream, in per cent, from which one more connection is wanted.
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
-    /// Round trips below this are never called slow: at such distances the loop's own turns are most of them.
+    /// Round trips up to this are never called slow: much of such a short time is the loop's own turns.
     static let roundTripMillisecondsIgnored: Int64 = 250
     /// How long the shortest round trip is remembered.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
@@ -63,11 +65,11 @@ struct PoolSizing {
         wanted = connectionsMin
     }
 
-    /// What the interval that ends now means for the number of connections.
+    /// Closes an interval and changes the number of wanted connections by at most one.
     ///
     /// - Parameters:
     ///   - carrying: connections that take pushes side by side.
-    ///   - streamsPerConnection: what one of them carries.
+    ///   - streamsPerConnection: how many pushes one of them carries.
     @discardableResult
     mutating func end(
         _ interval: Interval,
@@ -78,7 +80,7 @@ struct PoolSizing {
         noteRoundTrip(interval, now: now)
         if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSince = nil
-            // Those that were asked for before come first.
+            // Connections that were wanted before must open first.
             guard carrying >= wanted, wanted < connectionsMax, !isTroubled(interval) else { return .none }
             wanted += 1
             return .grow

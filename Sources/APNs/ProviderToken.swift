@@ -1,15 +1,15 @@
 import COpenSSL
 
-/// One signed provider token: immutable, shared by every connection that pinned it.
+/// One signed provider token. Immutable, and shared by every connection that pinned it.
 public final class ProviderToken: @unchecked Sendable {
     /// The token's `iat`, UNIX seconds.
     public let issuedAtSeconds: Int64
-    /// `bearer <token>`, at an address that stays the same as long as the object lives: headers point into it.
+    /// `bearer <token>`. Its address stays the same as long as the object lives, since headers point to it.
     let headerValue: UnsafeRawBufferPointer
-    /// Which of its source's keys signed it: 0 for the first, and one more for each that took its place.
+    /// The number of the source's key that signed the token: 0 for the first key, and one more for each replacement.
     let keyGeneration: Int
 
-    /// What precedes the token in the `authorization` header.
+    /// The text before the token in the `authorization` header.
     static let scheme: StaticString = "bearer "
 
     init(token: [UInt8], issuedAtSeconds: Int64, keyGeneration: Int = 0) {
@@ -28,7 +28,7 @@ public final class ProviderToken: @unchecked Sendable {
         text.deallocate()
     }
 
-    /// The token itself, without the scheme, to share it with other processes or other senders.
+    /// The token itself, without the scheme, to share it with other processes or senders.
     public var text: String {
         String(decoding: headerValue.dropFirst(ProviderToken.scheme.utf8CodeUnitCount), as: UTF8.self)
     }
@@ -38,33 +38,34 @@ public final class ProviderToken: @unchecked Sendable {
     }
 }
 
-/// The times that keep provider tokens within Apple's rules: a token is used for at most 60 minutes, and a connection
-/// sees a new one at most once in 20, else it is answered TooManyProviderTokenUpdates ("Establishing a token-based connection to APNs").
+/// The times that keep provider tokens within Apple's rules. A token may be used for at most 60 minutes, and a
+/// connection may change its token at most once in 20 minutes, or APNs answers TooManyProviderTokenUpdates
+/// ("Establishing a token-based connection to APNs").
 ///
-/// - A connection pins the newest token that there is, for 20 minutes. A token is renewed at 35, so that as a rule what is pinned has
-///   20 minutes left before it is 55 minutes old.
-/// - It has not if the renewal is late: signing fails, or the fleet's common memory is away and the last token serves to its end, since
-///   each process that signed its own would make one more for the team. A connection that pins such a token keeps it to its end and
-///   is then replaced by another: it never sees a second one within its 20 minutes.
+/// - A connection pins the newest token for 20 minutes. Tokens are renewed at 35 minutes, so a pinned token normally
+///   has 20 minutes left before it is 55 minutes old.
+/// - A renewal can be late: signing fails, or the fleet's shared Redis is away. Then the last token is used to its end,
+///   since a new token from each process would be one more for the team. A connection that pins such a token keeps it
+///   to the end and is then replaced. It never carries a second token within its 20 minutes.
 public enum ProviderTokenTimes {
-    /// Age at which a new token takes the old one's place for new connections.
+    /// The age at which a new token replaces the old one for new connections.
     public static let renewalSeconds: Int64 = 35 * 60
-    /// Age past which no connection uses a token. A connection that pins one just before its renewal reaches exactly
-    /// this age when its 20 minutes are over.
+    /// The age past which no connection uses a token. A connection that pins a token just before its renewal reaches
+    /// exactly this age at the end of its 20 minutes.
     public static let lastUseSeconds: Int64 = 55 * 60
-    /// How long a connection stays with a token, and at least how long it has seen none but that when it changes.
+    /// The shortest time for which a connection keeps a token before it may change it.
     public static let pinSeconds: Int64 = 20 * 60
 
-    /// Until a connection looks again after a signing that failed.
+    /// How long a connection waits after a failed signing before it asks for a token again.
     static let retrySeconds: Int64 = 1
 
-    /// When a connection that pinned a token looks for a newer one: not before the pin is over, nor before there can
-    /// be one.
+    /// When a connection that pinned a token looks for a newer one: when it may change, a newer token can exist, or the
+    /// pinned token ends.
     static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
         min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
     }
 
-    /// Whether a connection may change the token that it pinned for another.
+    /// Whether a connection may replace the token that it pinned.
     static func permitsChange(pinnedAt: Int64, now: Int64) -> Bool {
         now - pinnedAt >= pinSeconds
     }

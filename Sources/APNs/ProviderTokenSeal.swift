@@ -1,18 +1,18 @@
 import COpenSSL
 import Glibc
 
-/// Encrypts provider tokens for where others may look: AES-256-GCM (NIST SP 800-38D), a random nonce of 12 bytes before the text, the tag
-/// of 16 behind it. A name goes into the tag, so that a text cannot be put in another's place.
+/// Encrypts provider tokens for a place where others may read: AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before
+/// the text and the tag of 16 bytes behind it. The tag also covers a name, so that a sealed text cannot be moved to another name.
 public struct ProviderTokenSeal: Sendable {
     static let keyBytes = 32
     static let nonceBytes = 12
     static let tagBytes = 16
-    /// More is no provider token.
+    /// Longer texts are refused: they are no provider tokens.
     static let textBytesMax = 4_096
 
     private let key: [UInt8]
 
-    /// Reads a key file: 32 bytes, or their Base64 in one line.
+    /// Reads a key file: 32 bytes, or their Base64 on one line.
     public init(keyFile: String) throws(ConfigurationError) {
         let wrong = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
         let descriptor = Glibc.open(keyFile, O_RDONLY | O_CLOEXEC)
@@ -30,14 +30,14 @@ public struct ProviderTokenSeal: Sendable {
         }
         while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
         var decoded = [UInt8](repeating: 0, count: 96)
-        // 44 digits, the last one padding, are 33 bytes, the last one of which is none.
+        // 44 digits with one padding digit decode to 33 bytes, the last of which is not data.
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
         else { throw ConfigurationError(field: keyFile, detail: wrong) }
         key = Array(decoded.prefix(Self.keyBytes))
     }
 
-    /// Nil if OpenSSL fails.
+    /// Encrypts a text. Nil if the text is too long or OpenSSL fails.
     public func seal(_ text: String, name: String) -> [UInt8]? {
         defer { ERR_clear_error() }
         let plain = Array(text.utf8)
@@ -59,7 +59,7 @@ public struct ProviderTokenSeal: Sendable {
         return nonce + sealed + tag
     }
 
-    /// Nil if the bytes are not what ``seal(_:name:)`` made with this key and this name.
+    /// Decrypts a sealed text. Nil if ``seal(_:name:)`` did not make the bytes with this key and this name.
     public func open(_ bytes: [UInt8], name: String) -> String? {
         defer { ERR_clear_error() }
         let count = bytes.count - Self.nonceBytes - Self.tagBytes

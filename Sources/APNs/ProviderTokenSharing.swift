@@ -1,19 +1,19 @@
-/// What a process does about a token that a fleet shares. Pure.
+/// Decides what a process does about the provider token that a fleet shares through Redis. Does no I/O.
 ///
-/// A token's age is told in two ways. *When to renew* goes by how long the common memory has kept it, on which all agree: so a process
-/// whose clock is wrong neither signs for the others nor is fought by them. *Whether to use it* goes by its `iat` and one's own clock.
+/// *When to renew* depends on how long Redis has kept the token, on which all processes agree. So a process with a wrong clock
+/// neither signs for the others nor conflicts with them. *Whether to use the token* depends on its `iat` and the process's clock.
 public enum ProviderTokenSharing {
-    /// How long the common memory keeps a token.
+    /// How long Redis keeps a token.
     public static let keptMilliseconds = ProviderTokenTimes.lastUseSeconds * 1_000
-    /// A token that is kept no longer than this is to be renewed.
+    /// A token whose remaining time in Redis is at most this must be renewed.
     public static let renewalRemainingMilliseconds =
         (ProviderTokenTimes.lastUseSeconds - ProviderTokenTimes.renewalSeconds) * 1_000
-    /// How far the clocks of signer and user may be apart.
+    /// How far the clocks of signer and user may differ.
     static let clockSecondsMax: Int64 = 300
 
-    /// What stands in the common memory.
+    /// The entry in Redis.
     public struct Found: Equatable, Sendable {
-        /// Nil: it cannot be read with this process's key.
+        /// Nil if the entry cannot be decrypted with this process's key.
         public var token: SharedToken?
         public var remainingMilliseconds: Int64
 
@@ -24,17 +24,17 @@ public enum ProviderTokenSharing {
     }
 
     public enum Step: Equatable, Sendable {
-        /// All is well, or nothing can be done: what is in use stays, to its end, and then one of one's own is signed.
+        /// Keep the token in use: it is right, or nothing can be done now. At its end the process signs its own.
         case keep
         case adopt(SharedToken)
-        /// The worker that gets the lease looks again, and signs if it is still so.
+        /// Renew the token. The worker that gets the lease checks again, and signs if renewal is still due.
         case renew
     }
 
     /// - Parameters:
-    ///   - found: nil if there is nothing.
-    ///   - inUseIssuedAt: when the one in use was issued; nil: there is none.
-    ///   - refusedIssuedAt: when the newest was issued that APNs called expired; nil: none was.
+    ///   - found: the entry in Redis; nil if there is none.
+    ///   - inUseIssuedAt: when the token in use was issued; nil if none is in use.
+    ///   - refusedIssuedAt: the issue time of the newest token that APNs called expired; nil if none was.
     public static func step(
         _ found: Found?,
         inUseIssuedAt: Int64?,
@@ -49,7 +49,7 @@ public enum ProviderTokenSharing {
         return .adopt(token)
     }
 
-    /// What is done when it is due and somebody else has the lease: the old one serves meanwhile, for workers that have none.
+    /// The step when renewal is due and another worker has the lease: a worker without a token uses the old one meanwhile.
     public static func stepWithoutLease(_ found: Found?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
         guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
             return .keep
@@ -63,7 +63,7 @@ public enum ProviderTokenSharing {
     }
 }
 
-/// A signed provider token on its way between processes.
+/// A signed provider token in transit between processes.
 public struct SharedToken: Equatable, Sendable {
     public var text: String
     public var issuedAtSeconds: Int64
@@ -73,10 +73,10 @@ public struct SharedToken: Equatable, Sendable {
         self.issuedAtSeconds = issuedAtSeconds
     }
 
-    /// As one text, for the seal.
+    /// The token as one text, to be sealed.
     public var encoded: String { "\(issuedAtSeconds) \(text)" }
 
-    /// - Returns: nil if it is none, or holds what may not stand in a header.
+    /// - Returns: nil if the text is no encoded token, or has bytes that a header may not contain.
     public init?(encoded: String) {
         let parts = encoded.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),

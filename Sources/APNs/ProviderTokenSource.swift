@@ -1,29 +1,29 @@
 import Synchronization
 
-/// Signs the provider tokens of one team and hands the same one to every connection of the process.
+/// Signs the provider tokens of one team, and gives all connections of the process the same token.
 ///
-/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a reference:
-/// the lock is never taken for a push. A token once handed out is never changed; a renewal swaps the reference.
+/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a reference. So
+/// no push takes the lock. A token is immutable; a renewal replaces the reference.
 ///
-/// A key may take another's place while pushes go on. The new one is a *candidate* first: one pool of the process opens one more
-/// connection with its token and sends one push there. If APNs accepts it, the candidate becomes the key, and connections with tokens
-/// of the old one are replaced one after the other, since one connection never sees two keys. If not, the candidate is dropped, and
-/// the push goes elsewhere.
+/// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
+/// more connection with the candidate's token and sends one push there. If APNs accepts the push, the candidate becomes
+/// the key, and the connections with the old key's tokens are replaced one after the other, since one connection never
+/// carries tokens of two keys. If APNs refuses it, the candidate is dropped and the push is sent elsewhere.
 public final class ProviderTokenSource: Sendable {
-    /// What the source knows of its keys, for logs and metrics.
+    /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
         /// The id of the key in use.
         public var keyIdentifier: String
-        /// The id of the key that is on trial; nil if there is none.
+        /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why the last candidate was refused; nil if none was, or one has been accepted since.
+        /// Why the last candidate was refused; nil if none was, or a later one was accepted.
         public var refusal: Reason?
     }
 
     enum Verdict {
         case accepted
         case refused(Reason)
-        /// The connection ended first: somebody else may try.
+        /// The connection ended without a verdict; another pool may try.
         case inconclusive
     }
 
@@ -42,9 +42,9 @@ public final class ProviderTokenSource: Sendable {
         var trialBeganSeconds: Int64 = 0
         var refusal: Reason?
         var generationsOffered = 0
-        /// Somebody renews the tokens for the whole fleet.
+        /// Whether one worker renews the tokens for the whole fleet.
         var isShared = false
-        /// Of the newest token that APNs called expired.
+        /// The issue time of the newest token that APNs called expired.
         var refusedIssuedAtSeconds: Int64?
     }
 
@@ -68,13 +68,13 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The token to use now, signed again when the last one is old. If signing fails, the last one serves to its end;
-    /// nil once that has passed. One that is shared is renewed by the worker that shares it, and here only when it is at its end.
+    /// The token to use now; signs a new one when the last one is old. If signing fails, the last token is used to its end, then
+    /// the result is nil. A shared token is renewed by the worker that has the lease; this process signs only at the token's end.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token from the future was signed by a clock that has been set back since, or by another's that is ahead.
+                // A token from the future was signed before a clock was set back, or by a process whose clock is ahead.
                 let youngest = state.isShared ? -ProviderTokenSharing.clockSecondsMax : 0
                 let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
                 if age >= youngest && age < oldest { return token }
@@ -91,7 +91,7 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// APNs called this token expired. The next look-up signs a new one, unless this one is younger than the shortest
-    /// time between two tokens: then the clocks disagree, and more tokens would only earn TooManyProviderTokenUpdates.
+    /// time between two tokens. Then the clocks disagree, and more tokens would only cause TooManyProviderTokenUpdates.
     func refused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newest === token else { return }
@@ -105,17 +105,17 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// From now on the tokens are renewed by the caller, for the whole fleet, and handed in with ``adopt(_:keyIdentifier:)``.
+    /// From now on the caller renews the tokens for the whole fleet, and hands them in with ``adopt(_:keyIdentifier:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }
 
-    /// What a sharer has to know: which key signs, and when the tokens were issued that are in use and that APNs called expired.
+    /// What sharing needs to know: the signing key, and the issue times of the token in use and of the last token called expired.
     public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
-    /// Another process's token takes the place of the one in use. Nothing happens if another key has come into use meanwhile.
+    /// Uses another process's token from now on. Does nothing if the key has been replaced meanwhile.
     public func adopt(_ token: SharedToken, keyIdentifier: String) {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier else { return }
@@ -127,7 +127,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// A new token for the whole fleet, which is in use here at once. Nil if signing fails, or another key has come into use.
+    /// Signs a new token for the whole fleet and uses it here at once. Nil if signing fails or the key has been replaced.
     public func signForAll(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier,
@@ -140,9 +140,9 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Another key
 
-    /// Another key is to take this one's place, once APNs has accepted it. An earlier candidate is forgotten.
+    /// Offers a key that replaces the present one once APNs has accepted it. An earlier candidate is forgotten.
     ///
-    /// - Throws: ``ConfigurationError`` if the identifier is none.
+    /// - Throws: ``ConfigurationError`` if the identifier is not 10 letters and digits.
     public func offer(_ key: SigningKey, keyIdentifier: String) throws(ConfigurationError) {
         try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
         state.withLock { state in
@@ -162,16 +162,16 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The key in use was read from a file that others may read too.
+    /// Whether the key in use was read from a file that others may read.
     public var isKeyReadableByOthers: Bool { state.withLock { $0.signer.key.isReadableByOthers } }
 
-    /// Which key signs now; see ``ProviderToken/keyGeneration``.
+    /// The number of the key that signs now; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
-    /// How long a pool has the candidate to itself: one that has nothing to send gives no verdict.
+    /// How long a pool may try the candidate before another pool may. A pool without pushes to send gives no verdict.
     static let trialSeconds: Int64 = 30
 
-    /// The candidate's token, for the first pool that asks: it has to try it and give its verdict.
+    /// The candidate's token, for the first pool that asks. That pool must try it and give its verdict.
     func takeTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
@@ -188,14 +188,14 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether a token from `takeTrial` is of a key that was refused to another pool, or that another candidate has replaced.
+    /// Whether a token from `takeTrial` is useless: its key was refused elsewhere, or another candidate has replaced it.
     func hasForsaken(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation
         }
     }
 
-    /// What became of a token from `takeTrial`. Says nothing if another candidate has been offered since, or another pool is trying.
+    /// Records the verdict on a token from `takeTrial`. Ignored if a newer candidate was offered, or another pool has the trial.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
             guard state.onTrial === token, let candidate = state.candidate else { return }

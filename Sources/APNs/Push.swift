@@ -2,33 +2,33 @@ import Numbers
 
 /// One push, borrowed for the call to ``Pool/submit(_:)``.
 ///
-/// Every field is copied by the call except ``body``, whose bytes must stay where they are until the push has been
-/// answered: they are read when flow control lets them go out.
+/// The call copies every field except ``body``. The body's bytes must stay in place until the push has its answer: they
+/// are read when flow control allows them to be sent.
 public struct PushRequest: ~Copyable {
-    /// The caller's own name for the push; comes back in ``PushAnswer/tag``.
+    /// The caller's own name for the push. It comes back in ``PushAnswer/tag``.
     public var tag: UInt64
-    /// Of a push to a device its token in lower-case hexadecimal, 2 to ``deviceTokenBytesMax`` bytes, an even number; of a broadcast the
-    /// channel's id.
+    /// The address. For a device: its token in lower-case hexadecimal, an even number of 2 to ``deviceTokenBytesMax``
+    /// bytes. For a broadcast: the channel's id.
     public var address: UnsafeRawBufferPointer
-    /// Whether ``address`` is a channel's: the push goes to all who subscribe to it.
+    /// Whether ``address`` is a channel: the push goes to all its subscribers.
     public var isBroadcast: Bool
     /// `apns-priority`: 5 or 10, the two that Apple allows for Live Activities.
     public var priority: UInt8
-    /// `apns-expiration` in UNIX seconds, 0 or later. Always sent: left out, APNs would keep the push up to 30 days. On a channel without
-    /// storage APNs takes nothing but 0.
+    /// `apns-expiration` in UNIX seconds, 0 or later. Always sent, since APNs keeps a push without it for up to 30
+    /// days. For a channel without storage APNs accepts only 0.
     public var expiration: Int64
-    /// `apns-id`, of a broadcast `apns-request-id`: the UUID's first and last eight bytes, big-endian.
+    /// The UUID for `apns-id`, or `apns-request-id` of a broadcast: its first and last eight bytes, big-endian.
     public var identifier: (UInt64, UInt64)
-    /// The JSON payload. APNs refuses more than 4,096 bytes, of a broadcast 5,120, with 413; that is the caller's to check.
+    /// The JSON payload. APNs refuses more than 4,096 bytes (a broadcast: 5,120) with 413; the caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The ``PushAnswer/connection`` that must not carry this push, for a retry elsewhere; 0 for any.
+    /// The ``PushAnswer/connection`` that must not carry this push, so that a retry goes elsewhere; 0 for none.
     public var avoidedConnection: UInt32
-    /// Whether the push has been sent before, so that it counts against the ``RetryBudget``.
+    /// Whether the push was sent before, so that it counts against the ``RetryBudget``.
     public var isRetry: Bool
 
-    /// The longest device token taken, in hexadecimal digits. Tokens of Live Activities have been seen with 160.
+    /// The longest device token accepted, in hexadecimal digits. Tokens of Live Activities with 160 digits have been seen.
     public static let deviceTokenBytesMax = 200
-    /// The longest id of a channel taken, in bytes.
+    /// The longest channel id accepted, in bytes.
     public static let channelBytesMax = 64
 
     /// A push to one device.
@@ -53,7 +53,7 @@ public struct PushRequest: ~Copyable {
         self.isRetry = isRetry
     }
 
-    /// A broadcast to all who subscribe to a channel of the app.
+    /// A broadcast to all subscribers of one of the app's channels.
     public init(
         tag: UInt64,
         channel: UnsafeRawBufferPointer,
@@ -75,13 +75,14 @@ public struct PushRequest: ~Copyable {
         self.isRetry = isRetry
     }
 
-    /// Whether the bytes can stand in `:path` as a device token.
+    /// Whether the bytes have the form of a device token, so that they may be put into `:path`.
     public static func isDeviceToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 2, bytes.count <= deviceTokenBytesMax, bytes.count.isMultiple(of: 2) else { return false }
         return Hexadecimal.isLowerCase(bytes)
     }
 
-    /// Whether the bytes can stand in `apns-channel-id`: they are base64 text. Whether the channel exists, APNs knows.
+    /// Whether the bytes have the form of a channel id (base64 text), so that they may be put into `apns-channel-id`.
+    /// Only APNs knows whether the channel exists.
     public static func isChannel(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= channelBytesMax else { return false }
         return bytes.allSatisfy { byte in
@@ -90,56 +91,56 @@ public struct PushRequest: ~Copyable {
         }
     }
 
-    /// Whether the fields are ones that APNs could accept; a push that is not well-formed is never sent.
+    /// Whether APNs could accept the fields. A push that is not well-formed is never sent.
     var isWellFormed: Bool {
         guard priority == 5 || priority == 10, expiration >= 0 else { return false }
         return isBroadcast ? PushRequest.isChannel(address) : PushRequest.isDeviceToken(address)
     }
 }
 
-/// What one push came to. Valid during ``PushHandler/pushAnswered(_:)`` only.
+/// The outcome of one push. Valid only during ``PushHandler/pushAnswered(_:)``.
 public struct PushAnswer: ~Copyable {
-    /// How far the push came.
+    /// How far the push got.
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// APNs gave a final status.
         case answered
-        /// APNs never processed it, so that sending it again cannot repeat it: refused stream, stream above a GOAWAY's
-        /// last one, or not completely sent when its connection or its time ended.
+        /// APNs never processed the push, so sending it again cannot repeat it. Its stream was refused or is above a
+        /// GOAWAY's last stream, or its end was not sent before the connection or its time ended.
         case notProcessed
-        /// Completely sent, but no status came: deadline, reset, lost connection, GOAWAY at or above its stream.
+        /// The push was sent completely, but no status came: deadline, reset, lost connection, or a GOAWAY that covers its stream.
         case ambiguous
-        /// Never sent: its address is no token or channel, or its priority or expiration is out of range.
+        /// The push was never sent. Its address has not the form of a token or channel, or its priority or expiration is out of range.
         case malformed
     }
 
-    /// ``PushRequest/tag``.
+    /// The push's ``PushRequest/tag``.
     public var tag: UInt64
     public var kind: Kind
     /// The HTTP status; 0 unless `answered`.
     public var status: UInt16
     public var reason: Reason
-    /// The reason as APNs wrote it, without unescaping; empty if it wrote none.
+    /// The reason's text as APNs wrote it, not unescaped; empty if there is none.
     public var reasonText: UnsafeRawBufferPointer
-    /// The `timestamp` of a 410: when APNs learned that the token is dead, UNIX milliseconds; -1 if not given.
+    /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if not given.
     public var timestampMilliseconds: Int64
     /// `Retry-After` in seconds, at most a day; -1 if not given. APNs does not document it.
     public var retryAfterSeconds: Int32
-    /// Wall clock of the turn in which its last byte was handed to the connection; -1 if it was not.
+    /// Wall clock of the turn in which the push's last byte was handed to the connection; -1 if that never happened.
     public var sentAtMilliseconds: Int64
-    /// Wall clock of the turn in which it came to this answer.
+    /// Wall clock of the turn in which the push got this answer.
     public var answeredAtMilliseconds: Int64
-    /// The connection that carried it, for ``PushRequest/avoidedConnection``; 0 if none did.
+    /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if none did.
     public var connection: UInt32
     public var disposition: Disposition
 }
 
-/// What a pool tells its owner, on the loop's thread.
+/// Receives a pool's events, on the loop's thread.
 public protocol PushHandler: AnyObject {
-    /// A push came to its answer; called exactly once for each push that ``Pool/submit(_:)`` took, never from inside it.
-    /// New pushes may be submitted from here.
+    /// A push got its answer. Called exactly once for each push that ``Pool/submit(_:)`` took, never from inside
+    /// `submit`. The handler may submit new pushes here.
     func pushAnswered(_ answer: borrowing PushAnswer)
-    /// There is a free stream again after ``Pool/submit(_:)`` returned false.
+    /// A stream is free again after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
-    /// Something for logs and metrics. Cold.
+    /// An event for logs and metrics. Rare.
     func poolNotice(_ notice: PoolNotice)
 }

@@ -1,21 +1,21 @@
-/// What is the same for every push of one app: topic, push type, and the start of the path.
+/// The parts that every push of one app shares: topic, push type, and the start of the path.
 public struct PushProfile: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
     /// `apns-push-type`.
     public let pushType: String
-    /// What stands before the device token in `:path`.
+    /// The part of `:path` before the device token.
     public let pathPrefix: String
-    /// `:path` of broadcasts, whose channel stands in a header field.
+    /// `:path` of broadcasts, whose channel is in a header field.
     public let broadcastPath: String
 
-    /// The longest bundle id taken, in bytes.
+    /// The longest bundle id accepted, in bytes.
     public static let bundleIdentifierBytesMax = 255
 
     /// Live Activity pushes to device tokens and channels of one app.
     ///
-    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or holds anything but letters, digits, `-`
-    ///   and `.`, which is what Apple allows in `CFBundleIdentifier`.
+    /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or has other characters than letters,
+    ///   digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
     public init(liveActivitiesOf bundleIdentifier: String) throws(ConfigurationError) {
         let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
@@ -34,7 +34,7 @@ public struct PushProfile: Sendable, Hashable {
     }
 }
 
-/// A setting that cannot be used.
+/// A setting that cannot be used, and why.
 public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the setting.
     public var field: String

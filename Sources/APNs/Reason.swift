@@ -1,11 +1,11 @@
 /// Why APNs refused a push: the `reason` of its JSON answer, or of a GOAWAY frame's debug data.
 ///
-/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification responses from APNs", "Handling
-/// error responses from broadcast and channel requests").
+/// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification responses from
+/// APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
-    /// The answer names no reason, as with every 200.
+    /// The answer has no reason, as with every 200.
     case absent
-    /// The answer names a reason that this table does not hold; the status class decides, and the raw text is kept.
+    /// The answer's reason is not in this table. The status class decides, and the raw text is kept.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -49,7 +49,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case serviceUnavailable
     case shutdown
 
-    /// The reason that APNs wrote; `absent` for an empty text, `unknown` for one that is not in the table.
+    /// The reason for a text: `absent` if the text is empty, `unknown` if it is not in the table.
     public init(text: UnsafeRawBufferPointer) {
         self = .unknown
         guard !text.isEmpty else {
@@ -67,7 +67,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         Reason.spellings.first { $0.reason == self }?.spelling ?? ""
     }
 
-    /// The status that Apple's table gives the reason; 0 for `absent` and `unknown`.
+    /// The status that Apple documents for the reason; 0 for `absent` and `unknown`.
     public var documentedStatus: UInt16 {
         switch self {
         case .absent, .unknown: 0
@@ -90,8 +90,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's; the others have been met beside it: Apple's broadcast
-    /// page prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
+    /// The first spelling of a reason is Apple's. The others have been seen as well: Apple's broadcast page prints
+    /// `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),
         ("Unregistered", .unregistered),

@@ -1,11 +1,11 @@
-/// How many pushes may be sent again: a share of those that are sent for the first time, so that trouble at APNs is not answered with
-/// a multiple of the load. Pure.
+/// Limits how many pushes may be sent again: to a share of the first attempts, so that trouble at APNs does not
+/// multiply the load. Does no I/O.
 ///
-/// A bucket of hundredths of a retry: a first attempt adds ``percent`` of them. What is saved up in good times is bounded.
+/// A bucket that counts hundredths of a retry. Each first attempt adds ``percent`` hundredths; a retry costs a hundred.
 public struct RetryBudget: Sendable {
     /// Retries for each hundred first attempts.
     public static let percent = 10
-    /// Retries that can be saved up, and that a new budget begins with: a pool that has sent little may still retry.
+    /// The most retries that can be saved up. A new budget starts with them, so that a pool that has sent little may retry.
     public static let savedMax = 100
 
     private static let retryCost = 100
@@ -13,10 +13,10 @@ public struct RetryBudget: Sendable {
 
     public init() {}
 
-    /// Whether one more retry is within the budget.
+    /// Whether the budget allows one more retry.
     public var permitsRetry: Bool { balance >= Self.retryCost }
 
-    /// What is left of what can be saved up, 0 to 1.
+    /// The share of the saved retries that is left, 0 to 1.
     public var ratio: Double { Double(max(0, balance)) / Double(Self.savedMax * Self.retryCost) }
 
     mutating func countFirstAttempt() {

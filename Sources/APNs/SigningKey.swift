@@ -1,16 +1,16 @@
 import COpenSSL
 import Glibc
 
-/// A provider's private key for ES256, as Apple hands it out: PKCS#8 in PEM, on the curve P-256.
+/// A provider's private key for ES256, in the form that Apple provides: PKCS#8 in PEM, on the curve P-256.
 ///
-/// The key is held by OpenSSL only; the file's bytes are wiped once read.
+/// Only OpenSSL holds the key; the file's bytes are wiped after reading.
 public struct SigningKey: Sendable {
     private let handle: Handle
-    /// The file's mode lets others read it (`o+r`). Apple's download and Kubernetes' secrets come like that; a secret that is mounted
-    /// with `defaultMode: 0440` does not.
+    /// Whether the file's mode lets others read it (`o+r`). Such a file is loaded, with a warning, because Apple's
+    /// download and Kubernetes' secrets have this mode. A secret mounted with `defaultMode: 0440` does not.
     public let isReadableByOthers: Bool
 
-    /// The largest key file read, in bytes. Apple's are about 260.
+    /// The largest key file that is read, in bytes. Apple's are about 260.
     static let fileBytesMax = 16_384
 
     /// Reads a `.p8` file.
@@ -44,19 +44,19 @@ public struct SigningKey: Sendable {
         }
     }
 
-    /// The signature in JWS form: R and S, 32 big-endian bytes each (RFC 7518, section 3.4). Nil if OpenSSL fails.
+    /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section 3.4). Nil if OpenSSL fails.
     func signature(of message: [UInt8]) -> [UInt8]? {
         handle.signature(of: message)
     }
 
-    /// Owns the `EVP_PKEY`. OpenSSL lets threads share a key that none of them changes.
+    /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key that none of them changes.
     private final class Handle: @unchecked Sendable {
         private let key: OpaquePointer
 
         init(pem: UnsafeRawBufferPointer) throws(SigningKeyError.Cause) {
             guard let bio = BIO_new_mem_buf(pem.baseAddress, Int32(pem.count)) else { throw .outOfMemory }
             defer { BIO_free(bio) }
-            // Without a callback of ours OpenSSL would ask the terminal for the passphrase of an encrypted key.
+            // Without this callback OpenSSL would ask the terminal for the passphrase of an encrypted key.
             let noPassphrase:
                 @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) ->
                     Int32 = { _, _, _, _ in -1 }

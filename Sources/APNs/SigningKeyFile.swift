@@ -1,13 +1,13 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use: in place, by a rename, or as Kubernetes does it, by swapping the symbolic link
-/// to a directory above it. Looks only when asked to; a file that stays the same costs one `stat`.
+/// A key file that may be replaced while it is in use: in place, by a rename, or, as Kubernetes does, by swapping the
+/// symbolic link to a directory above it. The file is checked only on ``poll()``; an unchanged file costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file is another one than at the last look, and holds a usable key.
+        /// The file has changed since the last check and holds a usable key.
         case replaced(SigningKey)
-        /// It is another one and no usable key, or it cannot be read. Said once for each such file.
+        /// The file has changed and holds no usable key, or cannot be read. Reported once for each change.
         case broken(SigningKeyError)
     }
 
@@ -20,17 +20,17 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// Nil while there is no file.
+    /// The file at the last check; nil while there is no file.
     private var seen: Identity?
     private var isMissing = false
 
-    /// A file whose present content is known already.
+    /// Watches a file whose present content is already known.
     public init(path: String) {
         self.path = path
         seen = SigningKeyFile.identity(path)
     }
 
-    /// What has become of the file since the last look.
+    /// Checks whether the file has changed since the last check.
     public mutating func poll() -> Change {
         guard let identity = SigningKeyFile.identity(path) else {
             defer { isMissing = true }

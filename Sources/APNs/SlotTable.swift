@@ -1,54 +1,54 @@
-/// One push in flight. Lives at a fixed index of its connection's table from submission to answer.
+/// One push in flight. It stays at one index of its connection's table from submission to answer.
 struct Slot {
     enum Stage: UInt8 {
-        /// In the list of free slots.
+        /// The slot is in the list of free slots.
         case free
-        /// Its header is out; its last byte has not been handed to the connection. APNs cannot have processed it.
+        /// The header is sent, but the body's last byte has not been handed to the connection. APNs cannot have processed the push.
         case queued
-        /// Completely handed to the connection.
+        /// All bytes have been handed to the connection.
         case sent
     }
 
     var tag: UInt64 = 0
-    /// The body's bytes that wait for room in the windows.
+    /// The part of the body that waits for room in the windows.
     var bodyRest = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// `apns-id`, of a broadcast `apns-request-id`.
+    /// `apns-id`, or `apns-request-id` of a broadcast.
     var identifier: (UInt64, UInt64) = (0, 0)
-    /// By the loop's monotonic clock.
+    /// The loop's monotonic clock at which the push times out.
     var deadlineMilliseconds: Int64 = 0
-    /// Wall clock when the stage became `sent`; -1 before.
+    /// Wall clock at which the stage became `sent`; -1 before.
     var sentAtMilliseconds: Int64 = -1
     var streamIdentifier: Int32 = 0
-    /// The neighbours in the list of deadlines, or the next free slot; -1 for none.
+    /// The neighbours in the list of deadlines; `newer` is also the next free slot. -1 for none.
     var older: Int32 = -1
     var newer: Int32 = -1
-    /// The neighbours among those whose body waits; -1 for none.
+    /// The neighbours in the list of waiting bodies; -1 for none.
     var waitingBefore: Int32 = -1
     var waitingBehind: Int32 = -1
-    /// What the stream's window has gained by WINDOW_UPDATE less what was sent: its window is this above the initial one.
+    /// WINDOW_UPDATE increments minus the bytes sent. The stream's window is this plus the initial window.
     var windowGain: Int64 = 0
     var retryAfterSeconds: Int32 = -1
-    /// Bytes of the answer's body that came, padding included.
+    /// Bytes of the answer's body that have arrived, padding included.
     var answerBytesReceived: Int32 = 0
-    /// Bytes of it that are still to come by the answer's `content-length`; only looked at if there was one.
+    /// Bytes that the answer's `content-length` says are still to come. Only meaningful if `hasContentLength`.
     var answerBytesLeft: Int32 = 0
-    /// Bytes of it that are kept.
+    /// Bytes of the answer's body that are kept.
     var answerBytes: UInt16 = 0
-    /// The final :status, 0 before.
+    /// The final :status; 0 before it arrives.
     var status: UInt16 = 0
     var stage = Stage.free
-    /// Whether it is in the list of deadlines; it leaves that list when its time runs out.
+    /// Whether the slot is in the list of deadlines. It leaves the list when its time runs out.
     var isTimed = false
     var isWaiting = false
     var isBroadcast = false
-    /// Whether the answer has said how long its body is.
+    /// Whether the answer has a `content-length`.
     var hasContentLength = false
 }
 
-/// The slots of one connection, and beside each the body of its answer.
+/// The slots of one connection, each with the body of its answer.
 ///
-/// Everything is allocated once, for the most pushes that the connection may carry. What changes lies behind pointers, so
-/// that a connection holds its table as a constant.
+/// All memory is allocated once, for the most pushes that the connection may carry. The changing parts are behind
+/// pointers, so that a connection can hold its table as a constant.
 struct SlotTable: ~Copyable {
     private struct Lists {
         var firstFree: Int32 = 0
@@ -59,7 +59,7 @@ struct SlotTable: ~Copyable {
         var count = 0
     }
 
-    /// Bytes kept of an answer's body: APNs's own are below 100, what else may come there needs no more.
+    /// Bytes of an answer's body that are kept. APNs' own bodies have fewer than 100.
     static let answerBytesMax = 256
 
     let capacity: Int
@@ -69,9 +69,9 @@ struct SlotTable: ~Copyable {
 
     /// Pushes in flight.
     var count: Int { lists.pointee.count }
-    /// The end of the list of deadlines whose push has waited longest; -1 if it is empty.
+    /// The slot whose push has waited longest, first in the list of deadlines; -1 if the list is empty.
     var oldest: Int32 { lists.pointee.oldest }
-    /// The first of those whose body waits; -1 if there is none.
+    /// The slot whose body has waited longest; -1 if none waits.
     var firstWaiting: Int32 { lists.pointee.firstWaiting }
 
     init(capacity: Int) {
@@ -95,18 +95,18 @@ struct SlotTable: ~Copyable {
         answers.deallocate()
     }
 
-    /// The slot at an index; the pointer stays valid as long as the table.
+    /// The slot at an index. The pointer is valid as long as the table lives.
     func pointer(_ index: Int32) -> UnsafeMutablePointer<Slot> {
         precondition(index >= 0 && index < capacity)
         return slots + Int(index)
     }
 
-    /// The memory that holds a slot's answer body.
+    /// The memory for a slot's answer body.
     func answer(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         answers + Int(index) * Self.answerBytesMax
     }
 
-    /// Keeps a part of the answer's body, as far as there is room.
+    /// Keeps the next part of an answer's body, as far as there is room.
     func keepAnswer(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
         let kept = Int(slot.pointee.answerBytes)
@@ -117,8 +117,8 @@ struct SlotTable: ~Copyable {
         slot.pointee.answerBytes = UInt16(truncatingIfNeeded: kept + count)
     }
 
-    /// Takes a free slot and puts it at the young end of the list of deadlines. The deadlines of one connection are all
-    /// equally long, so that the list is in the order in which they run out.
+    /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same timeout, so
+    /// the list is in the order in which the deadlines pass.
     func take(deadlineMilliseconds: Int64) -> Int32 {
         let index = lists.pointee.firstFree
         let slot = pointer(index)
@@ -146,7 +146,7 @@ struct SlotTable: ~Copyable {
         if newer >= 0 { slots[Int(newer)].older = older } else { lists.pointee.newest = older }
     }
 
-    /// Puts a slot behind those whose body waits.
+    /// Appends a slot to the list of waiting bodies.
     func wait(_ index: Int32) {
         let slot = pointer(index)
         precondition(!slot.pointee.isWaiting && slot.pointee.stage == .queued)
@@ -168,7 +168,7 @@ struct SlotTable: ~Copyable {
         slot.pointee.waitingBehind = -1
     }
 
-    /// Frees a slot. Its answer stays as it is until it is taken again.
+    /// Frees a slot. Its answer's bytes stay until the slot is taken again.
     func free(_ index: Int32) {
         untime(index)
         unwait(index)

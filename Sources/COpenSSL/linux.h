@@ -3,8 +3,8 @@
 #include <sys/eventfd.h>
 
 /*
- * What Linux has beyond POSIX and the Glibc module leaves out. Functions whose headers belong to the Glibc module are declared
- * here with the types that those headers spell: including the headers again would make two modules claim the same types.
+ * Linux functions that Swift's Glibc module lacks. They are declared here with the types of their headers. Including those headers
+ * would make this module and the Glibc module define the same types.
  */
 int CLinux_accept4(int descriptor, void *address, uint32_t *length, int flags) __asm__("accept4");
 int CLinux_posix_spawn_file_actions_addclosefrom_np(void *actions, int from) __asm__("posix_spawn_file_actions_addclosefrom_np");

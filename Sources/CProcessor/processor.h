@@ -1,4 +1,4 @@
-/* What processors can do and Swift has no word for. */
+/* Processor instructions that Swift cannot express. */
 
-/* Fetches the line of memory that holds the address, and waits for nothing. Any address will do. */
+/* Starts to load the cache line of an address, and does not wait. Any address is allowed, also an invalid one. */
 static inline __attribute__((always_inline)) void CProcessor_prefetch(const void *address) { __builtin_prefetch(address); }

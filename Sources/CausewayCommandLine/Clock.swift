@@ -1,10 +1,10 @@
 import Glibc
 
-/// The time, read from the kernel.
+/// The present time, from the kernel.
 package enum Clock {
     package static var milliseconds: Int64 { read(CLOCK_MONOTONIC) }
 
-    /// UNIX milliseconds: the one time that goes into records.
+    /// UNIX milliseconds: the only time that is written into records.
     package static var wallMilliseconds: Int64 { read(CLOCK_REALTIME) }
 
     private static func read(_ clock: clockid_t) -> Int64 {

@@ -1,14 +1,15 @@
 import Glibc
 import Synchronization
 
-/// Ctrl-C and SIGTERM, noticed where it suits, so that what was begun is ended in order: children, directories, records on their way.
+/// Notices Ctrl-C and SIGTERM, so that the program can first end its work in order: children, directories, records in flight.
 package struct Interruption {
-    /// Written by the handler: an atomic store is all that a signal handler may do.
+    /// Written by the signal handler, which may do little more than an atomic store.
     private static let received = Atomic<Int32>(0)
-    /// A signal is not noticed only, but ends the program.
+    /// Whether a signal ends the program at once, instead of only being noticed.
     private static let endsAtOnce = Atomic<Bool>(false)
 
-    /// - Parameter endsAtSecond: the second signal of a kind ends the program at once: where the end in order can have to wait for somebody else.
+    /// - Parameter endsAtSecond: whether the second signal of a kind ends the program at once. For programs whose
+    ///   orderly end may have to wait for somebody else.
     package init(endsAtSecond: Bool = false) {
         var action = sigaction()
         if endsAtSecond { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
@@ -18,18 +19,18 @@ package struct Interruption {
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
-        // A part that has died makes a write fail, which is told better than by our own death.
+        // If another process dies, a write to it fails, and that error says more than our own death by a signal.
         signal(SIGPIPE, SIG_IGN)
     }
 
-    /// The signal that has come, if one has.
+    /// The signal that has arrived; nil if none has.
     package var pending: Int32? {
         let number = Self.received.load(ordering: .relaxed)
         return number > 0 ? number : nil
     }
 
-    /// Does what may wait for somebody else and cannot be called off, while nothing is under way that would have to be ended in order:
-    /// meanwhile a signal, or one that has come already, ends the program as if it were not handled.
+    /// Runs a body that may wait for somebody else and cannot be cancelled. Nothing may be in progress that must be ended
+    /// in order: during the body a signal, or one that has already arrived, ends the program as if it were not handled.
     package func endingAtOnce<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
@@ -37,7 +38,8 @@ package struct Interruption {
         return try body()
     }
 
-    /// Both calls are allowed in a signal handler; from there the signal comes when the handler returns.
+    /// Ends the program by the signal. Both calls are allowed in a signal handler; there the signal takes effect when
+    /// the handler returns.
     private static func end(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

@@ -1,4 +1,4 @@
-/// The commands of the other program of the two, for a line that was typed at this one.
+/// The commands of the other of our two programs, to recognize one that was typed at the wrong program.
 package struct OtherProgram: Sendable {
     package let name: String
     package let commands: [String]
@@ -8,7 +8,7 @@ package struct OtherProgram: Sendable {
         self.commands = commands
     }
 
-    /// What to say to a command line whose command, or the command that help is asked for, is one of the other program; else nil.
+    /// The message for a command line whose command, or whose help topic, belongs to the other program; else nil.
     package func refusal(of arguments: [String]) -> String? {
         let words = arguments.dropFirst()
         let command = words.first == "help" ? words.dropFirst().first : words.first

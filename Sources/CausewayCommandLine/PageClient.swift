@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Reactor
 
-/// A page on a numeric address.
+/// The address of a page on a numeric host.
 package struct PageAddress: Equatable {
     package var host: String
     package var port: UInt16
@@ -14,7 +14,7 @@ package struct PageAddress: Equatable {
         self.path = path
     }
 
-    /// - Returns: nil if it is no `http` URL of a numeric address.
+    /// - Returns: nil if the text is no `http` URL with a numeric host.
     package init?(url: String) {
         guard let parts = URLComponents(string: url), parts.scheme == "http", let host = parts.host,
             let port = UInt16(exactly: parts.port ?? 80), port > 0
@@ -30,7 +30,7 @@ package struct PageAddress: Equatable {
     }
 }
 
-/// Asks for one page over HTTP/1.1 and waits for it.
+/// Requests one page over HTTP/1.1 and waits for it.
 package struct PageClient {
     package struct Answer {
         package var status: Int
@@ -38,7 +38,7 @@ package struct PageClient {
     }
 
     private let address: PageAddress
-    /// For connecting, and for each part of the answer.
+    /// The limit for connecting, and for each part of the answer.
     private let timeoutSeconds: Int
     private let answerBytesMax: Int
 
@@ -49,7 +49,7 @@ package struct PageClient {
     }
 
     /// - Parameter body: JSON, or nothing.
-    /// - Throws: if there is no answer, or one that is not HTTP. Any status is an answer.
+    /// - Throws: if no answer comes, or it is not HTTP. An answer with any status is returned.
     package func request(_ method: String = "GET", body: [UInt8] = []) throws(PageClientError) -> Answer {
         guard let target = SocketAddress(numeric: address.host, port: address.port) else {
             throw PageClientError("\(address.host) is not a numeric address")
@@ -85,12 +85,12 @@ package struct PageClient {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            if count < 0, errno != EINTR { throw PageClientError("the request is not taken", errno: errno) }
+            if count < 0, errno != EINTR { throw PageClientError("the request could not be sent", errno: errno) }
             rest = rest.dropFirst(max(0, count))
         }
     }
 
-    /// Everything until the other end closes, or until what it has announced is there.
+    /// Reads until the peer closes the connection, or until all bytes that the head announces have arrived.
     private func receive(from descriptor: Int32) throws(PageClientError) -> [UInt8] {
         var answer: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
@@ -99,7 +99,7 @@ package struct PageClient {
             if count == 0 { return answer }
             if count < 0 {
                 if errno == EINTR { continue }
-                throw PageClientError("no whole answer came", errno: errno)
+                throw PageClientError("the answer is incomplete", errno: errno)
             }
             answer.append(contentsOf: chunk[..<count])
             if Self.isWhole(answer) { return answer }
@@ -107,13 +107,13 @@ package struct PageClient {
         throw PageClientError("the answer is larger than \(answerBytesMax >> 20) MiB")
     }
 
-    /// Whether all the bytes that the head announces are there.
+    /// Whether all bytes that the head announces have arrived.
     private static func isWhole(_ answer: [UInt8]) -> Bool {
         guard let head = head(of: answer), let length = contentLength(answer[..<head]) else { return false }
         return answer.count - head >= length
     }
 
-    /// How long the head is, its empty line included.
+    /// The length of the head, including its empty line; nil if the head is not complete.
     private static func head(of answer: [UInt8]) -> Int? {
         let end = Array("\r\n\r\n".utf8)
         let limit = min(answer.count, 16_384) - end.count
@@ -138,7 +138,7 @@ package struct PageClient {
     }
 }
 
-/// Why there is no page.
+/// Why a page could not be read.
 package struct PageClientError: Error, CustomStringConvertible {
     package var description: String
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Lines to standard output and standard error, each whole and at once: other programs wait for them.
+/// Writes lines to standard output and standard error, each completely and at once: other programs wait for them.
 package enum StandardStreams {
     package static func printOutput(_ line: String) {
         write(line, to: STDOUT_FILENO)
@@ -10,7 +10,7 @@ package enum StandardStreams {
         write(line, to: STDERR_FILENO)
     }
 
-    /// Bytes as they are: whole lines already.
+    /// Writes bytes as they are. They must be whole lines.
     package static func writeOutput(_ bytes: [UInt8]) {
         write(bytes[...], to: STDOUT_FILENO)
     }

@@ -1,19 +1,19 @@
-/// A collector's base URL, taken apart: `http[s]://host[:port][/path]`.
+/// A collector's base URL, in parts: `http[s]://host[:port][/path]`.
 package struct CollectorAddress: Sendable, Equatable {
-    /// OTLP's port for HTTP.
+    /// The port of OTLP over HTTP.
     static let portDefault: UInt16 = 4_318
-    /// The port of `https`: a collector that is reached by it stands behind a proxy as a rule.
+    /// The port of `https`: a collector with TLS is usually behind a proxy.
     static let securePortDefault: UInt16 = 443
 
-    /// By TLS.
+    /// Whether TLS is used.
     package var isSecure: Bool
-    /// A name or an address, without brackets.
+    /// A host name or an address, without brackets.
     package var host: String
     package var port: UInt16
-    /// Where traces go on it.
+    /// The path that traces are posted to.
     package var path: String
 
-    /// Nil for what has another form. No credentials, which would stand in logs.
+    /// Nil if the text has another form. Credentials are refused, since logs would show them.
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"
@@ -40,9 +40,9 @@ package struct CollectorAddress: Sendable, Equatable {
         path = "\(base)/v1/traces"
     }
 
-    /// With brackets where it needs them: as a request names it.
+    /// Host and port as a request names them: an IPv6 address in brackets.
     package var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// For people.
+    /// The URL, for people.
     package var url: String { "\(isSecure ? "https" : "http")://\(authority)\(path)" }
 }

@@ -1,18 +1,18 @@
 import Delivery
 import LiveActivity
 
-/// What another configuration means for a worker that runs: what it can take, and what it cannot before its next start.
+/// The difference between a running worker's configuration and a new one: what the worker takes now, and what needs a restart.
 package struct ConfigurationChange {
-    /// As before, with everything taken that can be.
+    /// The running configuration, with all changes that a running worker can take.
     package private(set) var configuration: WorkerConfiguration
     /// Keys, or whole policies, that have changed and are taken.
     package private(set) var taken: [String] = []
-    /// Keys, apps or policies that have changed and keep what they were until the next start.
+    /// Keys, apps or policies that have changed and keep their old values until the next start.
     package private(set) var needingRestart: [String] = []
 
     /// - Parameters:
-    ///   - running: what the worker goes by.
-    ///   - wanted: in order by itself.
+    ///   - running: the configuration in force.
+    ///   - wanted: the new configuration, without faults.
     package init(from running: WorkerConfiguration, to wanted: WorkerConfiguration) {
         configuration = running
         for key in ConfigurationSchema.keys where !key.isSame(running, wanted) {
@@ -27,7 +27,8 @@ package struct ConfigurationChange {
         if isTaken { taken.append(key) } else { needingRestart.append(key) }
     }
 
-    /// Policies keep their places, by which commands that are held name them: a new one comes behind, and one that is gone stays.
+    /// Takes changed policies. Commands in memory refer to policies by their places, so places never change: a new
+    /// policy is appended, and one that was removed stays.
     private mutating func takePolicies(of wanted: WorkerConfiguration) {
         for position in configuration.policies.indices {
             let name = configuration.policies[position].name
@@ -55,7 +56,7 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appKeys where !key.isSame(configuration.apps[position], app) {
-                // A policy that found no place above cannot be an app's either.
+                // If a new policy got no place above, the app cannot use it either.
                 let isKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isKnown { key.copy(&configuration.apps[position], app) }
                 note("apps.\(name).\(key.name)", isTaken: key.isReloadable && isKnown)

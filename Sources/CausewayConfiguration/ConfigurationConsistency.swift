@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// What no key says alone: rules between keys that are each in order.
+/// Rules between several keys, each of which is valid by itself.
 enum ConfigurationConsistency {
     static func faults(
         of configuration: WorkerConfiguration,
@@ -42,7 +42,7 @@ enum ConfigurationConsistency {
         if tracing.endpoint.flatMap(CollectorAddress.init)?.isSecure != true {
             if tracing.caFile != nil { add("tracing.caFile", "is only for a tracing.endpoint with https") }
             if tracing.headersFile != nil {
-                add("tracing.headersFile", "is only for a tracing.endpoint with https: others could read it on its way")
+                add("tracing.headersFile", "is only for a tracing.endpoint with https: otherwise others could read it")
             }
         }
 
@@ -79,17 +79,17 @@ enum ConfigurationConsistency {
             let missing = app.channels.environments.filter { !app.environments.contains($0) }
             if !missing.isEmpty, !app.channels.audiences.isEmpty || place("\(section).channels.environments") != nil {
                 let key = "\(section).channels.environments"
-                add(key, "\(missing.map { "\($0.name)" }.joined(separator: ", ")) is none of the app's environments")
+                add(key, "\(missing.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's environments")
             }
             if !policies.contains(app.policy) {
                 let near = ConfigurationNames.nearest(to: app.policy, among: policies)
-                add("\(section).policy", "\(app.policy) is no policy" + (near.map { "; did you mean \($0)?" } ?? ""))
+                add("\(section).policy", "\(app.policy) is not a policy" + (near.map { "; did you mean \($0)?" } ?? ""))
             }
         }
         return faults
     }
 
-    /// What the mode asks of the URLs, which are in order by themselves.
+    /// Checks what the mode requires of the URLs, which are valid by themselves.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnix = if case .unix = url.location { true } else { false }
@@ -101,9 +101,9 @@ enum ConfigurationConsistency {
         case .sentinel where redis.sentinelURL == nil:
             return ("redis.sentinelURL", "is required with redis.mode: sentinel")
         case .cluster where isUnix:
-            return ("redis.url", "must name hosts: a cluster is not reached by a Unix socket")
+            return ("redis.url", "must name hosts: a cluster cannot be reached through a Unix socket")
         case .cluster where url.database != 0:
-            return ("redis.url", "names a database other than 0, and a cluster has no other")
+            return ("redis.url", "names a database other than 0, but a cluster has only 0")
         default:
             break
         }
@@ -114,13 +114,14 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// The faults stand where the key is that was given: the other one may have its default.
+    /// Checks the numbers of a policy against each other. A fault is reported at the key that was given, since the
+    /// other one may have its default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?
     ) -> [PlacedFault] {
         var faults: [PlacedFault] = []
-        /// `key` must not be above `limitKey`.
+        /// Reports a fault if the value of `key` is above that of `limitKey`.
         func compare(_ key: String, _ value: Int64, _ limitKey: String, _ limit: Int64) {
             guard value > limit else { return }
             let section = "policies.\(policy.name)"

@@ -1,23 +1,23 @@
 import Configuration
 import Yams
 
-/// The YAML file, held against the schema: which keys it gives and where, and everything in its form that is wrong.
+/// The YAML file, checked against the schema: which keys it has and where, and every fault in its form.
 ///
-/// swift-configuration reads the values; it knows neither line numbers nor which keys exist, so this walks the same
-/// text once with Yams' marks. Whatever this finds in order, the snapshot reads.
+/// swift-configuration reads the values, but knows neither line numbers nor which keys exist. So this type walks the
+/// same text once with Yams' marks. The snapshot then reads the values that have no fault.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
-    /// Aliases can make a small file large; this is where it ends.
+    /// The most values. Aliases can make a small file large.
     static let nodesMax = 10_000
 
-    /// Where each key that is given stands: `worker.lanes`, `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
+    /// The place of each given key: `worker.lanes`, `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The members of each named section, and where each begins.
     private(set) var members: [NamedSection: [String: ConfigurationPlace]] = [:]
-    /// The librdkafka properties given in each section of that kind.
+    /// The librdkafka properties given in each section of properties.
     private(set) var properties: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
-    /// The values; nil if the document is empty, or not even a tree of keys, which `faults` then says.
+    /// The values. Nil if the document is empty, or is not a map of keys; then `faults` says so.
     private(set) var snapshot: YAMLSnapshot?
 
     init(text: String) {
@@ -40,7 +40,7 @@ struct ConfigurationDocument {
             return add(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
         guard Self.hasSnapshotShape(root, budget: Self.nodesMax, depth: 0) != nil else {
-            return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are no texts")
+            return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts")
         }
         walk(mapping, section: "", pattern: "")
         snapshot = try YAMLSnapshot(
@@ -50,7 +50,7 @@ struct ConfigurationDocument {
         )
     }
 
-    /// What is left of `budget` after `node`, or nil if it is used up or the snapshot could not hold the node.
+    /// The part of `budget` that is left after `node`. Nil if the budget is used up or the snapshot cannot represent the node.
     private static func hasSnapshotShape(_ node: Node, budget: Int, depth: Int) -> Int? {
         var budget = budget - 1
         guard budget >= 0, depth < 16 else { return nil }
@@ -81,7 +81,7 @@ struct ConfigurationDocument {
         case .duplicatedKeysInMapping(let duplicates, let context):
             (
                 .document(line: context.mark.line, column: context.mark.column),
-                "gives a key twice: \(duplicates.sorted().joined(separator: ", "))"
+                "has a key twice: \(duplicates.sorted().joined(separator: ", "))"
             )
         default:
             (.whole, "is not YAML")
@@ -98,14 +98,14 @@ extension ConfigurationDocument {
         node.mark.map { .document(line: $0.line, column: $0.column) } ?? .whole
     }
 
-    /// - Parameter pattern: `section`, with `*` for a name that the operator gave.
+    /// - Parameter pattern: the section with `*` for each name that the operator chose.
     private mutating func walk(_ mapping: Node.Mapping, section: String, pattern: String) {
         for (keyNode, value) in mapping {
             let name = keyNode.scalar?.string ?? ""
             let key = section.isEmpty ? name : "\(section).\(name)"
             let keyPattern = pattern.isEmpty ? name : "\(pattern).\(name)"
             if name.contains(".") {
-                add(place(of: keyNode), key, "has a dot; write sections below each other, indented")
+                add(place(of: keyNode), key, "has a dot; write nested sections, each indented")
             } else if let shape = ConfigurationNames.shapes[keyPattern] {
                 check(value, shape: shape, key: key, keyPlace: place(of: keyNode))
             } else if let named = NamedSection(rawValue: keyPattern) {
@@ -136,16 +136,16 @@ extension ConfigurationDocument {
         }
     }
 
-    /// A section may be empty, which is what a key without a value is in YAML.
+    /// Passes the members of a section. A section may be empty: YAML's null, a key without a value.
     private mutating func withMembers(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
         if let mapping = value.mapping {
             body(&self, mapping)
         } else if !value.isNull {
-            add(place(of: value), key, "is a section: its keys stand indented below it")
+            add(place(of: value), key, "is a section: indent its keys below it")
         }
     }
 
-    /// Notes where `key` stands if its value has the right form, and what is wrong otherwise.
+    /// Notes the place of `key` if its value has the right form, else the fault.
     private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {
@@ -181,7 +181,7 @@ extension ConfigurationDocument {
             }
         case .text, .choice:
             if value.isNull {
-                // Left empty: the same as left out.
+                // An empty value counts as no value.
                 return
             } else if value.scalar != nil {
                 places[key] = valuePlace
@@ -193,14 +193,14 @@ extension ConfigurationDocument {
 }
 
 extension Node {
-    /// Nothing after the colon, or one of YAML's words for it.
+    /// Whether the value is empty or one of YAML's words for null.
     fileprivate var isNull: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// Digits as people write them. YAML's octal (010), sexagesimal (1:30) and hexadecimal forms surprise more than
-    /// they help.
+    /// Whether the text is a plain decimal number. YAML's octal (010), sexagesimal (1:30) and hexadecimal forms are
+    /// refused, because they surprise more than they help.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

@@ -1,10 +1,10 @@
-/// One thing that is wrong with a configuration, and where it stands.
+/// One fault of a configuration, and its place.
 package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConvertible {
-    /// `file:line:column`, or the name of an environment variable, or the file alone for what is missing.
+    /// `file:line:column`, the name of an environment variable, or only the file if something is missing.
     package var place: String
-    /// The key, such as `worker.lanes`; empty where the document as a whole is meant.
+    /// The key, such as `worker.lanes`; empty if the fault concerns the whole document.
     package var key: String
-    /// What is wrong, and what would be right. Never holds the value of a secret.
+    /// What is wrong, and what would be right. Never has the value of a secret.
     package var message: String
 
     package init(place: String, key: String, message: String) {
@@ -13,15 +13,15 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
         self.message = message
     }
 
-    /// One line, in the form that editors and CI logs make clickable.
+    /// One line, in the form that editors and CI logs turn into a link.
     package var description: String {
         key.isEmpty ? "\(place): \(message)" : "\(place): \(key): \(message)"
     }
 }
 
-/// Everything that is wrong with a configuration, at once.
+/// All faults of a configuration together.
 package struct ConfigurationFaults: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Never empty; the file's in the order of its lines, then the environment's in the order of the names.
+    /// Never empty. The file's faults in the order of its lines, then the environment's in the order of the names.
     package var faults: [ConfigurationFault]
 
     package var description: String {

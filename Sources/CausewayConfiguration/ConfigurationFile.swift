@@ -1,13 +1,13 @@
 import Glibc
 
-/// Reading small files, with the reason in words where it fails.
+/// Reads small files, and gives the reason in words if that fails.
 package enum ConfigurationFile {
     package struct ReadError: Error, Equatable {
-        /// Without the path.
+        /// The reason, without the path.
         package var reason: String
     }
 
-    /// The file's text. Directories, files over `bytesMax` and text that is not UTF-8 are errors.
+    /// The file's text. Throws for directories, files over `bytesMax` and text that is not UTF-8.
     package static func text(path: String, bytesMax: Int) throws(ReadError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw ReadError(reason: "cannot be opened: \(errnoText())") }
@@ -26,7 +26,7 @@ package enum ConfigurationFile {
         return text
     }
 
-    /// Why the file cannot be read, or nil if it can.
+    /// Why the file cannot be read; nil if it can be read.
     static func unreadableReason(path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return "cannot be opened: \(errnoText())" }

@@ -1,20 +1,19 @@
 import Configuration
 import LiveActivity
 
-/// Reads a `WorkerConfiguration` from a YAML file and, over it, from environment variables.
+/// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
-/// A key that does not exist, a value that is wrong and a value that is missing are faults; all of them are found
-/// before any is thrown.
+/// Unknown keys, wrong values and missing values are faults. All faults are found before any is thrown.
 ///
-/// Every key can be a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`, a list has commas, and a
-/// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and
-/// `policies` are maps, so that the keys of each member have names; `CAUSEWAY_APPS=match,ride` and
-/// `CAUSEWAY_POLICIES=sports` name members that the file does not have.
+/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. A list has commas. A librdkafka property
+/// `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. `apps` and `policies` are
+/// maps, so the keys of each member have variables too. `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name
+/// members that the file does not have.
 package struct ConfigurationLoader: Sendable {
-    /// The process's environment, or a test's.
+    /// The process's environment, or that of a test.
     package var environment: [String: String]
-    /// Whether the files that the configuration names must be readable: at a worker's start they must, in a gate of
-    /// some other machine they need not.
+    /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
+    /// another machine.
     package var requiresFiles: Bool
 
     package init(environment: [String: String], requiresFiles: Bool) {
@@ -22,7 +21,7 @@ package struct ConfigurationLoader: Sendable {
         self.requiresFiles = requiresFiles
     }
 
-    /// Reads the file at `path`, if there is one, and the environment.
+    /// Reads the file at `path`, if a path is given, and the environment.
     package func load(path: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         guard let path else { return try load(text: "", file: nil) }
         let text: String
@@ -34,11 +33,11 @@ package struct ConfigurationLoader: Sendable {
         return try load(text: text, file: path)
     }
 
-    /// Reads YAML that came from `file`, a name for messages only, and the environment.
+    /// Reads YAML text and the environment. `file` is the text's name in messages.
     package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         let document = ConfigurationDocument(text: text)
         var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
-        // A document that could not be taken in at all would make every required key look missing.
+        // If the document could not be read at all, every required key would seem to be missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
         guard reading.faults.isEmpty else {
@@ -53,7 +52,7 @@ package struct ConfigurationLoader: Sendable {
     }
 }
 
-/// One pass over the schema, key by key, from both sources.
+/// One pass over the schema, key by key, over both sources.
 private struct ConfigurationReading {
     let document: ConfigurationDocument
     let environment: [String: String]
@@ -119,7 +118,7 @@ private struct ConfigurationReading {
             return key.assign(&root, .properties(properties(of: name, key: key)))
         }
         guard let place = place(of: name) else {
-            // A value whose form is wrong has its fault already.
+            // A value of the wrong form has its fault already.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
                 let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
                 add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
@@ -138,12 +137,12 @@ private struct ConfigurationReading {
             case .choices(let choices):
                 let values = try reader.requiredStringArray(forKey: path)
                 guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
-                    return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), none twice")
+                    return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
                 }
                 key.assign(&root, .choices(values))
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
-                guard Set(values).count == values.count else { return add(place, name, "names one twice") }
+                guard Set(values).count == values.count else { return add(place, name, "has a value twice") }
                 if let complaint = values.lazy.compactMap({ text in key.complaint(text).map { "\(text) \($0)" } }).first
                 {
                     return add(place, name, complaint)
@@ -152,7 +151,7 @@ private struct ConfigurationReading {
             case .choice(let choices):
                 let value = try reader.requiredString(forKey: path)
                 guard choices.contains(value) else {
-                    return add(place, name, "is none of \(choices.joined(separator: ", "))")
+                    return add(place, name, "is not one of \(choices.joined(separator: ", "))")
                 }
                 key.assign(&root, .text(value))
             case .text, .properties:
@@ -211,7 +210,7 @@ private struct ConfigurationReading {
         }
     }
 
-    /// The members of a section, from the file and from the environment, in the order of their names.
+    /// The members of a section, from the file and the environment, in the order of their names.
     private mutating func names(of section: NamedSection) -> [String] {
         var names = section.standardMembers.union(document.members[section, default: [:]].keys)
         if let list = environment[section.variable] {
@@ -232,7 +231,7 @@ private struct ConfigurationReading {
         return names.sorted()
     }
 
-    /// `default` first, written or not.
+    /// The names of all policies: `default` first, whether it is given or not.
     private mutating func policyNames() -> [String] {
         let standard = WorkerConfiguration.defaultPolicyName
         return [standard] + names(of: .policies).filter { $0 != standard }
@@ -242,7 +241,7 @@ private struct ConfigurationReading {
         ConfigurationSchema.policyKeys.map { "policies.\(name).\($0.name)" }
     }
 
-    /// Two names can come to the same variables, as `a-b` and `a_b` do: then one variable would set the numbers of both.
+    /// Refuses policies whose names give the same variables, as `a-b` and `a_b` do: one variable would set the numbers of both.
     private mutating func refuseSharedVariables(_ policies: [String]) {
         var owners: [String: String] = [:]
         for name in policies {
@@ -270,7 +269,7 @@ private struct ConfigurationReading {
                 continue
             }
             let near = ConfigurationNames.nearest(to: name, among: Array(known))
-            add(.variable(name), "", "is the variable of no key" + (near.map { "; did you mean \($0)?" } ?? ""))
+            add(.variable(name), "", "is not the variable of any key" + (near.map { "; did you mean \($0)?" } ?? ""))
         }
     }
 }

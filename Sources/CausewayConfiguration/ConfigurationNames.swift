@@ -1,8 +1,8 @@
-/// The schema by name: what a key looks like, which keys a section has, how a variable is called.
+/// Looks the schema up by name: the shape of a key, the keys of a section, the name of a variable.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
-    /// By pattern: a key, with `*` for a name that the operator gives. `worker.lanes`, `apps.*.keyId`.
+    /// The shape of each key pattern: a key, with `*` for each name that the operator chooses. `worker.lanes`, `apps.*.keyId`.
     static let shapes = Dictionary(
         uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.shape) }
             + NamedSection.allCases.flatMap { section in
@@ -10,14 +10,14 @@ enum ConfigurationNames {
             }
     )
 
-    /// Every proper prefix of a pattern: `kafka`, `kafka.topics`, `apps.*`.
+    /// Every proper prefix of a key pattern: `kafka`, `kafka.topics`, `apps.*`.
     static let sections = Set(
         shapes.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
         }
     )
 
-    /// The names that may stand directly in a section, given by its pattern; empty means the top of the file.
+    /// The names that are allowed directly in a section, which is given by its pattern; an empty pattern means the top of the file.
     static func members(of pattern: String) -> [String] {
         let prefix = pattern.isEmpty ? "" : pattern + "."
         let names = shapes.keys.filter { $0.hasPrefix(prefix) }
@@ -27,8 +27,9 @@ enum ConfigurationNames {
         return Array(Set(names))
     }
 
-    /// The environment variable of a key, as swift-configuration spells it: words apart, capitals, `_` for what is
-    /// neither letter nor digit. `worker.retryMaxMilliseconds` is `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
+    /// The environment variable of a key, spelled as swift-configuration spells it: words separated, capital letters,
+    /// `_` for every character that is neither letter nor digit. `worker.retryMaxMilliseconds` is
+    /// `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var previousIsSmall = false
@@ -40,16 +41,14 @@ enum ConfigurationNames {
         return name
     }
 
-    /// The librdkafka property that a variable below a section of properties means. All that can be written in a file
-    /// are small letters and dots.
+    /// The librdkafka property of a variable below a section of properties. Such properties have only small letters and dots.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }
         return name.dropFirst(prefix.count).lowercased().replacing("_", with: ".")
     }
 
-    /// Whether Kubernetes put the variable there for a Service whose name begins with *causeway*: these are addresses,
-    /// not our keys.
+    /// Whether Kubernetes set the variable for a Service whose name begins with *causeway*. Such variables are addresses, not our keys.
     static func isServiceLink(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true
@@ -65,14 +64,14 @@ enum ConfigurationNames {
             }
     }
 
-    /// The one of `names` that `name` was probably meant to be.
+    /// The most similar of `names`, if `name` is probably a misspelling of it.
     static func nearest(to name: String, among names: [String]) -> String? {
         let candidates = names.map { (name: $0, distance: distance(Array(name.lowercased()), Array($0.lowercased()))) }
         let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
         return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
     }
 
-    /// Levenshtein's: insertions, deletions and replacements.
+    /// The Levenshtein distance: insertions, deletions and replacements.
     private static func distance(_ left: [Character], _ right: [Character]) -> Int {
         guard left.count <= 128, right.count <= 128 else { return .max }
         var row = Array(0...right.count)

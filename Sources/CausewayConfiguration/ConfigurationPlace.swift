@@ -1,12 +1,12 @@
-/// Where a value stands, in the order in which faults are reported.
+/// The place of a value. The order is the order in which faults are reported.
 enum ConfigurationPlace: Comparable, Sendable {
-    /// In the file; both count from 1.
+    /// In the file. Line and column count from 1.
     case document(line: Int, column: Int)
-    /// In the file as a whole, or nowhere, where it should be.
+    /// The file as a whole, or the place of a value that is missing.
     case whole
     case variable(String)
 
-    /// `file:line:column`, the file alone, or the variable's name.
+    /// `file:line:column`, only the file, or the variable's name.
     func description(file: String?) -> String {
         switch self {
         case .document(let line, let column): "\(file ?? ""):\(line):\(column)"
@@ -16,7 +16,7 @@ enum ConfigurationPlace: Comparable, Sendable {
     }
 }
 
-/// A fault on its way to the report.
+/// A fault that has not been reported yet.
 struct PlacedFault: Sendable {
     var place: ConfigurationPlace
     var key: String

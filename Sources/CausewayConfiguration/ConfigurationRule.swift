@@ -2,7 +2,7 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// What texts must look like. Each rule answers what is wrong, or nil.
+/// The rules for texts. Each returns what is wrong, or nil.
 enum ConfigurationRule {
     /// Kafka's own rule for topic names.
     static func topic(_ text: String) -> String? {
@@ -18,7 +18,7 @@ enum ConfigurationRule {
         (1...255).contains(text.utf8.count) ? nil : "must have 1 to 255 bytes"
     }
 
-    /// `host:port`, separated by commas; librdkafka takes 9092 where the port is left out.
+    /// `host:port`, several separated by commas. librdkafka uses port 9092 if there is none.
     static func bootstrapServers(_ text: String) -> String? {
         let servers = text.split(separator: ",", omittingEmptySubsequences: false)
         let isGood = servers.allSatisfy { server in
@@ -42,14 +42,14 @@ enum ConfigurationRule {
     static func sentinelURL(_ text: String) -> String? {
         do {
             let url = try RedisURL(text, portDefault: RedisURL.sentinelPortDefault)
-            if case .unix = url.location { return "Sentinels are reached by host and port" }
+            if case .unix = url.location { return "Sentinels need a host and a port" }
             return url.database == 0 ? nil : "Sentinels have no databases"
         } catch {
             return "\(error); the form is redis[s]://[[user]:password@]host[:port][,host[:port]…]"
         }
     }
 
-    /// An address that can be listened on without asking anybody.
+    /// A numeric address: listening on it needs no look-up.
     static func numericAddress(_ text: String) -> String? {
         SocketAddress(numeric: text, port: 0) == nil
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
@@ -69,7 +69,7 @@ enum ConfigurationRule {
         return isGood ? nil : "is not a host name or an address"
     }
 
-    /// What Apple allows in a bundle id; it becomes part of a header and of Redis keys.
+    /// Apple's rule for bundle ids. The id becomes part of a header and of Redis keys.
     static func bundleIdentifier(_ text: String) -> String? {
         let isGood =
             (1...155).contains(text.utf8.count)
@@ -89,16 +89,16 @@ enum ConfigurationRule {
         text.isEmpty ? "must name a file" : nil
     }
 
-    /// A member of `apps`. No separator, so that the names of environment variables say which app they mean.
+    /// The name of an app. It has no separators, so that an environment variable's name says clearly which app it belongs to.
     static func appName(_ text: String) -> String? {
         let isGood =
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
-        guard text != "none" else { return "none stands for no app in metrics" }
+        guard text != "none" else { return "the name none is reserved: metrics use it for no app" }
         return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
     }
 
-    /// A member of `policies`, which commands name too.
+    /// The name of a policy; commands use it too.
     static func policyName(_ text: String) -> String? {
         let isGood =
             (1...64).contains(text.utf8.count)
@@ -106,17 +106,17 @@ enum ConfigurationRule {
         return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
     }
 
-    /// Audience ids, of which the last character may be a `*` for whatever follows.
+    /// An audience id, or the beginning of audience ids followed by `*`.
     static func audiencePattern(_ text: String) -> String? {
         let isGood = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
-        return isGood ? nil : "is no pattern of audiences: 1 to \(Limits.identifierBytes) bytes, a * at the end only"
+        return isGood ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
     }
 
-    /// Properties that have a key of their own.
+    /// librdkafka properties that have a key of their own here.
     private static let ownedProperties = [
-        "bootstrap.servers": "is kafka.bootstrapServers here",
-        "metadata.broker.list": "is kafka.bootstrapServers here",
-        "group.id": "is kafka.groupId here",
+        "bootstrap.servers": "is set by kafka.bootstrapServers",
+        "metadata.broker.list": "is set by kafka.bootstrapServers",
+        "group.id": "is set by kafka.groupId",
     ]
 
     static func propertyName(_ name: String) -> String? {

@@ -1,7 +1,7 @@
 import LiveActivity
 import Logging
 
-/// Every key there is. What is not here does not exist: not in the file, not in the environment.
+/// All keys. A key that is not here is unknown, in the file and in the environment.
 enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] = [
         .choice("log.level", \.log.level).reloadable,
@@ -94,7 +94,8 @@ enum ConfigurationSchema {
         .environments("channels.environments", \.channels.environments),
     ]
 
-    /// The keys of each member of `policies`. What one leaves out has the default, not the value of another policy.
+    /// The keys of each member of `policies`. A key that is left out has the built-in default, not the value of another
+    /// policy. So a change to `default` never changes other policies.
     static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
 
     private static let policyNumbers: [SchemaKey<Policy>] = [
@@ -115,7 +116,7 @@ enum ConfigurationSchema {
         .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200),
     ]
 
-    /// Where the keys of earlier releases have gone, sections included.
+    /// Keys and sections of earlier releases, and where they have moved.
     static let movedKeys = [
         "worker.spacingMilliseconds": "policies.default.spacingMilliseconds",
         "worker.defaultExpirationSeconds": "policies.default.expiration",

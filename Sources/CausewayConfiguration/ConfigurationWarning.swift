@@ -1,6 +1,6 @@
 import Kafka
 
-/// What a configuration is allowed to say and is seldom meant to.
+/// A setting that is allowed but probably a mistake.
 package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertible {
     /// The key, such as `kafka.consumer.session.timeout.ms`.
     package var key: String
@@ -14,9 +14,9 @@ package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertibl
 }
 
 extension ConfigurationWarning {
-    /// What brokers take for a session unless they are told otherwise: `group.min.session.timeout.ms` and the other end.
+    /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to `group.max.session.timeout.ms`.
     private static let brokerSessionsMilliseconds = 6_000...1_800_000
-    /// Heartbeats that must fit a session: with fewer, one that is late costs a worker its partitions.
+    /// The fewest heartbeats that must fit into a session. With fewer, one late heartbeat costs a worker its partitions.
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
@@ -27,8 +27,8 @@ extension ConfigurationWarning {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
-                    message: "\(session.value) is less than brokers take by default "
-                        + "(group.min.session.timeout.ms, \(brokerSessionsMilliseconds.lowerBound)): they refuse such a member"
+                    message: "\(session.value) is less than brokers accept by default "
+                        + "(group.min.session.timeout.ms, \(brokerSessionsMilliseconds.lowerBound)): they refuse the worker"
                 )
             )
         }
@@ -36,8 +36,8 @@ extension ConfigurationWarning {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
-                    message: "\(session.value) is more than brokers take by default "
-                        + "(group.max.session.timeout.ms, \(brokerSessionsMilliseconds.upperBound)): they refuse such a member"
+                    message: "\(session.value) is more than brokers accept by default "
+                        + "(group.max.session.timeout.ms, \(brokerSessionsMilliseconds.upperBound)): they refuse the worker"
                 )
             )
         }
@@ -54,7 +54,7 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// The property as the consumer gets it, and where that was said.
+    /// The consumer's value of a property, and the key that sets it.
     private static func number(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

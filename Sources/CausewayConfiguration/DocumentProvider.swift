@@ -1,7 +1,7 @@
 import Configuration
 
-/// The file as swift-configuration's lower provider: the very text that was held against the schema, so that it is read
-/// once and what was checked is what counts.
+/// The file as swift-configuration's provider of lower precedence. It has the same text that was checked against the
+/// schema, so the file is read only once.
 struct DocumentProvider: ConfigProvider {
     let contents: YAMLSnapshot
 

@@ -1,9 +1,9 @@
 import Kafka
 
-/// One librdkafka property, as its configuration page names and writes it.
+/// One librdkafka property, with librdkafka's own name and spelling.
 package struct KafkaProperty: Sendable, Equatable {
     package var name: String
-    /// May be a password: never print it.
+    /// May be a password, so never print it.
     package var value: String
 
     package init(name: String, value: String) {
@@ -13,14 +13,14 @@ package struct KafkaProperty: Sendable, Equatable {
 }
 
 extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
-    /// The name alone, so that no password is printed by accident.
+    /// Only the name, so that no password is printed by accident.
     package var description: String { "\(name)=…" }
     package var debugDescription: String { description }
 }
 
-/// A property whose value is what a file holds, so that a secret stands in no configuration.
+/// A property whose value is in a file, so that no secret is in the configuration.
 package struct KafkaPropertyFile: Sendable, Equatable {
-    /// The longest file that is taken for a value: a chain of certificates fits.
+    /// The largest file that is read as a value: large enough for a chain of certificates.
     package static let bytesMax = 65_536
 
     package var name: String
@@ -31,7 +31,9 @@ package struct KafkaPropertyFile: Sendable, Equatable {
         self.path = path
     }
 
-    /// The whole file without the line's end at its end, which editors add and no password has.
+    /// The whole file, without a line end at its end: editors add one, and no password has one.
+    ///
+    /// Read whenever a client is made, so that a replaced file is used.
     ///
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
@@ -44,10 +46,10 @@ package struct KafkaPropertyFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// What the consumer is made with: the servers and the group first, so that a `consumer` property is the last word. Its
-    /// statistics say whether a broker is there.
+    /// The properties of the consumer. Servers and group come first, so that `consumer` properties override them. The
+    /// statistics tell whether a broker is connected.
     ///
-    /// - Throws: which property's file cannot be read.
+    /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
             try [
@@ -56,10 +58,10 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// What the producer is made with. Only the commit waits for a result, never a push, so results linger for large batches: at
-    /// 12,000 a second that is most of what they cost.
+    /// The properties of the producer. Only commits wait for results, never pushes. So results linger for large
+    /// batches: at 12,000 results a second the size of batches determines most of their cost.
     ///
-    /// - Throws: which property's file cannot be read.
+    /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
             try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + shared() + Self.pairs(producer)

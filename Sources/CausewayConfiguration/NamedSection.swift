@@ -1,19 +1,19 @@
 import Delivery
 
-/// A section whose members are named by the operator: each member is a set of keys of its own.
+/// A section whose members are named by the operator. Each member has the same keys.
 enum NamedSection: String, CaseIterable {
     case apps, policies
 
-    /// How many members there may be.
+    /// How many members are allowed.
     var members: ClosedRange<Int> {
         switch self {
-        // The core counts apps in a byte.
+        // The core stores an app's number in one byte.
         case .apps: 1...255
         case .policies: 1...DeliveryConfiguration.policiesMax
         }
     }
 
-    /// Members that are there without being written.
+    /// Members that exist without being given.
     var standardMembers: Set<String> {
         switch self {
         case .apps: []
@@ -21,7 +21,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// What is wrong with a member's name, or nil.
+    /// What is wrong with a member's name; nil if it is valid.
     func complaint(_ name: String) -> String? {
         switch self {
         case .apps: ConfigurationRule.appName(name)
@@ -29,7 +29,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// What each member holds.
+    /// The keys of each member.
     var shapes: [(name: String, shape: KeyShape)] {
         switch self {
         case .apps: ConfigurationSchema.appKeys.map { ($0.name, $0.shape) }

@@ -2,7 +2,7 @@ import Reactor
 import Redis
 
 extension RedisConfiguration {
-    /// What the keys come to, with the files that they name read.
+    /// Converts the keys, and reads the files that they name.
     package init(_ configuration: WorkerConfiguration.Redis) throws {
         let url = try Self.url(configuration.url, passwordFile: configuration.passwordFile)
         var topology = RedisTopology.single

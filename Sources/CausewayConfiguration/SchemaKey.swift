@@ -1,14 +1,14 @@
 import LiveActivity
 import Logging
 
-/// What a value looks like, for the reader and for the messages.
+/// The form of a value, for reading it and for messages.
 enum KeyShape: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
     case choice([String])
-    /// A list without repetition, never empty.
+    /// A list without repetition; not empty.
     case choices([String])
-    /// A list of texts, which may be empty.
+    /// A list of texts; may be empty.
     case texts
     /// A map from a librdkafka property to its value.
     case properties
@@ -23,31 +23,30 @@ enum KeyValue: Sendable {
     case properties([KafkaProperty])
 }
 
-/// One key of the configuration: its name, what it may be, and where it goes.
+/// One key of the configuration: its name, its allowed values, and the property that it sets.
 ///
-/// The loader, the check of the file, the names of the environment variables and the test of the documentation all read
-/// this.
+/// Used by the loader, the check of the file, the names of the environment variables, and the test of the documentation.
 struct SchemaKey<Root: Sendable>: Sendable {
-    /// Below the section it belongs to, with dots: `topics.commands`.
+    /// The name below its section, with dots: `topics.commands`.
     let name: String
     let shape: KeyShape
     let isRequired: Bool
     let isSecret: Bool
-    /// The value names a file that must be readable when the worker starts.
+    /// Whether the value names a file that must be readable when the worker starts.
     let isFile: Bool
-    /// What is wrong with a text, or nil.
+    /// What is wrong with a text; nil if it is valid.
     let complaint: @Sendable (String) -> String?
     let assign: @Sendable (inout Root, KeyValue) -> Void
     /// The value in `Root`, as the file would write it; nil if unset.
     let display: @Sendable (Root) -> String?
-    /// Whether two have the same value.
+    /// Whether two configurations have the same value.
     let isSame: @Sendable (Root, Root) -> Bool
-    /// Gives the first the value of the second.
+    /// Sets the first configuration's value to the second's.
     let copy: @Sendable (inout Root, Root) -> Void
-    /// A running worker takes a changed value; without it the value counts from the next start.
+    /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
     private(set) var isReloadable = false
 
-    /// The same key, whose value a running worker takes.
+    /// The same key, but a running worker takes its changed value.
     var reloadable: SchemaKey {
         var key = self
         key.isReloadable = true
@@ -79,7 +78,7 @@ extension SchemaKey {
         )
     }
 
-    /// A text that must be given if its initial value is empty.
+    /// A text, required if its initial value is empty.
     static func text(
         _ name: String,
         _ path: any Path<String>,
@@ -104,7 +103,7 @@ extension SchemaKey {
         )
     }
 
-    /// A text that may be left out or empty, which is the same.
+    /// An optional text. Empty counts as left out.
     static func optional(
         _ name: String,
         _ path: any Path<String?>,
@@ -168,7 +167,7 @@ extension SchemaKey {
         )
     }
 
-    /// A list of texts without repetition, empty if it is left out.
+    /// A list of texts without repetition; empty if left out.
     static func texts(
         _ name: String,
         _ path: any Path<[String]>,
@@ -207,7 +206,7 @@ extension SchemaKey {
         )
     }
 
-    /// A map from a librdkafka property to the file that its value stands in.
+    /// A map from a librdkafka property to the file that has its value.
     static func propertyFiles(_ name: String, _ path: any Path<[KafkaPropertyFile]>) -> SchemaKey {
         SchemaKey(
             name: name,

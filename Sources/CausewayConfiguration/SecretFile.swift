@@ -1,20 +1,20 @@
 import Glibc
 
-/// A secret that is mounted as a file, as Kubernetes does.
+/// Reads secrets that are mounted as files, as Kubernetes does.
 package enum SecretFile {
-    /// The longest file that is taken for a password.
+    /// The largest file that is read as a password.
     static let bytesMax = 4_096
 
-    /// A password: the file's first line, without the line's end.
+    /// A password: the first line of the file, without its line end.
     package static func read(_ path: String) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, nothing: "holds no text in its first line") { bytes in
+        try contents(path, bytesMax: bytesMax, nothing: "has no text in its first line") { bytes in
             bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         }
     }
 
-    /// All that the file holds, several lines too, without the line's end at its end.
+    /// The whole content of the file, without a line end at its end. May have several lines.
     package static func text(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, nothing: "holds no text") { bytes in
+        try contents(path, bytesMax: bytesMax, nothing: "has no text") { bytes in
             var text = bytes
             if text.last == UInt8(ascii: "\n") { text.removeLast() }
             if text.last == UInt8(ascii: "\r") { text.removeLast() }
@@ -22,7 +22,8 @@ package enum SecretFile {
         }
     }
 
-    /// The file's mode lets others read it (`o+r`), as Kubernetes' secrets are unless they are mounted with `defaultMode: 0440`.
+    /// Whether the file's mode lets others read it (`o+r`). Kubernetes' secrets have this mode unless they are mounted
+    /// with `defaultMode: 0440`.
     package static func isReadableByOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
@@ -34,7 +35,7 @@ package enum SecretFile {
         nothing: String,
         wanted: (ArraySlice<UInt8>) -> ArraySlice<UInt8>
     ) throws(SecretFileError) -> String {
-        // What is no file, a pipe above all, must not keep the start waiting.
+        // Without O_NONBLOCK, opening a pipe would wait for its writer and so block the start.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw SecretFileError(path: path, reason: String(cString: strerror(errno))) }
         defer { close(descriptor) }

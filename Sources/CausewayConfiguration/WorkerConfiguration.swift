@@ -2,33 +2,34 @@ import Delivery
 import LiveActivity
 import Logging
 
-/// Everything a worker can be told, as plain values: what the YAML file and the environment come to.
+/// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
-/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values are the defaults; `ConfigurationSchema` adds the ranges and
-/// `Config/causeway.yaml` the explanations, and a test holds the three together.
+/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values are
+/// the defaults. `ConfigurationSchema` has the ranges and `Config/causeway.yaml` the explanations; a test compares all three.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()
     package var kafka = Kafka()
     package var redis = Redis()
     package var apns = APNs()
-    /// The apps whose commands are carried, in the order of their names. At least one, at most 255; bundle ids differ.
+    /// The apps whose commands are sent, in the order of their names. At least one, at most 255; their bundle ids differ.
     package var apps: [App] = []
-    /// The sets of numbers for pace and budget: `default` first, then the others in the order of their names. 1...64; names differ.
+    /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of their names.
+    /// 1...64; their names differ.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()
 
     package init() {}
 
-    /// The policy that is there whether it is written or not, and that an app has which names none.
+    /// The policy that always exists, and that an app uses if it names none.
     package static let defaultPolicyName = "default"
 }
 
 extension WorkerConfiguration {
-    /// What is logged, and how it looks.
+    /// What is logged, and in which form.
     package struct Log: Sendable {
-        /// One line an event: JSON for machines, text for people.
+        /// One line per event: JSON for machines, text for people.
         package enum Format: String, Sendable, CaseIterable {
             case json, text
         }
@@ -37,18 +38,18 @@ extension WorkerConfiguration {
         package var format = Format.json
     }
 
-    /// Where metrics, health and status are asked for.
+    /// The address of metrics, health and status.
     package struct HTTP: Sendable {
         /// A numeric address of this machine.
         package var host = "0.0.0.0"
-        /// 0: nothing is served. 0...65,535.
+        /// 0 serves nothing. 0...65,535.
         package var port = 9_464
 
-        /// The defaults.
+        /// Creates the defaults.
         package init() {}
     }
 
-    /// Where commands come from and results go.
+    /// The Kafka cluster, the topics, and the properties of the clients.
     package struct Kafka: Sendable {
         package struct Topics: Sendable {
             package var commands = "causeway.commands"
@@ -70,57 +71,58 @@ extension WorkerConfiguration {
         package var supersededResults = SupersededResults.countedWhenBehind
         /// librdkafka properties of both clients.
         package var properties: [KafkaProperty] = []
-        /// Further properties of both clients, whose values stand in files: passwords and keys. None is in `properties` too.
+        /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each property may
+        /// be either here or in `properties`.
         package var propertyFiles: [KafkaPropertyFile] = []
-        /// librdkafka properties of the consumer, over `properties`.
+        /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []
-        /// librdkafka properties of the producer, over `properties`.
+        /// librdkafka properties of the producer; they override `properties`.
         package var producer: [KafkaProperty] = []
 
         package init() {}
     }
 
-    /// The fast memory of versions, tokens and pace.
+    /// The Redis that stores versions, tokens and pace.
     package struct Redis: Sendable {
-        /// Which servers there are, and what `url` names.
+        /// How the servers are organized, and what `url` names.
         package enum Mode: String, Sendable, CaseIterable {
-            /// One server: its host, or its Unix socket.
+            /// One server: its host or its Unix socket.
             case single
-            /// A primary and its replicas: the name that the Sentinels know the primary by, in the host's place.
+            /// A primary and its replicas. The URL's host is the Sentinels' name for the primary.
             case sentinel
-            /// A cluster: one or more of its servers, from which the others are learnt.
+            /// A cluster. The URL names one or more of its servers, which tell about the others.
             case cluster
         }
 
         package var mode = Mode.single
-        /// `redis://`, `rediss://` (TLS) or `unix://`; see `RedisURL` for the form. May hold a password: never print it.
+        /// `redis://`, `rediss://` (TLS) or `unix://`; see `RedisURL` for the form. May have a password, so never print it.
         package var url = ""
-        /// Where the Sentinels are, in mode `sentinel`. May hold a password: never print it.
+        /// The Sentinels' addresses, in mode `sentinel`. May have a password, so never print it.
         package var sentinelURL: String?
         /// A file whose first line is the Sentinels' password. Overrides a password in `sentinelURL`.
         package var sentinelPasswordFile: String?
         /// A file whose first line is the password. Overrides a password in the URL.
         package var passwordFile: String?
-        /// PEM file of the authorities that the server's certificate is checked against; nil: the system's.
+        /// PEM file with the authorities for the server's certificate; nil for the system's.
         package var caFile: String?
         /// PEM files of the client's certificate and its key, both or neither.
         package var certificateFile: String?
         package var keyFile: String?
-        /// Time after which an unanswered call counts as failed. 10...60,000.
+        /// After this time without an answer a call has failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
-        /// How many replicas of a primary must have a registration or a held state before it counts. 0...16.
+        /// How many replicas of a primary must have a registration or a held state before it counts as done. 0...16.
         package var replicas = 0
-        /// How far back commands are read once more when Redis has lost everything. 1...720.
+        /// How far back commands are read again when Redis has lost all its data. 1...720.
         package var rereadMinutes = 720
     }
 
-    /// How APNs is reached.
+    /// The APNs hosts and the connections to them.
     package struct APNs: Sendable {
         package struct Endpoint: Sendable {
             package var host: String
             /// 1...65,535.
             package var port = 443
-            /// Where broadcast channels are managed.
+            /// The host that manages broadcast channels.
             package var managementHost: String
             /// 1...65,535.
             package var managementPort: Int
@@ -136,19 +138,18 @@ extension WorkerConfiguration {
             managementHost: "api-manage-broadcast.sandbox.push.apple.com",
             managementPort: 2_195
         )
-        /// PEM file of the authorities that APNs' certificate is checked against; nil: the system's.
+        /// PEM file with the authorities for APNs' certificate; nil for the system's.
         package var caFile: String?
-        /// A file with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet have the same, and
-        /// share their tokens; nil: each signs its own.
+        /// File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64. All workers of a fleet
+        /// use the same key and so share their tokens. If nil, each worker signs its own tokens.
         package var sharedTokenKeyFile: String?
-        /// The most HTTP/2 connections that each lane opens for each app and environment; how many there are follows demand. 1...16.
+        /// The most HTTP/2 connections that each lane opens for each app and environment. The number in use follows demand. 1...16.
         package var connectionsPerPool = 2
-        /// The most requests that wait for their answer on one connection; APNs' own limit applies if it is lower.
-        /// 1...4,096.
+        /// The most unanswered requests on one connection. APNs' own limit applies if it is lower. 1...4,096.
         package var inFlightPerConnection = 1_000
-        /// Time from sending a request to its answer, after which it counts as lost. 100...60,000.
+        /// The time from sending a request to its answer. After it the answer counts as lost. 100...60,000.
         package var requestTimeoutMilliseconds = 10_000
-        /// Time for name look-up, TCP and TLS together. 100...60,000.
+        /// The limit for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000
 
         package func endpoint(for environment: DeviceEnvironment) -> Endpoint {
@@ -162,40 +163,39 @@ extension WorkerConfiguration {
     /// The broadcast channels of an app's audiences.
     package struct Channels: Sendable {
         package enum Storage: String, Sendable, CaseIterable {
-            /// APNs keeps no message; more may be published.
+            /// APNs stores no message, and allows more messages.
             case none
-            /// APNs keeps the newest, for 8 h at most.
+            /// APNs stores the newest message, for at most 8 h.
             case newest
         }
 
-        /// Audiences that get a channel, a `*` at the end for whatever follows; any other by a command that asks
-        /// for one, or by `causeway channels create`.
+        /// The audiences that get a channel: ids, or the beginning of ids followed by `*`. Another audience gets one
+        /// when a command asks for it, or with `causeway channels create`.
         package var audiences: [String] = []
         package var storage = Storage.newest
-        /// A channel is deleted so long after its audience has ended. 0...2,592,000.
+        /// How long after the end of its audience a channel is deleted. 0...2,592,000.
         package var keepSeconds = 3_600
-        /// Never empty, no element twice.
+        /// Not empty, without repetition.
         package var environments = [DeviceEnvironment.production]
     }
 
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
-        /// The name under `apps` in the file; it stands in logs and in the names of environment variables only.
+        /// The name under `apps` in the file. Used only in logs, metrics and the names of environment variables.
         package let name: String
         package var bundleId = ""
-        /// Apple's ten characters.
+        /// Ten characters from Apple.
         package var teamId = ""
-        /// Apple's ten characters, the `kid` of the provider token.
+        /// Ten characters from Apple: the `kid` of the provider token.
         package var keyId = ""
-        /// The `.p8` file: a PKCS #8 PEM of a P-256 private key.
+        /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
-        /// Never empty, no element twice.
+        /// Not empty, without repetition.
         package var environments = DeviceEnvironment.allCases
-        /// A key for the sandbox alone, since Apple ties new keys to one environment. Both or neither; nil: the key
-        /// above.
+        /// A key for the sandbox alone, since Apple ties new keys to one environment. Give both or neither; nil for the key above.
         package var sandboxKeyId: String?
         package var sandboxKeyFile: String?
-        /// The policy of the commands that name none.
+        /// The policy of commands that name none.
         package var policy = WorkerConfiguration.defaultPolicyName
         package var channels = Channels()
 
@@ -214,34 +214,35 @@ extension WorkerConfiguration {
 
     /// The worker's own numbers.
     package struct Worker: Sendable {
-        /// Threads that carry commands; 0: as many as processors that the process may use. 0...256.
+        /// The number of threads that send commands; 0 for as many as the processors that the process may use. 0...256.
         package var lanes = 0
-        /// How long a stopping worker waits for what is on its way. 0...600,000.
+        /// How long a stopping worker waits for commands in progress. 0...600,000.
         package var drainMilliseconds = 20_000
-        /// Memory that the process uses at most; 0: 85 % of its control group's limit, 1,024 where there is none. 0...1,048,576.
+        /// The most memory of the process; 0 for 85 % of its control group's limit, or 1,024 if there is no limit. 0...1,048,576.
         package var memoryMebibytes = 0
-        /// The most commands that a lane holds from receipt to acknowledged result. 64...4,194,304.
+        /// The most commands that a lane holds, from receipt to the acknowledged result. 64...4,194,304.
         package var commandsPerLane = 131_072
-        /// The longest that a push which APNs could not take waits before it is tried again. 1,000...3,600,000.
+        /// The longest wait before a push that APNs could not take is tried again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
-        /// A command that waits for so long, and cannot be sent soon, is deferred. 100...600,000.
+        /// How long a command waits before it is deferred, if it cannot be sent soon. 100...600,000.
         package var deferAfterMilliseconds = 10_000
-        /// After so long a deferred command is read again. 100...600,000.
+        /// How long after its deferral a command is read again. 100...600,000.
         package var deferredDelayMilliseconds = 30_000
-        /// A lane whose partition has more unread commands than this reads on before it admits any. 1...1,000,000,000.
+        /// With more unread commands than this in a partition, its lane reads ahead before it admits any. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
-        /// How long it reads on at most before it begins to admit. 1...600,000.
+        /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
         package var readAheadMaxMilliseconds = 30_000
     }
-    /// What is told of the records' ways through the worker, and to whom.
+    /// Which records are traced, and where traces are sent.
     package struct Tracing: Sendable {
-        /// A collector's base URL, for OTLP over HTTP, with TLS or without; nil: nothing is exported.
+        /// A collector's base URL, for OTLP over HTTP, with or without TLS. Nil exports nothing.
         package var endpoint: String?
-        /// PEM file of the authorities that the collector's certificate is checked against; nil: the system's.
+        /// PEM file with the authorities for the collector's certificate; nil for the system's.
         package var caFile: String?
-        /// A file with the headers that the collector asks for, `Name: value` a line; read again for each request.
+        /// File with the headers that the collector requires, one `Name: value` per line. Read again for each request,
+        /// so that a credential can be replaced.
         package var headersFile: String?
-        /// Of a million commands that come without a trace, how many begin one. 0...1,000,000.
+        /// Of a million commands that come without a trace, how many start one. 0...1,000,000.
         package var samplesPerMillion = 0
     }
 }

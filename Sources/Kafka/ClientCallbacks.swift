@@ -1,21 +1,21 @@
 import CRdkafka
 import Glibc
 
-/// Where a client's log lines, errors and statistics go. Called on the thread that polls the client, inside the poll.
-/// The bytes are UTF-8 as far as librdkafka's own text goes, and are valid only during the call.
+/// Receives a client's log lines, errors and statistics, on the thread that polls the client, inside the poll. The
+/// bytes are valid only during the call. librdkafka's own text is UTF-8.
 public protocol ClientLogHandler: AnyObject {
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
-    /// An error of the client as a whole, such as all brokers being down. Informational, unless `isFatal`.
+    /// An error of the client as a whole, for example that all brokers are down. Only informational, unless `isFatal`.
     func clientFailed(_ error: KafkaError)
     /// librdkafka's statistics as JSON, every `statistics.interval.ms` if that property is set.
     func clientStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The one context pointer that librdkafka gives to every callback of a client. It outlives the client: its owner
-/// releases it only after `rd_kafka_destroy` has returned.
+/// The one context that librdkafka passes to every callback of a client. It must outlive the client: its owner releases
+/// it only after `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
     weak var consumer: Consumer?
@@ -24,7 +24,7 @@ final class ClientCallbacks {
         self.logHandler = logHandler
     }
 
-    /// Registers the callbacks that every client has. `self` must outlive the client.
+    /// Registers the callbacks of every client. `self` must outlive the client.
     func install(on configuration: borrowing ClientConfiguration) {
         configuration.withHandle { handle in
             rd_kafka_conf_set_opaque(handle, Unmanaged.passUnretained(self).toOpaque())
@@ -34,7 +34,7 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes on what arrives as an event: a queue that is polled for events gets these too, whatever was registered.
+    /// Passes an event on to the log handler. A queue that is polled for events gets these events even if callbacks are registered.
     func pass(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -59,7 +59,7 @@ final class ClientCallbacks {
     }
 }
 
-/// The context of `client`, or nil before `rd_kafka_new` has stored it.
+/// The context of `client`; nil before `rd_kafka_new` has stored it.
 private func callbacks(of client: OpaquePointer?) -> ClientCallbacks? {
     guard let client, let opaque = rd_kafka_opaque(client) else { return nil }
     return Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
@@ -90,7 +90,7 @@ private func errorCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let client, let handler = callbacks(of: client)?.logHandler else { return }
-    // The code of a fatal error only says that it is one; what it was stands elsewhere.
+    // The code of a fatal error only says that it is fatal. Ask for the real error.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }
@@ -105,7 +105,7 @@ private func statisticsCallback(
     return 0
 }
 
-/// The error that made `client` unusable, if one did.
+/// The error that made `client` unusable; nil if there is none.
 func fatalError(of client: OpaquePointer) -> KafkaError? {
     var text = ErrorText()
     let code = rd_kafka_fatal_error(client, &text.bytes, ErrorText.capacity)

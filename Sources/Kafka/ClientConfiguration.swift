@@ -1,7 +1,6 @@
 import CRdkafka
 
-/// An `rd_kafka_conf_t` under construction. Whatever fails on the way, the configuration is freed exactly once:
-/// by `makeClient` handing it to librdkafka, or by `deinit`.
+/// An `rd_kafka_conf_t` under construction. It is freed exactly once, whatever fails: by librdkafka after `makeClient`, or by `deinit`.
 struct ClientConfiguration: ~Copyable {
     private let handle: OpaquePointer
 
@@ -13,7 +12,7 @@ struct ClientConfiguration: ~Copyable {
         rd_kafka_conf_destroy(handle)
     }
 
-    /// Applies `defaults`, those of `defaultsWhereKnown` that librdkafka knows, then `overrides` in order, then checks `promises`.
+    /// Applies `defaults`, then those of `defaultsWhereKnown` that librdkafka knows, then `overrides` in order. Then checks `promises`.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
@@ -35,12 +34,12 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func knows(_ name: String) -> Bool {
-        // librdkafka writes the size of a number's text without looking whether somebody wants it.
+        // librdkafka always writes the size of the text, so `size` must be given.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
 
-    /// The value in force, or nil if the property is unset or unknown.
+    /// The value in force; nil if the property is unset or unknown.
     borrowing func value(of name: String) -> String? {
         var size = 0
         guard rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK, size > 0 else { return nil }
@@ -52,19 +51,19 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Refuses a configuration without this property: librdkafka itself would wait for ever, or fail later and elsewhere.
+    /// Refuses a configuration without this property. librdkafka itself would wait for ever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
             throw KafkaError.property(name, reason)
         }
     }
 
-    /// Hooks that are not strings: callbacks and their context.
+    /// Gives access to the handle, to set what is not a string: callbacks and their context.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
 
-    /// Starts the client. librdkafka takes the configuration over if, and only if, it succeeds.
+    /// Creates the client. librdkafka takes the configuration over if, and only if, it succeeds.
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
@@ -83,7 +82,7 @@ struct ClientConfiguration: ~Copyable {
         var text = ErrorText()
         switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {
         case RD_KAFKA_CONF_OK: return
-        case RD_KAFKA_CONF_UNKNOWN: throw KafkaError.property(name, "librdkafka knows no such property")
+        case RD_KAFKA_CONF_UNKNOWN: throw KafkaError.property(name, "librdkafka does not know this property")
         default: throw KafkaError.property(name, text.string)
         }
     }

@@ -1,19 +1,18 @@
 import CRdkafka
 import Glibc
 
-/// How closing a client went.
+/// The result of closing a client.
 public enum CloseOutcome: Sendable {
-    /// Everything of the client is gone.
+    /// The client and its threads are gone.
     case closed
-    /// The deadline came first. The client's threads live on, and the process should leave with `_exit`, which no
-    /// thread can hold up.
+    /// The deadline passed first. The client's threads live on. The process should end with `_exit`, which no thread can delay.
     case unfinished
 }
 
-/// Destroys `client`, waiting at most until `deadline`. Afterwards the caller never touches it again, either way.
+/// Destroys `client`, and waits at most until `deadline`. The caller must not use the client afterwards, whatever the outcome.
 ///
-/// `rd_kafka_destroy` runs on a thread of its own: it waits for every record and topic handle that is still held, so it
-/// can wait for ever, and must not do that to the caller. The thread says that it is done by closing its end of a pipe.
+/// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait for ever. It therefore
+/// runs on a thread of its own, which closes its end of a pipe when it is done.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var ends: (reading: Int32, writing: Int32) = (-1, -1)
     let piped = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

@@ -1,54 +1,56 @@
 import CRdkafka
 import Glibc
 
-/// What a consumer's owner does when partitions come and go. Called inside `poll` and `close`, on the polling thread.
+/// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// A rebalance is over, and these partitions are about to be read from: with the eager protocol all that this member has, with the
-    /// cooperative one what is new. None: the group has no more for it. The handler must not call the consumer, but may look at
-    /// `startPositions` and `committedOffsets`.
+    /// A rebalance is over, and reading from these partitions begins after this call.
+    ///
+    /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only the new
+    /// ones. The list may be empty: librdkafka reports an empty assignment too, so this call always marks the end of a
+    /// rebalance. The handler must not call the consumer, but may read `startPositions` and `committedOffsets`.
     func assigned(_ partitions: [TopicPartition])
 
-    /// These partitions are about to go to another member. The handler stops what is new, lets what is in flight settle
-    /// within its drain time, and may call `storeOffset` and `watermarks`, and nothing else of the consumer, while it does. When it
+    /// These partitions are about to go to another member. The handler stops new work and lets work in flight finish
+    /// within its drain time. Meanwhile it may call `storeOffset` and `watermarks`, and no other method. When it
     /// returns, the stored offsets are committed and the partitions are given up.
     ///
-    /// - Parameter lost: the group has given them away already; nothing stored will be committed, and there is nothing
-    ///   to wait for.
+    /// - Parameter lost: the group has already given the partitions away. No stored offset will be committed, so there
+    ///   is nothing to wait for.
     func revoked(_ partitions: [TopicPartition], lost: Bool)
 }
 
-/// What one `poll` found.
+/// The result of one `poll`.
 public enum ConsumerEvent: ~Copyable {
     case message(Message)
-    /// Nothing is waiting. The next thing to come is announced on the wake-up descriptor.
+    /// Nothing is waiting. The wake-up descriptor announces the next event.
     case none
-    /// Every record of the partition up to now was handed out; the next one's offset is this or a later one. Only with
-    /// `enable.partition.eof`.
+    /// All records of the partition were handed out; the next record will have this offset or a later one. Sent only
+    /// with `enable.partition.eof`.
     case partitionEnd(TopicPartition, offset: Int64)
-    /// The consumer goes on, unless `isFatal`. A partition whose position is unknown (`auto.offset.reset=error`) or out
-    /// of range stands still, and the error names it: `seek` starts it again.
+    /// An error. The consumer continues, unless `isFatal`. A partition whose position is unknown
+    /// (`auto.offset.reset=error`) or out of range stops, and the error names it; `seek` starts it again.
     case error(KafkaError)
 }
 
 /// A member of a consumer group.
 ///
-/// One thread at a time uses it: the one that polls. All callbacks happen inside `poll` and `close`. Records are polled
-/// one by one, since librdkafka 2.0.2 can lose some in its batch calls when partitions are paused or revoked.
+/// Only one thread may use it: the thread that polls. All callbacks happen inside `poll` and `close`. Records are
+/// polled one by one, since the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or revoked.
 ///
-/// Offsets are stored here (`storeOffset`), and committed by this class (`commitIfDue`, and when partitions are revoked): librdkafka before
-/// 2.2 commits no metadata with the offsets that it stores itself.
+/// Offsets are stored here (`storeOffset`) and committed by this class (`commitIfDue`, and when partitions are
+/// revoked). librdkafka cannot do this: before 2.2 it commits stored offsets without their metadata.
 ///
-/// States: *open* (from `init`; exits by `close`) and *closed* (`close` was called, whatever its outcome). Letting an
-/// open consumer go is a programming error: only `close` gives the partitions back.
+/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an open
+/// consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
-    /// How long a revocation waits for its last commit to be answered, at most. Past it the records are read again.
+    /// The longest wait for the last commit of a revocation. If it is exceeded, the next owner reads the records again.
     public static let revokeCommitLimitMilliseconds: Int64 = 5_000
-    /// How long `seek` and `committed` wait for the broker, at most, unless told otherwise.
+    /// The default time limit of `seek` and `committed`, which wait for the broker.
     public static let requestLimitMilliseconds: Int32 = 5_000
-    /// How long an assignment waits for the ends of its logs, at most. Past it settled records are read again.
+    /// The longest wait for the ends of the logs at an assignment. If it is exceeded, settled records are read again.
     static let logEndLimitMilliseconds: Int32 = 2_000
 
-    /// Whether a full queue stops fetching for up to a second, whatever happens to the queue: then `wakeFetching` is needed.
+    /// Whether a full queue stops fetching for up to a second, even if the queue is empty sooner. Then `wakeFetching` is needed.
     public let stopsFetchingWhenFull: Bool
 
     let handle: OpaquePointer
@@ -58,34 +60,35 @@ public final class Consumer {
     var topics: SubscribedTopics
     weak var handler: (any ConsumerHandler)?
 
-    /// The partitions that this member reads, as of the last rebalance.
+    /// The partitions that this member has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// Where reading of an assigned partition begins, as far as it is known: it is not where the coordinator did not answer, nor with
-    /// an `auto.offset.reset` other than `error`, before a seek.
+    /// The position at which reading of each assigned partition begins. Missing if the coordinator did not answer. Also
+    /// missing before a seek if `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
-    /// Of assigned partitions, what the group had committed when they were assigned, as far as the brokers told.
+    /// What the group had committed for each assigned partition at the assignment. Missing where the brokers did not answer.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// Our own record of what is paused: resuming a partition that is not paused can rewind it.
+    /// The paused partitions. We keep our own record, because resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
-    /// Of partitions whose last record was given back to be handed out again: its offset.
+    /// For partitions whose last records were given back: the offset of the first of them.
     var rewound: [TopicPartition: Int64] = [:]
 
-    /// Closing before the first assignment aborts the process (a failed assertion in librdkafka's sticky assignor).
+    /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion in
+    /// librdkafka's sticky assignor).
     var hasHadAssignment = false
     var isOpen = true
-    /// Until when the consumer must be closed; nil before `close`.
+    /// The time by which the consumer must be closed; nil before `close`.
     var closingDeadline: Deadline?
-    /// What failed inside a callback, where nothing can be returned.
+    /// An error inside a callback, which cannot return it. The next `poll` reports it.
     var deferredError: KafkaError?
-    /// What is stored, to be committed.
+    /// The stored offsets, to be committed.
     var commits: OffsetCommits
 
-    /// Joins the group: the assignment arrives in a later `poll`.
+    /// Joins the group. The assignment arrives in a later `poll`.
     ///
     /// - Parameters:
-    ///   - properties: any librdkafka properties, laid over `KafkaProperties.consumer`. `bootstrap.servers` and
+    ///   - properties: librdkafka properties, which override `KafkaProperties.consumer`. `bootstrap.servers` and
     ///     `group.id` are required.
-    ///   - topics: at least one; `TopicIdentifier.index` is the index in this list. Not patterns.
+    ///   - topics: at least one name; patterns are refused. `TopicIdentifier.index` is the index in this list.
     ///   - handler: held weakly.
     /// - Throws: an error that names the property or the topic.
     public init(
@@ -99,7 +102,7 @@ public final class Consumer {
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
         } catch {
-            // Without a subscription there is no group to leave, and this cannot wait.
+            // There is no subscription and so no group to leave: this call cannot wait.
             withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
             throw error
         }
@@ -116,16 +119,16 @@ public final class Consumer {
         precondition(!isOpen, "a consumer must be closed before it is released")
     }
 
-    /// Has `descriptor`, a non-blocking eventfd, written to when there is something to poll.
+    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there is something to poll.
     ///
-    /// It is written to once when the queue becomes non-empty. So the reader first drains the descriptor, then polls
-    /// until `.none`, or comes back by itself if it stops earlier.
+    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and then
+    /// polls until `.none`; if it stops earlier, it must come back by itself.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Takes one record, or whatever else is waiting, without waiting itself. Rebalances happen in here.
+    /// Takes one record or other event without waiting. Rebalances happen inside this call.
     public func poll() -> ConsumerEvent {
         poll(waitMilliseconds: 0)
     }
@@ -145,23 +148,23 @@ public final class Consumer {
         return .message(record)
     }
 
-    /// Records that were fetched and not handed out, and whatever else waits to be polled.
+    /// Records and other events in the queue that have not been polled.
     public var queuedCount: Int {
         precondition(isOpen)
         return rd_kafka_queue_length(queue)
     }
 
-    /// The error that ended this consumer's membership for good, if there was one.
+    /// The error that ended this consumer's membership for good; nil if there was none.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
-    /// The identity that the group coordinator gave this member; empty before it has joined.
+    /// The member id from the group coordinator; empty before the member has joined.
     var memberIdentifier: String {
         guard isOpen, let text = rd_kafka_memberid(handle) else { return "" }
         defer { rd_kafka_mem_free(handle, text) }
         return String(cString: text)
     }
 
-    /// Turns an error message into an event, and destroys it. It may carry neither a topic nor a text.
+    /// Turns an error message into an event, and destroys the message. It may have neither a topic nor a text.
     private func event(consuming message: UnsafeMutablePointer<rd_kafka_message_t>) -> ConsumerEvent {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err
@@ -183,7 +186,7 @@ public final class Consumer {
 // MARK: - Starting
 
 extension Consumer {
-    /// Checks properties as `init` does, without a client.
+    /// Checks properties as `init` does, without creating a client.
     ///
     /// - Throws: an error that names the property.
     public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
@@ -213,7 +216,7 @@ extension Consumer {
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, and that to the consumer queue: one poll serves all.
+        // Log lines and errors go to the main queue, and the main queue to the consumer queue, so that one poll serves all.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client

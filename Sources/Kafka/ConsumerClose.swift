@@ -1,17 +1,17 @@
 import CRdkafka
 
 extension Consumer {
-    /// How long one wait inside `close` takes at most before the deadline is looked at again.
+    /// The longest single wait inside `close`. After it the deadline is checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// Gives the partitions back, by way of `revoked`, commits, leaves the group and frees the client, all before the
-    /// deadline or not at all. Afterwards no other call is allowed.
+    /// Gives the partitions back through `revoked`, commits, leaves the group and frees the client, if all of this
+    /// succeeds before the deadline. Afterwards no other call is allowed.
     ///
-    /// Every `Message` must be gone first: the client cannot be freed while one is held.
+    /// Every `Message` must be released first: the client cannot be freed while one exists.
     ///
-    /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment, so that is
-    /// waited for; and it can hang if an assignment arrives during the close, which the deadline bounds. In both cases
-    /// the outcome is `.unfinished`: the group learns of the departure by the session timeout.
+    /// librdkafka 2.0.2 aborts the process if a cooperative-sticky member closes before its first assignment, so this
+    /// waits for that assignment. It can also hang if an assignment arrives during the close, which the deadline limits.
+    /// In both cases the outcome is `.unfinished`, and the group notices the departure when the session times out.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)
@@ -39,10 +39,10 @@ extension Consumer {
         return true
     }
 
-    /// Leaving is asynchronous, and its callbacks arrive on our own queue, so they run on this thread as always.
+    /// Leaves the group. librdkafka does so asynchronously; its callbacks arrive on our queue, so they run on this thread.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
-            // After a fatal error there is no membership left to give back.
+            // After a fatal error there is no membership to give back.
             return KafkaError(consuming: error).isFatal
         }
         while rd_kafka_consumer_closed(handle) == 0 {
@@ -52,7 +52,7 @@ extension Consumer {
         return true
     }
 
-    /// The client's threads may go on and use the callbacks' context, so that is never freed.
+    /// Gives the client up. Its threads may continue to use the callbacks' context, so the context is never freed.
     private func abandon() {
         _ = Unmanaged.passRetained(callbacks)
     }

@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// The offsets that the broker still has of a partition, as far as fetching has told.
+/// The range of offsets that the broker has of a partition, as the last fetch reported it.
 public struct Watermarks: Hashable, Sendable {
     /// The oldest offset that can be read; -1001 if not known yet.
     public var low: Int64
@@ -10,11 +10,12 @@ public struct Watermarks: Hashable, Sendable {
 }
 
 extension Consumer {
-    /// Has the broker threads that lead these partitions look at once for what they may fetch.
+    /// Wakes the broker threads that lead these partitions, so that they fetch at once if they may.
     ///
-    /// librdkafka before 2.2 stops fetching while its queue is full, and nobody tells its broker threads when that is over: one with
-    /// nothing else to do looks again only when its wait of a second is over. Any request wakes it. This one asks where the partitions
-    /// end, of which nothing is changed, and waits for no answer; librdkafka lets an answer fall that nobody waits for.
+    /// librdkafka before 2.2 stops fetching while its queue is full and does not tell its broker threads when there is
+    /// room again. An idle thread notices only after a wait of up to a second. Any request wakes the thread. This one
+    /// asks for the ends of the partitions, which changes nothing, and does not wait for the answer; librdkafka
+    /// discards answers that nobody waits for.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -22,12 +23,12 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Nothing but "timed out" is to be expected; whatever it is, the thread looks by itself within a second.
+        // The call normally times out. Other errors do not matter either: the thread wakes by itself within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching. Records of these partitions that were fetched and not handed out are dropped, to be fetched again
-    /// after `resume`, so pausing often is dear. What is not assigned, or is paused already, is left alone.
+    /// Stops fetching. Fetched records of these partitions that were not handed out are dropped, and fetched again after
+    /// `resume`, so frequent pauses are expensive. Partitions that are not assigned or already paused are left as they are.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(assignment).subtracting(paused)
@@ -39,10 +40,10 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching, and gives back the records that were handed out from an offset on: `resume` starts there. Nobody has to keep them
-    /// meanwhile, with the batches that they were fetched in.
+    /// Stops fetching, and gives back the records that were handed out from an offset on: `resume` hands them out
+    /// again. So the caller need not keep these records, and the batches that they belong to, during the pause.
     ///
-    /// - Parameter offset: of the first of them.
+    /// - Parameter offset: the first record that is given back.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -50,7 +51,8 @@ extension Consumer {
         pause([partition])
     }
 
-    /// Starts fetching again, behind the last record handed out that was not given back. What is not paused is left alone.
+    /// Starts fetching again, behind the last record that was handed out and not given back. Partitions that are not
+    /// paused are left as they are.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let wanted = Set(partitions).intersection(paused)
@@ -60,19 +62,19 @@ extension Consumer {
         wakeFetching(wanted)
     }
 
-    /// librdkafka 2.0.2 does not tell its broker threads of a resume: one with nothing else to do looks again only when
-    /// its wait of a second is over. A seek does wake them. To where we are already, it changes nothing else.
+    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not tell them, so an idle thread would notice
+    /// only after up to a second. A seek wakes them; a seek to the present position changes nothing else.
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
-            // Nothing was handed out since it was started, or sought: then it is left to that look within a second.
+            // The position is unknown if no record was handed out since the start or the last seek. Then the thread wakes by itself.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
-            // Asynchronous, so there is no error but a wrong argument.
+            // The seek is asynchronous, so only a wrong argument could be an error.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
 
-    /// Where reading goes on; below 0 where nothing was handed out since it began.
+    /// The offsets at which reading continues; negative where no record was handed out since reading began.
     private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
@@ -84,11 +86,11 @@ extension Consumer {
         return list
     }
 
-    /// Reads on from there. Records fetched before are dropped. Waits until it is done, for `requestLimitMilliseconds`
-    /// at most.
+    /// Continues reading at another position. Records fetched before are dropped. Waits until the seek is done, at most
+    /// `requestLimitMilliseconds`.
     ///
-    /// A partition that stands still after an error is started again. With the eager protocol that takes an assignment of
-    /// everything: the others go on from where they are, and what was fetched of them and not handed out is fetched again.
+    /// Also restarts a partition that stopped after an error. With the eager protocol this takes a new assignment of everything:
+    /// the other partitions continue where they are, and their fetched records that were not handed out are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewound[partition] = nil
@@ -119,9 +121,10 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// What is paused is so afterwards, but not meanwhile: an assignment would leave it so, and unknown to librdkafka's own book-keeping.
+    /// Assigns all partitions again. Paused partitions are resumed before and paused afterwards: the assignment itself
+    /// would keep them paused without librdkafka's own book-keeping knowing it.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
-        // Where nothing was handed out yet the offset stays unset, and librdkafka asks for the committed one.
+        // Where no record was handed out the offset stays unset, and librdkafka asks for the committed offset.
         let others = positions(of: assignment.subtracting([partition]))
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let wasPaused = paused
@@ -134,7 +137,7 @@ extension Consumer {
         return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
     }
 
-    /// What the last fetch said; asks nobody. Lag is `high` minus the offset of the next record to settle.
+    /// The range of offsets from the last fetch; no broker is asked. The lag is `high` minus the offset of the next record to settle.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
         var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
@@ -148,9 +151,10 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Where the logs of these partitions end, as the brokers say now: what is not fetched from is not heard of otherwise. Waits for them.
+    /// Asks the brokers where the logs of these partitions end, and waits for the answer. Partitions that are not
+    /// fetched from have no other source.
     ///
-    /// - Returns: those that were answered.
+    /// - Returns: the ends of the partitions that were answered.
     public func logEnds(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
@@ -170,7 +174,8 @@ extension Consumer {
         return ends
     }
 
-    /// How many partitions a topic has, as the brokers say now; 0: there is no such topic, or it may not be seen. Waits for them.
+    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist or
+    /// this client may not see it.
     public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -181,10 +186,10 @@ extension Consumer {
             .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
     }
 
-    /// The first offsets of these partitions whose records are of this time or later, as the brokers say. Waits for them.
+    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and waits for the answer.
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
-    /// - Returns: nothing for a partition that has no such record.
+    /// - Returns: the offsets; a partition without such a record is missing.
     public func offsets(
         of partitions: [TopicPartition],
         sinceMilliseconds: Int64
@@ -192,7 +197,7 @@ extension Consumer {
         precondition(isOpen)
         let list = PartitionList(capacity: partitions.count)
         for partition in partitions {
-            // Below 0 it would ask for an end of the log.
+            // A negative number would ask for an end of the log.
             list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestLimitMilliseconds) }
@@ -205,7 +210,7 @@ extension Consumer {
         return offsets
     }
 
-    /// The offsets that the group has committed; nil where there is none. Asks the coordinator, and waits for it.
+    /// Asks the coordinator for the offsets that the group has committed, and waits for the answer. Nil where nothing is committed.
     public func committed(
         _ partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds
@@ -218,7 +223,7 @@ extension Consumer {
     }
 }
 
-/// Where to read on.
+/// A position to read from.
 public enum SeekPosition: Hashable, Sendable {
     case beginning
     case end

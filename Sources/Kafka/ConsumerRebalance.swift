@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// librdkafka calls this from within a poll of the consumer queue, so on our thread.
+/// Receives rebalances from librdkafka, within a poll of the consumer queue and so on our thread.
 func rebalanceCallback(
     _ client: OpaquePointer?,
     _ code: rd_kafka_resp_err_t,
@@ -14,10 +14,11 @@ func rebalanceCallback(
 }
 
 extension Consumer {
-    /// The protocol that the group agreed on; false before it has.
+    /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
     var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
 
-    /// With the cooperative protocol `partitions` is what is added or taken away; with the eager one it is everything.
+    /// Handles a rebalance. With the cooperative protocol `partitions` has what is added or removed, with the eager
+    /// protocol everything.
     fileprivate func rebalance(
         _ code: rd_kafka_resp_err_t,
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?
@@ -52,13 +53,14 @@ extension Consumer {
         }
     }
 
-    /// Asks what the group has committed of these partitions: how far behind they are, and which records above the committed offset an
-    /// earlier owner has settled, is known before their first record.
+    /// Asks what the group has committed for these partitions. So the lag, and the settled records above the committed
+    /// offset, are known before the first record arrives.
     ///
-    /// Where it has nothing, and a reset is an error, the beginning becomes the position. With the cooperative protocol such a partition
-    /// may stand still and be sought; with the eager one nothing could start it again but an assignment of everything.
+    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. With the
+    /// cooperative protocol such a partition may stop and be sought. With the eager protocol only a new assignment of
+    /// everything could start it again.
     ///
-    /// Waits for the coordinator. If it does not answer, the partitions are asked for once more by librdkafka itself.
+    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
     private func learnWhereReadingBegins(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -90,10 +92,10 @@ extension Consumer {
         learnLogEnds()
     }
 
-    /// What a commit's metadata claims of offsets is bounded by the log. Where there is no metadata nobody is asked.
+    /// Learns where the logs end that have commit metadata: an offset at or above the end in the metadata must be wrong.
     private func learnLogEnds() {
         let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
-        // While it closes nothing is read.
+        // A consumer that is closing reads nothing.
         guard !claimed.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
             let ends = try logEnds(of: claimed, timeoutMilliseconds: Self.logEndLimitMilliseconds)
@@ -103,7 +105,7 @@ extension Consumer {
         }
     }
 
-    /// Whether a position that is unknown is an error, rather than moved by librdkafka.
+    /// Whether an unknown position is an error, or librdkafka resets it.
     private var resetIsError: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
@@ -124,7 +126,7 @@ extension Consumer {
                 deferredError = error
             }
             commits.forget(removed)
-            // librdkafka keeps the pause on a partition that it gives up: given back later, it would stand still.
+            // librdkafka keeps a pause on a partition that is given up. If the partition came back, it would not be read.
             resume(removed)
         }
         assignment.subtract(removed)

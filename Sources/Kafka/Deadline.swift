@@ -1,6 +1,6 @@
 import Glibc
 
-/// A point on the monotonic clock, for the few calls here that may wait.
+/// A point on the monotonic clock, for the few calls in this module that wait.
 struct Deadline {
     private let milliseconds: Int64
 
@@ -14,7 +14,7 @@ struct Deadline {
     /// Never negative.
     var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
 
-    /// The wait to hand to librdkafka: what remains, but at most `limit`.
+    /// The wait to pass to librdkafka: the remaining time, but at most `limit`.
     func wait(atMostMilliseconds limit: Int32) -> Int32 {
         Int32(clamping: min(Int64(limit), remainingMilliseconds))
     }

@@ -1,23 +1,23 @@
 import CRdkafka
 
-/// A Kafka cluster inside this process: librdkafka's mock cluster, on loopback, in memory. For tests and the demo.
+/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
 ///
-/// What it cannot do: more than one member per group (a second never gets an assignment), look-up of offsets by time,
-/// deleting topics, keeping anything over a restart. It answers a fetch with one batch per partition, and an empty
-/// fetch only after the whole `fetch.wait.max.ms`, whatever arrives meanwhile: that property is the latency. It lets a
-/// new group wait for 3 s, and one that was used before for about its session timeout, before it assigns partitions.
+/// It cannot have more than one member per group (a second member never gets an assignment), look up offsets by time, delete
+/// topics, or keep data over a restart. It ignores `fetch.min.bytes` and answers a fetch with one batch per partition. An
+/// empty fetch is answered only after the whole `fetch.wait.max.ms`, even if records arrive meanwhile, so that property
+/// determines the latency. A new group waits 3 s for its partitions, a group that was used before about its session timeout.
 ///
-/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`, and drops
-///   its oldest batches beyond that, read or not. A reader that falls behind so far is told that its offset is out of
-///   range, so with `auto.offset.reset=error` a loss is an error, and with `earliest` it is silent. Spread load over
-///   partitions such that what is not yet read of each, compressed, stays below the limit.
+/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`, and
+///   silently drops older batches, read or not. A reader that falls behind so far gets an offset that is out of range.
+///   With `auto.offset.reset=error` the loss is an error, with `earliest` it is silent. Spread the load over partitions
+///   so that the unread part of each, compressed, stays below the limit.
 public final class EmbeddedBroker {
-    /// Bytes of batches, as compressed by the producer, that a partition keeps.
+    /// Bytes that a partition keeps, counted as the producer compressed them.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
     /// Batches that a partition keeps.
     public static let retainedBatchesPerPartition = 100_000
 
-    /// The kinds of request that faults can be injected into, with their numbers in Kafka's protocol.
+    /// The kinds of requests that faults can be injected into, with their numbers in Kafka's protocol.
     public enum Request: Int16, Sendable {
         case produce = 0
         case fetch = 1
@@ -37,12 +37,12 @@ public final class EmbeddedBroker {
     private let cluster: OpaquePointer
     private let defaultPartitions: Int32
     private let ports: [UInt16]
-    /// Of the brokers that are down.
+    /// The ports of brokers that are down.
     private var heldPorts: [Int32: HeldPort] = [:]
 
     /// - Parameters:
-    ///   - brokers: each gets an ephemeral port on loopback, and a number from 1.
-    ///   - defaultPartitions: of topics that are created without a number.
+    ///   - brokers: how many. Each gets an ephemeral port on loopback, and a number from 1.
+    ///   - defaultPartitions: for topics that are created without a number of partitions.
     public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
         precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
         let configuration = ClientConfiguration()
@@ -71,25 +71,25 @@ public final class EmbeddedBroker {
     /// The value for `bootstrap.servers`.
     public var bootstrapServers: String { String(cString: rd_kafka_mock_cluster_bootstraps(cluster)) }
 
-    /// - Parameter partitions: 1 to 10,000; the default number if left out.
+    /// - Parameter partitions: 1 to 10,000; nil for the default number.
     public func createTopic(_ name: String, partitions: Int? = nil) throws(KafkaError) {
         let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitions
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// The next requests of this kind are answered with these errors (`rd_kafka_resp_err_t`), one each, then with success
-    /// again. -195 (`_TRANSPORT`) closes the connection instead.
+    /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each; later requests
+    /// succeed. -195 (`_TRANSPORT`) closes the connection instead.
     public func fail(_ request: Request, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)
     }
 
-    /// Forgets the errors that have not been answered with yet.
+    /// Discards the errors that have not been used yet.
     public func clearFailures(of request: Request) {
         rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
     }
 
-    /// Delays every answer. The default broker, -1, is all of them.
+    /// Delays every answer of a broker; -1 means all brokers.
     public func setRoundTripTime(milliseconds: Int, broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
     }
@@ -124,7 +124,7 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_coordinator_set(cluster, "group", group, broker), "group \"\(group)\"")
     }
 
-    /// Has metadata requests answer with this error for a topic; 0 clears it.
+    /// Makes metadata requests for a topic fail with this error; 0 clears it.
     public func setError(topic: String, code: Int32) {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }

@@ -1,4 +1,4 @@
-/// A buffer for the error texts that librdkafka writes out.
+/// A buffer for error texts that librdkafka writes.
 struct ErrorText: ~Copyable {
     static let capacity = 512
     var bytes = [CChar](repeating: 0, count: ErrorText.capacity)

@@ -1,13 +1,13 @@
 import CRdkafka
 
-/// How far a group has committed a topic, for someone who looks and is no member of it.
+/// Reads how far a group has committed a topic, without being a member of the group.
 ///
-/// One thread uses it, and every call waits, bounded, for the brokers.
+/// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class GroupPositions {
     public struct Position: Equatable, Sendable {
-        /// Nil: nothing has been committed.
+        /// Nil if nothing has been committed.
         public var committed: Int64?
-        /// The log's end: the offset that the next record gets.
+        /// The end of the log: the offset that the next record gets.
         public var end: Int64
 
         public init(committed: Int64?, end: Int64) {
@@ -22,7 +22,7 @@ public final class GroupPositions {
     private let partitions: Range<Int32>
     private var isOpen = true
 
-    /// - Parameter properties: a consumer's. `bootstrap.servers` and `group.id` are required.
+    /// - Parameter properties: a consumer's properties. `bootstrap.servers` and `group.id` are required.
     public init(
         properties: [(name: String, value: String)],
         topic: String,
@@ -49,7 +49,7 @@ public final class GroupPositions {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// Of each partition, in their order.
+    /// The positions of all partitions, in order.
     public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))
@@ -79,7 +79,7 @@ public final class GroupPositions {
         guard isOpen else { return }
         isOpen = false
         if destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds)) == .unfinished {
-            // The client's threads may go on and use the callbacks' context, so that is never freed.
+            // The client's threads may continue to use the callbacks' context, so the context is never freed.
             _ = Unmanaged.passRetained(callbacks)
         }
     }

@@ -1,11 +1,11 @@
 import CRdkafka
 import Glibc
 
-/// The headers of a record that was read; valid while its message is, and so are the names and values.
+/// The headers of a received record. The headers, their names and their values are valid as long as the message.
 public struct MessageHeaders {
     let list: OpaquePointer
 
-    /// Passes each header in order; a nil value is Kafka's null.
+    /// Passes on each header in order. A nil value is Kafka's null.
     public func visit(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
         var index = 0
         var name: UnsafePointer<CChar>?
@@ -21,7 +21,7 @@ public struct MessageHeaders {
         }
     }
 
-    /// The value of the last header of this name; nil if there is none, or its value is Kafka's null.
+    /// The value of the last header with this name. Nil if there is none, or its value is Kafka's null.
     public func last(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var value: UnsafeRawPointer?
         var count = 0
@@ -33,11 +33,11 @@ public struct MessageHeaders {
     }
 }
 
-/// The headers of a record that is to be produced.
+/// The headers of a record to be produced.
 public struct ProducedHeaders: ~Copyable {
     let list: OpaquePointer
 
-    /// - Parameter capacity: as many as will be appended, to begin with.
+    /// - Parameter capacity: the number of headers to make room for.
     public init(capacity: Int) {
         list = rd_kafka_headers_new(capacity)
     }
@@ -46,16 +46,16 @@ public struct ProducedHeaders: ~Copyable {
         rd_kafka_headers_destroy(list)
     }
 
-    /// Appends a copy; a nil value is Kafka's null.
+    /// Appends a copy of a header. A nil value is Kafka's null.
     public mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer?) {
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
-            // An empty value is not null, though its buffer may have no start.
+            // An empty value is not null, although its buffer may have no start.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
-            // Nothing but a list that a record has taken over refuses a header.
+            // Only a list that a record has taken over refuses a header.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
         }
     }
 
-    /// A record has taken the list over.
+    /// Gives up ownership because a record has taken over the list.
     consuming func leave() { discard self }
 }

@@ -1,12 +1,12 @@
 import Glibc
 
-/// A port on loopback that stays bound while its broker is down.
+/// Keeps a port on loopback bound while its broker is down.
 ///
-/// The mock cluster ends the process if it does not get a broker's port back, and the system gives a port that nobody has bound to any
-/// connection that is made meanwhile. A socket that is bound and does not listen is no obstacle to a listener that sets `SO_REUSEADDR`, as
-/// the mock cluster's does.
+/// The mock cluster ends the process if it cannot bind a broker's port again. Without this object the system could give
+/// the port to any connection that is made meanwhile. A bound socket that does not listen does not block a listener
+/// with `SO_REUSEADDR`, which the mock cluster sets.
 final class HeldPort {
-    /// A program that this process starts has a copy of the former listener between its fork and its execution.
+    /// How long binding is tried. A program that this process starts has a copy of the former listener between fork and exec.
     private static let patienceMilliseconds: Int64 = 60_000
 
     private let descriptor: Int32
@@ -19,7 +19,7 @@ final class HeldPort {
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<Int32>.size))
         let deadline = Deadline(afterMilliseconds: Self.patienceMilliseconds)
         while !binds(to: port) {
-            // Nothing tells when a program has begun.
+            // No event tells when such a program has called exec, so try again.
             guard !deadline.hasPassed else { return nil }
             _ = poll(nil, 0, 1)
         }

@@ -1,19 +1,19 @@
 import CRdkafka
 
-/// What librdkafka, or this module's own checks, refused or gave up on.
+/// An error from librdkafka or from this module's own checks.
 ///
-/// `isRetriable` and `isFatal` are librdkafka's own three-way split: try the call again; drop the client and make a new
-/// one; or neither, and the caller has to change something.
+/// librdkafka divides errors in three: retry the call (`isRetriable`), replace the client (`isFatal`), or neither. In
+/// the last case the caller must change something.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// `rd_kafka_resp_err_t` as a number: negative codes are the client's own, positive ones come from a broker.
+    /// `rd_kafka_resp_err_t` as a number. Negative codes come from the client, positive ones from a broker.
     public var code: Int32
-    /// A sentence for people: names the property, topic or partition concerned.
+    /// A sentence for people. Names the property, topic or partition concerned.
     public var reason: String
-    /// The same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without any change.
     public var isRetriable: Bool
-    /// The client instance is beyond use and has to be replaced.
+    /// Whether the client instance is unusable and must be replaced.
     public var isFatal: Bool
-    /// The partition that the error is about, if it is about one.
+    /// The partition concerned; nil if the error is not about one partition.
     public var partition: TopicPartition?
 
     public init(
@@ -30,11 +30,11 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         self.partition = partition
     }
 
-    /// There is no offset to read a partition from, or it is out of range, and `auto.offset.reset` is `error`: the partition stands still
-    /// until `seek`.
+    /// Whether the offset to read a partition from is unknown or out of range, and `auto.offset.reset` is `error`. The
+    /// partition is not read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
-    /// The broker has no such topic, or shows it to nobody who may not see it.
+    /// Whether the broker has no such topic, or this client may not see it.
     public var isUnknownTopic: Bool {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }
@@ -45,10 +45,10 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record for a partition that its topic does not have.
     public static let unknownPartition = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
-    /// The code of a record that cannot be one, such as at an offset that no log comes to.
+    /// The code of an impossible record, such as one at an offset that no log reaches.
     public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
-    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`: short, and bounded in number, so fit for a metric label.
+    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for a metric label.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
     public var description: String { reason.isEmpty ? name : "\(name): \(reason)" }
@@ -65,7 +65,7 @@ extension KafkaError {
         )
     }
 
-    /// Takes over `error` and destroys it.
+    /// Takes ownership of `error` and destroys it.
     init(consuming error: OpaquePointer) {
         self.init(
             code: rd_kafka_error_code(error).rawValue,
@@ -76,13 +76,13 @@ extension KafkaError {
         rd_kafka_error_destroy(error)
     }
 
-    /// A property that we refuse, or that librdkafka does.
+    /// A property that this module or librdkafka refuses.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }
 
-    /// The codes for which waiting helps. librdkafka says so itself only where it hands out an error object; this list
-    /// serves the calls that return a bare code.
+    /// The codes for which waiting helps. librdkafka marks only its error objects as retriable; this list serves the
+    /// calls that return a bare code.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

@@ -1,28 +1,29 @@
 import CRdkafka
 import Glibc
 
-/// What librdkafka says of itself.
+/// What librdkafka says about itself.
 public enum KafkaLibrary {
-    /// The release that is loaded, such as `2.0.2`.
+    /// The version of the loaded library, such as `2.0.2`.
     public static var version: String { String(cString: rd_kafka_version_str()) }
 
-    /// Every error that it knows, by code; the names are those of ``KafkaError/name``.
+    /// Every error that the library knows; the names are those of ``KafkaError/name``.
     public static var errors: [(code: Int32, name: String)] {
         var descriptions: UnsafePointer<rd_kafka_err_desc>?
         var count = 0
         rd_kafka_get_err_descs(&descriptions, &count)
-        // The table has holes.
+        // The table has gaps.
         return UnsafeBufferPointer(start: descriptions, count: count)
             .compactMap { entry in
                 entry.name.map { (entry.code.rawValue, String(cString: $0)) }
             }
     }
 
-    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up.
+    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka reports only
+    /// when the last broker is lost, so the statistics are the one way to learn that a broker is back.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let sought: StaticString = "\"state\":\"UP\""
         let count = sought.utf8CodeUnitCount
-        // Of the sought bytes the one that is rare in keys and numbers.
+        // The place in the text of the byte `U`, which is rare in keys and numbers, so `memchr` stops seldom.
         let rare = 9
         var start = rare
         while start < json.count, let base = json.baseAddress,
@@ -38,6 +39,6 @@ public enum KafkaLibrary {
 }
 
 extension KafkaError {
-    /// The client has lost the last of its brokers, or found none yet.
+    /// Whether the error says that the client has no broker: it lost the last one, or has not found any.
     public var isEveryBrokerAway: Bool { code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN.rawValue }
 }

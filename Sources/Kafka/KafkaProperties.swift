@@ -1,31 +1,34 @@
-/// The librdkafka properties that we set ourselves before the user's own, so that a change of a library default never
-/// changes what we promise. Names and values are librdkafka's (its `CONFIGURATION.md`).
+/// The librdkafka properties that Causeway sets before the user's own, so that a changed default of the library does
+/// not change what Causeway promises. Names and values are librdkafka's (its `CONFIGURATION.md`).
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// Kilobytes of fetched records that may wait in the client before it stops fetching: the consumer's memory budget.
-    /// Records already handed out are not counted.
+    /// The most kilobytes of fetched records in the client; beyond it fetching stops. This is the consumer's memory
+    /// budget, without the records already handed out. librdkafka counts only keys and values here, so small records
+    /// take several times as much memory. `queued.min.messages` limits their number.
     public static let consumerQueueKilobytes = 32 * 1024
-    /// Records that may wait for acknowledgement before `produce` answers `.queueFull`.
+    /// The most records that wait for acknowledgement; beyond it `produce` returns `.queueFull`. Limits the memory of
+    /// small records, whose overhead the limit in kilobytes does not count.
     public static let producerQueueMessages = 200_000
-    /// Kilobytes that may wait for acknowledgement before `produce` answers `.queueFull`.
+    /// The most kilobytes that wait for acknowledgement; beyond it `produce` returns `.queueFull`.
     public static let producerQueueKilobytes = 128 * 1024
 
-    /// How long the group waits for a member's heartbeat before it gives its partitions to others. A worker that was killed is missed for
-    /// so long, then for a rebalance: until the others' next heartbeats, until they have drained and joined. All of it fits 12 s.
+    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. After a
+    /// kill a worker's partitions are unread for this time and a rebalance: until the other members' next heartbeats,
+    /// and until they have drained and joined. Both together fit into 12 s.
     ///
-    /// The price of a short session: a worker that is cut off or does not run for so long loses its partitions, and what it had not
-    /// settled is read again by another. Brokers refuse less than their `group.min.session.timeout.ms`, 6 s by default.
+    /// A short session has a price: a worker that is cut off or paused for this long loses its partitions, and another worker
+    /// reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionMilliseconds = 8_000
-    /// How soon the members learn of a rebalance. Several heartbeats fit a session, so that a late one costs nothing.
+    /// How soon the members learn of a rebalance. Several heartbeats fit into a session, so that a late one does no harm.
     public static let heartbeatMilliseconds = 1_000
 
-    /// Set for every client.
+    /// Defaults of every client.
     static let common: [Property] = [
         ("client.id", "causeway"),
         ("log.queue", "true"),
         ("socket.keepalive.enable", "true"),
-        // Requests are batches already; Nagle's algorithm could only hold back the last segment of one.
+        // Requests are batches already; Nagle's algorithm could only delay the last segment of one.
         ("socket.nagle.disable", "true"),
         ("broker.address.ttl", "1000"),
         ("reconnect.backoff.ms", "100"),
@@ -34,26 +37,27 @@ public enum KafkaProperties {
         ("allow.auto.create.topics", "false"),
     ]
 
-    /// Set for every consumer.
+    /// Defaults of every consumer.
     public static let consumer: [Property] =
         common + [
-            // `Consumer` commits by itself, so that metadata goes along.
+            // `Consumer` itself commits, so that metadata goes with the offsets.
             ("enable.auto.commit", "false"),
-            // What a killed worker had settled since its last commit is read again, and its results are written twice.
+            // After a kill, the records settled since the last commit are read again, and their results are written twice.
             ("auto.commit.interval.ms", "250"),
             // Offsets are stored when a command is settled, not when its record is handed out.
             ("enable.auto.offset.store", "false"),
-            // Each worker has the same numbers of all topics. `cooperative-sticky` counts the partitions of all of them together, and may
-            // give one worker all commands and another all registrations.
+            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` counts the partitions of
+            // all topics together, and may give one worker all commands and another all registrations.
             ("partition.assignment.strategy", "range"),
-            // A reset is never silent: it arrives as an error that names the partition.
+            // A reset is never silent: the consumer reports an error that names the partition.
             ("auto.offset.reset", "error"),
             ("session.timeout.ms", String(sessionMilliseconds)),
             ("heartbeat.interval.ms", String(heartbeatMilliseconds)),
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),
-            // Of a log that ends with what is no record for its readers (a transaction's marker, one that is open), only this says so.
+            // A log can end with a transaction's marker or an open transaction, which are no records for a reader. Only
+            // this property tells the reader that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
@@ -64,14 +68,14 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Set for every consumer whose librdkafka knows them; older ones are left as they are.
+    /// Defaults of every consumer if its librdkafka knows the property; older versions are left as they are.
     ///
-    /// A full queue stops fetching, since 2.2 for this long at a time (its own default, a second, would have a lane that works a
-    /// backlog off stand still for most of it). Before 2.2 `Consumer.wakeFetching` is needed.
+    /// A full queue stops fetching, since 2.2 for this long at a time. The library's default is a second, for most of
+    /// which a lane that works off a backlog would stand still. Before 2.2 `Consumer.wakeFetching` is needed instead.
     static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
-    /// Set for every producer.
+    /// Defaults of every producer.
     public static let producer: [Property] =
         common + [
             ("enable.idempotence", "true"),
@@ -81,17 +85,17 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner: whichever client produces, a key lands in the same partition of topics of equal size.
-            // Records without a key are spread at random.
+            // The Java client's partitioner, so that every client puts a key into the same partition of topics of equal
+            // size. Records without a key are spread at random.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
-            // Every record is reported: a result that is never reported would hold its command's offset back for ever.
+            // Report every record: without the report of its result a command would hold its offset back for ever.
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A value that one of our promises rests on. It is checked after the user's properties were applied, under the
-    /// canonical name, so that librdkafka's aliases are covered too.
+    /// A value that one of Causeway's promises depends on. It is checked after the user's properties were applied, and
+    /// under its canonical name, so that librdkafka's aliases are covered.
     struct Promise {
         var name: String
         var isKept: @Sendable (_ value: String) -> Bool
@@ -111,12 +115,12 @@ public enum KafkaProperties {
             Promise(
                 name: "enable.auto.offset.store",
                 isKept: { $0 == "false" },
-                reason: "must be false: an offset is stored when its command is settled, else a crash loses it"
+                reason: "must be false: offsets are stored only for settled commands, or a crash would lose commands"
             ),
             Promise(
                 name: "enable.auto.commit",
                 isKept: { $0 == "false" },
-                reason: "must be false: offsets are committed together with what is settled above them"
+                reason: "must be false: Causeway commits offsets itself, with what is settled above them"
             ),
             Promise(
                 name: "auto.commit.interval.ms",

@@ -2,7 +2,7 @@ import CProcessor
 import CRdkafka
 import Glibc
 
-/// The index of a topic in the list a `Consumer` was made with. Small, and free of reference counting.
+/// The index of a topic in the list that a `Consumer` was created with. Small, and free of reference counting.
 public struct TopicIdentifier: Hashable, Sendable {
     public var index: Int32
 
@@ -22,19 +22,19 @@ public struct TopicPartition: Hashable, Sendable {
     }
 }
 
-/// One record, where librdkafka put it. Destroyed with its owner.
+/// One record, in librdkafka's own memory. Destroyed with its owner.
 ///
-/// A record keeps alive the whole batch that it was fetched in, and its client: one held back for long pins some
-/// hundred kilobytes, and every record must be gone before the consumer is closed. Any thread may read and destroy it.
+/// A record keeps alive its client and the whole batch that it was fetched in. So a record that is kept for long pins some
+/// hundred kilobytes, and every record must be released before the consumer is closed. Any thread may read and destroy it.
 @frozen
 public struct Message: ~Copyable {
-    /// librdkafka's own record, as it passes between threads.
+    /// librdkafka's record, in the form in which it passes between threads.
     public typealias Pointer = UnsafeMutablePointer<rd_kafka_message_t>
 
     @usableFromInline
     let pointer: UnsafeMutablePointer<rd_kafka_message_t>
 
-    /// Takes back a pointer that `take()` gave out. Each pointer may be taken back once.
+    /// Takes ownership of a pointer from `take()`. Each pointer may be taken only once.
     @inlinable
     public init(taking pointer: UnsafeMutablePointer<rd_kafka_message_t>) {
         self.pointer = pointer
@@ -44,7 +44,7 @@ public struct Message: ~Copyable {
         rd_kafka_message_destroy(pointer)
     }
 
-    /// Gives up ownership, for a ring to another thread. The receiver of the pointer owes `init(taking:)`.
+    /// Gives up ownership, to pass the record through a ring to another thread. The receiver must call `init(taking:)`.
     @inlinable
     public consuming func take() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer
@@ -62,40 +62,40 @@ public struct Message: ~Copyable {
     @inlinable
     public var offset: Int64 { pointer.pointee.offset }
 
-    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is none.
+    /// UNIX milliseconds, set by the producer or the broker as the topic is configured; -1 if there is no time.
     public var timestampMilliseconds: Int64 { rd_kafka_message_timestamp(pointer, nil) }
 
-    /// Nil if the record has no key. Valid while the message is.
+    /// Nil if the record has no key. Valid as long as the message.
     @inlinable
     public var key: UnsafeRawBufferPointer? {
         guard let start = pointer.pointee.key else { return nil }
         return UnsafeRawBufferPointer(start: start, count: pointer.pointee.key_len)
     }
 
-    /// Nil for a tombstone; an empty value is not nil. Valid while the message is.
+    /// Nil for a tombstone; an empty value is not nil. Valid as long as the message.
     @inlinable
     public var value: UnsafeRawBufferPointer? {
         guard let start = pointer.pointee.payload else { return nil }
         return UnsafeRawBufferPointer(start: start, count: pointer.pointee.len)
     }
 
-    /// librdkafka's text, of a message that is an error.
+    /// librdkafka's text of a message that is an error.
     var errorText: String { String(cString: rd_kafka_message_errstr(pointer)) }
 
-    /// Has the processor fetch what librdkafka notes about a record that will be read soon.
+    /// Prefetches librdkafka's description of a record that will be read soon.
     public static func prefetch(_ pointer: Pointer) {
         CProcessor_prefetch(pointer)
         CProcessor_prefetch(UnsafeRawPointer(pointer) + 64)
     }
 
-    /// Has it fetch the record's value, as far as it does not come by itself.
+    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest by itself.
     public static func prefetchValue(of pointer: Pointer) {
         guard let start = UnsafeRawPointer(pointer.pointee.payload) else { return }
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// Nil if the record has none, which of one that has a key is mostly seen without asking librdkafka. Headers are parsed at the first call,
-    /// which must not run on two threads at once.
+    /// Nil if the record has no headers. For most records with a key this is detected without asking librdkafka, which
+    /// allocates a buffer. Headers are parsed at the first call, which must not run on two threads at once.
     public var headers: MessageHeaders? {
         if let key, let value, RecordFormat.showsNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
@@ -104,7 +104,7 @@ public struct Message: ~Copyable {
     }
 }
 
-/// The topic's index was stored as its opaque, plus one so that zero stays "not ours".
+/// The index of a message's topic. It is stored as the topic's opaque pointer plus one, so that zero means "not ours".
 @usableFromInline
 func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
     guard let topic = message.pointee.rkt else { return -1 }

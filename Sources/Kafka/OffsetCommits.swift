@@ -1,12 +1,12 @@
 import CRdkafka
 import Glibc
 
-/// What the group has committed of a partition.
+/// What the group has committed for a partition.
 public struct CommittedOffset: Sendable {
     public var offset: Int64
-    /// What its owner wrote beside the offset.
+    /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The offset that the partition's next record will get; nil: the brokers did not say. Known only where there is metadata.
+    /// The offset of the partition's next record; nil if the brokers did not answer. Asked for only if there is metadata.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -20,10 +20,10 @@ public struct CommittedOffset: Sendable {
     }
 }
 
-/// The offsets that a consumer has stored, and which of them the group has not committed yet.
+/// The offsets that a consumer has stored, and whether the group has committed them.
 ///
-/// At most one commit is on its way at a time, but for the one that waits for its answer when partitions are revoked: that one comes
-/// behind it, on the same connection.
+/// At most one commit is in flight at a time. When partitions are revoked a second one may follow behind it, on the
+/// same connection; the caller waits for its answer.
 struct OffsetCommits {
     private struct Stored {
         var nextOffset: Int64
@@ -34,13 +34,13 @@ struct OffsetCommits {
     private var stored: [TopicPartition: Stored] = [:]
     private(set) var isUnderWay = false
     private var dueMilliseconds: Int64 = 0
-    /// The broker takes no metadata of this length (`offset.metadata.max.bytes`): then offsets are committed alone.
+    /// Whether the broker refuses metadata of this length (`offset.metadata.max.bytes`). From then on offsets are committed without it.
     private(set) var leavesOutMetadata = false
-    /// Why the newest answer refuses offsets for now: a rebalance is in progress. They are sent again.
+    /// Why the last answer refused offsets for now: a rebalance is in progress. The offsets are sent again.
     private(set) var refusal: KafkaError?
-    /// The newest answer refuses the metadata; the offsets are taken without it.
+    /// Whether the last answer refused the metadata. The offsets are sent again without it.
     private var refusesMetadata = false
-    /// Where commits are answered.
+    /// The queue on which commits are answered.
     let replies: OpaquePointer
     private let intervalMilliseconds: Int64
 
@@ -50,7 +50,7 @@ struct OffsetCommits {
         var size = value.count
         let isKnown =
             rd_kafka_conf_get(rd_kafka_conf(client), "auto.commit.interval.ms", &value, &size) == RD_KAFKA_CONF_OK
-        // The consumer's properties have a default for it, and librdkafka takes none but a number.
+        // The consumer's defaults set this property, and librdkafka accepts only a number.
         intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
     }
 
@@ -61,7 +61,7 @@ struct OffsetCommits {
         stored[partition] = Stored(nextOffset: nextOffset, metadata: metadata)
     }
 
-    /// They are another member's now.
+    /// Forgets partitions that now belong to another member.
     mutating func forget(_ partitions: [TopicPartition]) {
         for partition in partitions { stored[partition] = nil }
     }
@@ -72,8 +72,9 @@ struct OffsetCommits {
         return true
     }
 
-    /// Sends what is not committed.
-    /// - Returns: why not; nil as well if there is nothing to send.
+    /// Sends the offsets that are not committed.
+    ///
+    /// - Returns: why sending failed; nil if it succeeded or nothing was to be sent.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         let pending = stored.filter { !$0.value.isCommitted }
         guard !pending.isEmpty else { return nil }
@@ -96,11 +97,12 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Sent again at once, or after a pause, what the newest answer has refused may be taken.
+    /// Whether the offsets that the last answer refused may be accepted if they are sent again.
     var isWorthAnotherTry: Bool { refusal != nil || refusesMetadata }
 
-    /// Takes the answer to a commit. What it refuses is sent again with the next one.
-    /// - Returns: an error that does not pass by itself. A rebalance does (`refusal`).
+    /// Takes the answer to a commit. Refused offsets are sent again with the next commit.
+    ///
+    /// - Returns: an error that does not pass by itself. The error of a rebalance passes, and is kept in `refusal`.
     mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
         refusal = nil
@@ -120,7 +122,7 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             stored[partition]?.isCommitted = false
-            // The next commit has it, or the one that the revocation makes.
+            // The next commit sends the offset again, or the commit of the revocation does.
             if Self.passes(refusal) {
                 self.refusal = KafkaError(refusal, partition: partition)
                 continue
@@ -134,15 +136,17 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Between the joining of the members and the leader's assignment a coordinator refuses commits with this error.
+    /// Whether an error passes by itself: a coordinator refuses commits from the joining of the members until the leader's assignment.
     private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
 }
 
 extension Consumer {
-    /// Notes that everything before `nextOffset` is done, to be committed within `auto.commit.interval.ms`.
+    /// Notes that all records before `nextOffset` are done. The offset is committed within `auto.commit.interval.ms`.
     ///
-    /// - Parameter metadata: goes with the offset, for the partition's next owner (`committedOffsets`). Brokers take 4,096 bytes.
-    /// - Returns: nil, or why not: above all that the partition is no longer assigned, which fences late completions.
+    /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`). Brokers
+    ///   accept 4,096 bytes by default.
+    /// - Returns: nil, or why the offset was not stored. Above all: the partition is no longer assigned, so a late
+    ///   completion cannot commit for another member.
     public func storeOffset(
         topic: TopicIdentifier,
         partition: Int32,
@@ -156,9 +160,9 @@ extension Consumer {
         return nil
     }
 
-    /// Commits what is stored, when `auto.commit.interval.ms` have passed since the last time. Waits for nothing.
+    /// Commits the stored offsets if `auto.commit.interval.ms` has passed since the last time. Does not wait.
     ///
-    /// - Returns: why an earlier commit failed, or this one: it is made again with the next.
+    /// - Returns: why an earlier commit or this one failed. Its offsets are sent again with the next commit.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.isDue(nowMilliseconds: nowMilliseconds) else { return nil }
@@ -167,19 +171,20 @@ extension Consumer {
         return commits.send(handle, topics: topics) ?? failure
     }
 
-    /// Commits what is stored and has not been committed yet, and waits for the answer, for `requestLimitMilliseconds` at most.
+    /// Commits the stored offsets that are not committed, and waits for the answer, at most `requestLimitMilliseconds`.
     ///
-    /// - Warning: Not between the notice of a rebalance and its new assignment: librdkafka before 2.10 can lose the
-    ///   assignment then. The commit that belongs there is made by the consumer itself, when partitions are revoked.
+    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka before 2.10 can
+    ///   then lose the assignment. The consumer itself commits when partitions are revoked.
     public func commitStored() -> KafkaError? {
         precondition(isOpen)
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
     }
 
-    /// `rd_kafka_commit` has no time limit, so this asks through a queue of its own, and waits there.
+    /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the commit is
+    /// answered on a queue of its own.
     ///
-    /// A refusal that passes is asked for again until the deadline: a coordinator that shares the partitions among its members takes no
-    /// commit before the leader has answered, and a member that leaves meanwhile has no later commit.
+    /// A refusal that passes is retried until the deadline. During a rebalance the coordinator takes no commit before
+    /// the leader has answered, and a member that leaves has no later commit.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {
@@ -191,7 +196,7 @@ extension Consumer {
         }
     }
 
-    /// No event tells that the coordinator takes commits again. Answers that come meanwhile end the pause.
+    /// Waits before a commit is sent again, since no event tells that the coordinator takes commits again. An answer ends the wait.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
         if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = take(answer) }

@@ -1,31 +1,30 @@
 import CRdkafka
 import Glibc
 
-/// Reads ranges of a topic's partitions, for someone who looks and leaves no trace: it is no member of a group and
-/// commits nothing, so it needs no right to a group either.
+/// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, and so needs no right to a group.
 ///
-/// One thread uses it, and every call waits, bounded, for the brokers.
+/// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class PartitionReader {
     private let handle: OpaquePointer
     private let callbacks: ClientCallbacks
     private var topics: SubscribedTopics
     private var isOpen = true
 
-    /// What every reading rests on, whatever the consumer's own properties say.
+    /// Properties that every read relies on. They override the caller's.
     private static let promises: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
-        // The end of a partition can be a mark that is no record, so that the last record before `offsets` end never comes.
+        // The last offset before the end may be a transaction's marker, which is never handed out. Only this tells the end.
         ("enable.partition.eof", "true"),
-        // Records that are gone are an error here, not another place to read from.
+        // If records are gone, report an error instead of reading from another position.
         ("auto.offset.reset", "error"),
     ]
-    /// What would make it a member.
+    /// Properties that would make the reader a member of a group.
     private static let membership: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record before the limits are looked at again.
+    /// The longest wait for one record. After it the limits are checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// - Parameter properties: a consumer's; those of its membership are passed over. `bootstrap.servers` is required.
+    /// - Parameter properties: a consumer's properties, of which those of membership are ignored. `bootstrap.servers` is required.
     public init(properties: [(name: String, value: String)], topic: String) throws(KafkaError) {
         let callbacks = ClientCallbacks(logHandler: nil)
         let configuration = ClientConfiguration()
@@ -57,7 +56,7 @@ public final class PartitionReader {
     private var topic: OpaquePointer { topics.handle(of: TopicIdentifier(index: 0)) }
     private var topicName: UnsafeMutablePointer<CChar> { topics.name(of: TopicIdentifier(index: 0)) }
 
-    /// How many partitions the topic has.
+    /// Asks how many partitions the topic has.
     public func partitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -71,9 +70,9 @@ public final class PartitionReader {
         return found.pointee.partition_cnt
     }
 
-    /// The partition that a producer's `partitioner` puts a key into; nil if it goes by chance, or is not known.
+    /// The partition into which a producer's `partitioner` puts a key. Nil if the partitioner chooses at random or is not known.
     ///
-    /// - Parameter partitioner: the property's value; nil for the one of ``KafkaProperties/producer``.
+    /// - Parameter partitioner: the property's value; nil for the default in ``KafkaProperties/producer``.
     public func partition(of key: [UInt8], among count: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
         guard count > 0, !key.isEmpty else { return nil }
@@ -92,7 +91,7 @@ public final class PartitionReader {
         }
     }
 
-    /// The offsets that the broker has of a partition now.
+    /// Asks for the range of offsets that the broker now has of a partition.
     public func watermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
         precondition(isOpen)
         var watermarks = Watermarks(low: 0, high: 0)
@@ -108,7 +107,7 @@ public final class PartitionReader {
         return watermarks
     }
 
-    /// The offset of the first record of this time or later; nil: the broker knows of none.
+    /// Asks for the offset of the first record with this time or a later one. Nil if the broker has none.
     ///
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func offset(
@@ -129,9 +128,9 @@ public final class PartitionReader {
         return found.offset >= 0 ? found.offset : nil
     }
 
-    /// Passes on the records of `offsets`, in order.
+    /// Passes on the records in `offsets`, in order.
     ///
-    /// - Returns: false if the time was over before the range was.
+    /// - Returns: false if the time was over before the end of the range.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -142,9 +141,10 @@ public final class PartitionReader {
         return try read(partition, offsets: offsets, until: { deadline.hasPassed }, body) == nil
     }
 
-    /// Passes on the records of `offsets`, in order, until it is told to stop; that is asked before each record and while none comes.
+    /// Passes on the records in `offsets`, in order, until `isOver` returns true. `isOver` is called before each record
+    /// and while none arrives.
     ///
-    /// - Returns: nil if the range was read to its end, else where to go on.
+    /// - Returns: nil if the range was read to its end, else the offset to continue at.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -160,7 +160,7 @@ public final class PartitionReader {
         var next = offsets.lowerBound
         while !isOver() {
             guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
-                // Log lines and errors of the client as a whole, which nobody hears here.
+                // Serves log lines and errors of the client, which are discarded here.
                 rd_kafka_poll(handle, 0)
                 continue
             }
@@ -188,7 +188,7 @@ public final class PartitionReader {
         topics.destroyHandles()
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
         if outcome == .unfinished {
-            // The client's threads may go on and use the callbacks' context, so that is never freed.
+            // The client's threads may continue to use the callbacks' context, so the context is never freed.
             _ = Unmanaged.passRetained(callbacks)
         } else {
             topics.freeNames()

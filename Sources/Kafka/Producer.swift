@@ -2,37 +2,37 @@ import CRdkafka
 import Glibc
 import Synchronization
 
-/// What became of a `produce` call.
+/// The result of a `produce` call.
 public enum ProduceOutcome: Sendable {
-    /// Copied, and on its way: a report will come.
+    /// The record was copied and queued. A report will follow.
     case queued
-    /// As many records, or bytes, wait as may. Nothing was taken; try again after reports have come.
+    /// The queue has as many records or bytes as it may. Nothing was taken; try again after the next reports.
     case queueFull
-    /// Nothing was taken, and no report will come.
+    /// Nothing was taken, and no report will follow.
     case failed(KafkaError)
 }
 
-/// Whether the log holds a record that was reported as failed.
+/// Whether the log has a record that was reported as failed.
 public enum Persistence: Int32, Sendable {
-    /// It was never sent: it is not in the log.
+    /// The record was never sent, so the log does not have it.
     case notPersisted = 0
-    /// It was sent, and the answer was lost.
+    /// The record was sent, and the answer was lost.
     case possiblyPersisted = 1
-    /// It was acknowledged.
+    /// The broker acknowledged the record.
     case persisted = 2
 }
 
-/// A topic to produce to, valid as long as its producer is open.
+/// A topic to produce to. Valid as long as its producer is open.
 public struct ProducerTopic: @unchecked Sendable {
     let handle: OpaquePointer
 }
 
 /// An idempotent producer.
 ///
-/// `produce` may be called from any thread, and concurrently. Everything else is for one thread: the one that polls the
-/// reports. `close` comes after the last `produce` has returned.
+/// Any thread may call `produce`, also concurrently. All other methods are for one thread: the one that polls the
+/// reports. `close` must follow the return of the last `produce`.
 public final class Producer: @unchecked Sendable {
-    /// Events that one `pollReports` takes at most: a report event holds the reports of one batch.
+    /// The most events that one `pollReports` takes. A report event has the reports of one batch.
     public static let eventsPerPoll = 256
 
     let handle: OpaquePointer
@@ -43,8 +43,7 @@ public final class Producer: @unchecked Sendable {
     private var wakeupDescriptor: Int32 = -1
     private var isOpen = true
 
-    /// - Parameter properties: any librdkafka properties, laid over `KafkaProperties.producer`. `bootstrap.servers` is
-    ///   required.
+    /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`. `bootstrap.servers` is required.
     /// - Throws: an error that names the property.
     public init(
         properties: [(name: String, value: String)],
@@ -61,7 +60,7 @@ public final class Producer: @unchecked Sendable {
         self.callbacks = callbacks
     }
 
-    /// Checks properties as `init` does, without a client.
+    /// Checks properties as `init` does, without creating a client.
     ///
     /// - Throws: an error that names the property.
     public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
@@ -84,7 +83,7 @@ public final class Producer: @unchecked Sendable {
         precondition(!isOpen, "a producer must be closed before it is released")
     }
 
-    /// A handle to produce with; made once, at the start.
+    /// Creates a handle to produce with. Call this once per topic, at the start.
     public func topic(_ name: String) throws(KafkaError) -> ProducerTopic {
         precondition(isOpen)
         guard !name.isEmpty, !name.utf8.contains(0) else {
@@ -99,13 +98,13 @@ public final class Producer: @unchecked Sendable {
         return made
     }
 
-    /// Queues a copy of a record. Thread-safe, and never waits.
+    /// Queues a copy of a record. Thread-safe; never waits.
     ///
     /// - Parameters:
-    ///   - partition: -1 leaves it to the partitioner: by key, or at random without one.
-    ///   - key: nil for none; an empty key is a key.
-    ///   - value: nil for a tombstone; an empty value is not one.
-    ///   - opaque: comes back in the record's report.
+    ///   - partition: -1 for the partitioner's choice: by key, or at random without a key.
+    ///   - key: nil for none; an empty key counts as a key.
+    ///   - value: nil for a tombstone; an empty value does not count as one.
+    ///   - opaque: returned in the record's report.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
@@ -128,9 +127,9 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// The same with headers, which librdkafka allocates.
+    /// Queues a copy of a record with headers, which librdkafka allocates. Thread-safe; never waits.
     ///
-    /// - Parameter timestampMilliseconds: the record's time; 0: now.
+    /// - Parameter timestampMilliseconds: the record's time; 0 for now.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
@@ -163,7 +162,7 @@ public final class Producer: @unchecked Sendable {
             arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
-        // The list is taken over only by a record that was.
+        // librdkafka takes over the list of headers only if it took the record.
         guard let error else {
             headers.leave()
             return .queued
@@ -173,12 +172,12 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// The error that made this producer unusable, if there was one: an idempotent producer that can no longer keep its
-    /// promise stops. Its owner polls the remaining reports, closes it and makes another; what was reported as
-    /// `.notPersisted` or `.possiblyPersisted` is produced again.
+    /// The error that made this producer unusable; nil if there was none. An idempotent producer stops when it can no
+    /// longer guarantee order and uniqueness. Its owner polls the remaining reports, closes it and creates another.
+    /// Records reported as `.notPersisted` or `.possiblyPersisted` are produced again.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
-    /// Records that were taken and not yet reported, and other events that wait to be polled.
+    /// Records without a report, and other events that wait to be polled.
     public var outstanding: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
     private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
@@ -189,18 +188,17 @@ public final class Producer: @unchecked Sendable {
 // MARK: - Reports
 
 extension Producer {
-    /// Has `descriptor`, a non-blocking eventfd, written to when there are reports to poll. The reader first drains the
-    /// descriptor, then polls; what `pollReports` leaves it announces again.
+    /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The reader first
+    /// drains the descriptor and then polls. If `pollReports` leaves reports, it writes to the descriptor again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Passes on the reports that are waiting, without waiting itself. Errors and log lines are served on the way.
+    /// Passes on the waiting reports, without waiting for more. Errors and log lines are passed on as well.
     ///
-    /// - Parameter body: `error` is 0 for a record that was acknowledged, else an `rd_kafka_resp_err_t`.
-    /// - Returns: the number of reports.
+    /// - Parameter body: `error` is 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
     @discardableResult
     public func pollReports(
         _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void
@@ -225,7 +223,7 @@ extension Producer {
         return count
     }
 
-    /// Sends what waits without lingering, and passes on reports until none is due or the time is over.
+    /// Sends the queued records without lingering, and passes on reports until all have arrived or the time is over.
     ///
     /// - Returns: whether everything was reported.
     public func flush(
@@ -237,18 +235,18 @@ extension Producer {
             pollReports(body)
             if outstanding == 0 { return true }
             if deadline.hasPassed { return false }
-            // With reports as events this only lifts the linger while it waits; the reports are polled above.
+            // Reports are events, so this call only turns the linger off while it waits; `pollReports` above takes the reports.
             rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
         }
     }
 
-    /// Gives up everything that waits or is in flight: each record is reported as failed by a later `pollReports`.
+    /// Gives up all records that wait or are in flight. A later `pollReports` reports each as failed.
     public func purge() {
         precondition(isOpen)
         rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
     }
 
-    /// Frees the client. What was not flushed is given up without a report.
+    /// Frees the client. Records that were not flushed are given up without a report.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         purge()
@@ -261,7 +259,7 @@ extension Producer {
             topics.removeAll()
         }
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may go on and use the callbacks' context, so that is then never freed.
+        // The client's threads may continue to use the callbacks' context, so the context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }
@@ -269,12 +267,12 @@ extension Producer {
     private static let flushWaitMilliseconds: Int32 = 5
 
     private func persistence(of message: UnsafePointer<rd_kafka_message_t>) -> Persistence {
-        // An unknown status is the one that promises least.
+        // An unknown status counts as the one that promises least.
         Persistence(rawValue: Int32(rd_kafka_message_status(message).rawValue)) ?? .possiblyPersisted
     }
 }
 
-/// librdkafka takes a null pointer for "none", and an empty buffer may have one.
+/// The start of a buffer, never nil: librdkafka takes nil for "no value", and an empty buffer may have no start.
 private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
     bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
 }

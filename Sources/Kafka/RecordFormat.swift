@@ -1,18 +1,20 @@
-/// What lies around a record's value in the batch that it was fetched in.
+/// The bytes around a record's value, in the batch that it was fetched in.
 ///
-/// librdkafka allocates a buffer before it looks how many headers a record has. In the format of records since Kafka 0.11 (magic 2:
-/// https://kafka.apache.org/documentation/#record) that number stands right behind the value.
+/// librdkafka allocates a buffer before it checks how many headers a record has. In the record format since Kafka 0.11
+/// (magic 2: https://kafka.apache.org/documentation/#record) that number follows the value directly.
 enum RecordFormat {
-    /// Whether a record is seen to have no headers; false: it must be asked for them.
+    /// Whether a record certainly has no headers. If false, ask librdkafka.
+    ///
+    /// The byte behind the value is trusted only if the bytes before the value have this format: the key, then the
+    /// value's length as a varint. Older formats have four bytes for the length, and so have values of a mebibyte or
+    /// more. If librdkafka had copied a record's parts apart, the bytes would match only by chance.
+    ///
+    /// A record of this format never ends with its value unless a broker broke it. Then one byte behind the record is
+    /// read, and at worst the record counts as one without headers, which it is.
     ///
     /// - Parameters:
-    ///   - key: of the record.
-    ///   - value: of the same record.
-    ///
-    /// What lies behind the value is looked at only when what lies in front of it is of that format: key, the value's length as a varint,
-    /// value. In the formats before, and for values from a mebibyte on, the length has four bytes; and were a record's parts copied apart,
-    /// no such length would stand there but by chance. A record of this format never ends with its value, unless a broker breaks it: then one byte behind it is
-    /// looked at, and the record is at worst taken to have no headers, of which it has none.
+    ///   - key: the record's key.
+    ///   - value: the value of the same record.
     static func showsNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
         guard let keyStart = key.baseAddress, let start = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
@@ -24,7 +26,7 @@ enum RecordFormat {
             guard (byte & 0x80 == 0) == (position + 1 == Int(lengthBytes)) else { return false }
             length |= Int(byte & 0x7F) << (7 * position)
         }
-        // Numbers alternate in sign: an even one is twice what it stands for.
+        // Zigzag encoding: a number that is not negative is stored doubled.
         guard length == value.count << 1 else { return false }
         return start.load(fromByteOffset: value.count, as: UInt8.self) == 0
     }

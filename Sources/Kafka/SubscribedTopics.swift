@@ -1,11 +1,10 @@
 import CRdkafka
 import Glibc
 
-/// The topics that a consumer subscribes to: their names as C strings, and a handle each.
+/// The topics that a consumer subscribes to: their names as C strings, and a handle for each.
 ///
-/// librdkafka has one topic object per name and client, and hangs a pointer of ours on it. The handles are made before
-/// the subscription, so the pointer is there when the first record arrives, and a record finds its topic's index
-/// without a look at the name.
+/// librdkafka has one topic object per name and client, and stores a pointer of ours with it. The handles are created before the
+/// subscription, so the pointer is there when the first record arrives, and a record's topic is found without comparing names.
 struct SubscribedTopics {
     private var handles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
@@ -14,7 +13,7 @@ struct SubscribedTopics {
 
     mutating func add(_ name: String, to client: OpaquePointer) throws(KafkaError) {
         guard !name.isEmpty, !name.hasPrefix("^"), !name.utf8.contains(0) else {
-            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": not a topic name, or a pattern")
+            throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": must be a topic's name, not a pattern")
         }
         guard !names.contains(where: { strcmp($0, name) == 0 }) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": named twice")
@@ -42,7 +41,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// The handles must be destroyed before the client, or destroying it waits for ever.
+    /// Destroys the handles. This must happen before the client is destroyed, or destroying it waits for ever.
     mutating func destroyHandles() {
         for handle in handles { rd_kafka_topic_destroy(handle) }
         handles.removeAll()
@@ -54,7 +53,7 @@ struct SubscribedTopics {
     }
 }
 
-/// `rd_kafka_topic_partition_list_t`, owned.
+/// Owns an `rd_kafka_topic_partition_list_t`.
 struct PartitionList: ~Copyable {
     private let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
 
@@ -73,7 +72,7 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
-    /// - Parameter metadata: goes with the offset in a commit.
+    /// - Parameter metadata: committed with the offset.
     borrowing func add(
         _ topic: UnsafePointer<CChar>,
         _ partition: Int32,
@@ -82,21 +81,21 @@ struct PartitionList: ~Copyable {
     ) {
         let element = rd_kafka_topic_partition_list_add(pointer, topic, partition)
         if let offset { element?.pointee.offset = offset }
-        // The list frees it, with `free`.
+        // The list frees the copy with `free`.
         guard !metadata.isEmpty, let copy = malloc(metadata.count) else { return }
         metadata.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         element?.pointee.metadata = copy
         element?.pointee.metadata_size = metadata.count
     }
 
-    /// The list stays alive during `body`, and no longer than its owner: the pointer must not leave it.
+    /// Calls `body` with the list. The pointer must not be used after the call.
     borrowing func withPointer<Result>(
         _ body: (UnsafeMutablePointer<rd_kafka_topic_partition_list_t>) -> Result
     ) -> Result {
         body(pointer)
     }
 
-    /// What `body` makes of each element, in order. An element's topic is valid during its call.
+    /// Maps each element, in order. An element's topic is valid only during its call.
     borrowing func map<Result>(_ body: (rd_kafka_topic_partition_t) -> Result) -> [Result] {
         UnsafeBufferPointer(start: pointer.pointee.elems, count: Int(pointer.pointee.cnt)).map(body)
     }

@@ -1,13 +1,13 @@
 import CRdkafka
 
-/// A topic that is to be made.
+/// A topic to be created.
 public struct NewTopic: Sendable, Equatable {
     public var name: String
     /// 1...10,000.
     public var partitions: Int32
-    /// 0: the brokers' default (Kafka 2.4 and later).
+    /// 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32
-    /// The topic's own settings, by Kafka's names.
+    /// The topic's own settings, under Kafka's names.
     public var settings: [KafkaProperties.Property]
 
     public init(name: String, partitions: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {
@@ -24,14 +24,14 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Asks the brokers which topics there are, and has them make others. One thread uses it, and every call waits, bounded.
+/// Asks the brokers for topics, and creates topics. Only one thread may use it; every call waits for the brokers, with a limit.
 public final class TopicAdministrator {
     private let handle: OpaquePointer
     private let queue: OpaquePointer
     private let callbacks: ClientCallbacks
     private var isOpen = true
 
-    /// - Parameter properties: a producer's. `bootstrap.servers` is required.
+    /// - Parameter properties: a producer's properties. `bootstrap.servers` is required.
     public init(properties: [(name: String, value: String)]) throws(KafkaError) {
         let callbacks = ClientCallbacks(logHandler: nil)
         let configuration = ClientConfiguration()
@@ -52,7 +52,7 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// How many partitions each topic has that there is and may be seen.
+    /// The number of partitions of each topic that exists and that this client may see.
     public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var answer: UnsafePointer<rd_kafka_metadata>?
@@ -67,10 +67,10 @@ public final class TopicAdministrator {
         return counts
     }
 
-    /// Has the topics made, each by itself.
+    /// Creates topics, each independently of the others.
     ///
-    /// - Returns: by topic, why it was not made. A topic that somebody else made meanwhile is no failure.
-    /// - Throws: what became of the request as a whole; some of the topics may have been made.
+    /// - Returns: for each topic that was not created, why. A topic that already exists does not count as failed.
+    /// - Throws: the failure of the request as a whole. Some topics may have been created.
     public func create(
         _ topics: [NewTopic],
         timeoutMilliseconds: Int32
@@ -87,7 +87,7 @@ public final class TopicAdministrator {
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
         rd_kafka_CreateTopics(handle, &made, made.count, options, queue)
-        // The request's own timeout comes first.
+        // Waits longer than the request's own timeout, so that the request's result comes first.
         guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT)
         }
@@ -141,7 +141,7 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: Deadline(afterMilliseconds: deadlineMilliseconds))
-        // The client's threads may go on and use the callbacks' context, so that is then never freed.
+        // The client's threads may continue to use the callbacks' context, so the context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
     }

@@ -131,7 +131,7 @@ public enum Hexadecimal {
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // 1 in each byte whose nibble is 10 or more; such a byte is a letter, 39 places after the digits.
+        // Sets 1 in each byte whose nibble is 10 or more. Such a digit is a letter, 39 places above the decimal digits.
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }

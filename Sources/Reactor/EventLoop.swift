@@ -4,61 +4,61 @@ import Glibc
 /// One thread's event loop: epoll (level-triggered), timers, and work at the end of a turn.
 ///
 /// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and then runs the
-/// turn-end handlers, in which streams send what the turn has collected. Nothing is allocated per event.
+/// turn-end handlers, in which streams send the turn's output. No event allocates memory.
 ///
-/// A loop belongs to one thread at a time: every call, and every object on the loop, belongs to that thread. Other
-/// threads reach it through a `Wakeup`.
+/// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other threads
+/// reach it through a `Wakeup`.
 public final class EventLoop {
-    /// Descriptors at or above this number are refused (EMFILE).
+    /// Descriptors with this number or a larger one are refused (EMFILE).
     public static let descriptorsMax = 1 << 20
-    /// Look-ups that run at once, each on a thread that a slow name server can hold for half a minute; see `resolve`.
+    /// The most look-ups that run at once. A slow name server can block each one's thread for half a minute; see `resolve`.
     public static let lookUpsMax = 64
-    /// Passes over newly registered turn-end handlers in one turn; see `atTurnEnd`.
+    /// How often one turn runs turn-end handlers that were registered by turn-end handlers; see `atTurnEnd`.
     public static let turnEndPassesMax = 4
-    /// More turn-end handlers than this in one turn means that a caller does not deduplicate.
+    /// The most turn-end handlers in one turn. More means that a caller does not deduplicate them.
     static let turnEndHandlersMax = 1 << 20
-    /// Events taken from the kernel in one turn; more are taken the next turn.
+    /// The most events taken from the kernel in one turn; the next turn takes the others.
     static let eventsPerTurnMax = 256
-    /// Room for four TLS records: a stream reads up to this much before it calls its handler.
+    /// Room for four TLS records. A stream reads up to this much before it calls its handler.
     static let readBufferBytes = 64 * 1024
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Distinguishes the uses of a descriptor number over time, so that an event which was fetched for an earlier
-        /// use is not given to a later one.
+        /// Distinguishes the successive uses of a descriptor number, so that an event fetched for an earlier use is not
+        /// passed to a later one.
         var generation: UInt32
     }
 
     private static let ignoreBrokenPipe: Void = {
-        // OpenSSL writes with write(2), which cannot be told to leave the signal out.
+        // OpenSSL sends with write(2), which has no flag to suppress the signal.
         _ = signal(SIGPIPE, SIG_IGN)
     }()
 
     private let epoll: Int32
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Shared by all streams of the loop, and valid only during one callback: reads never nest.
+    /// Shared by all streams of the loop. Its content is valid only during one callback; reads never nest.
     let readBuffer: UnsafeMutableRawBufferPointer
     private var registrations: ContiguousArray<Registration> = []
     private var timers = TimerHeap()
     private var turnEndHandlers: ContiguousArray<any TurnEndHandler> = []
     private var turnEndHandlersRunning: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
-    /// How names become addresses, of which no program but a test has another idea than the system.
+    /// The name resolver. Only tests replace it.
     var lookUp: Resolver.LookUp = systemLookUp
     private var isStopping = false
 
-    /// CLOCK_MONOTONIC, ms, read now: the clock of all loops, for other threads.
+    /// CLOCK_MONOTONIC in ms, read now. For other threads: all loops use this clock.
     public static var monotonicMilliseconds: Int64 { readNanoseconds(CLOCK_MONOTONIC) / 1_000_000 }
 
-    /// CLOCK_MONOTONIC, ms, as read in this turn.
+    /// CLOCK_MONOTONIC in ms, as read at the start of this turn.
     public private(set) var nowMilliseconds: Int64 = 0
-    /// The same reading in µs, for durations that are shorter than a millisecond.
+    /// The same reading in µs, for durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
-    /// CLOCK_REALTIME, UNIX ms, as read in this turn.
+    /// CLOCK_REALTIME in UNIX ms, as read at the start of this turn.
     public private(set) var wallMilliseconds: Int64 = 0
 
-    /// Ignores SIGPIPE for the whole process: a connection that the peer has closed is reported as an error of the
-    /// stream.
+    /// Also ignores SIGPIPE for the whole process: writing to a connection that the peer has closed then fails with an
+    /// error of the stream.
     public init() throws(SystemError) {
         _ = EventLoop.ignoreBrokenPipe
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -76,16 +76,16 @@ public final class EventLoop {
 
     // MARK: - Running
 
-    /// The least time from one turn of `run` to the next, 0 for none. An idle loop answers at once all the same; a busy one takes what
-    /// has come meanwhile in one turn, which spares it most of its system calls and makes its writes larger.
+    /// The shortest time from one turn of `run` to the next, 0 for none. An idle loop still responds at once. A busy
+    /// loop handles more events per turn, which saves most of its system calls and makes its writes larger.
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
-    /// Wall time that `run` has worked: from waking up to the turn's end. Counted for a loop with a turn spacing only, which reads the
-    /// clock between its turns anyway.
+    /// The wall time that `run` has worked, from waking up to the end of the turn. Counted only with a turn spacing,
+    /// since only then does `run` read the clock between turns.
     public private(set) var busyMicroseconds: Int64 = 0
 
-    /// Turns until `stop`. A `stop` that came before makes it return at once.
+    /// Turns until `stop`. Returns at once if `stop` was called before.
     public func run() {
         while !isStopping {
             if turnSpacingMicroseconds > 0 { keepSpacing() }
@@ -97,27 +97,26 @@ public final class EventLoop {
     private func keepSpacing() {
         let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
         let now = readNanoseconds(CLOCK_MONOTONIC)
-        // Before the first turn there is nothing to count.
+        // Nothing to count before the first turn.
         if turnBeganNanoseconds > 0 { busyMicroseconds += (now - turnBeganNanoseconds) / 1_000 }
         guard now < next else { return }
         var deadline = timespec(tv_sec: Int(next / 1_000_000_000), tv_nsec: Int(next % 1_000_000_000))
         while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nil) == EINTR {}
     }
 
-    /// Makes `run` return after this turn. To be called on the loop's own thread.
+    /// Makes `run` return after this turn. Must be called on the loop's own thread.
     public func stop() {
         isStopping = true
     }
 
-    /// One turn.
+    /// Runs one turn.
     ///
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait is shorter if a timer is
-    ///   due sooner, and there is none while turn-end handlers are left over from the last turn.
+    ///   due sooner. There is no wait if turn-end handlers are left over from the last turn.
     public func turn(waitMilliseconds: Int32) {
         let wait = effectiveWait(waitMilliseconds)
         let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
-        // EINTR is the only failure that an open epoll descriptor and a valid buffer leave; it is a turn without
-        // events.
+        // With an open epoll descriptor and a valid buffer only EINTR is possible. It counts as a turn without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
         turnBeganNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = turnBeganNanoseconds / 1_000
@@ -133,7 +132,7 @@ public final class EventLoop {
     private func effectiveWait(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The handlers of the last turn took time: sleeping by its clock would make every timer late by as much.
+        // The last turn took time, so its clock is old; waiting by it would make every timer late.
         refreshClock()
         guard deadline > nowMilliseconds else { return 0 }
         let untilTimer = Int32(clamping: deadline - nowMilliseconds)
@@ -151,7 +150,7 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // A timer that is scheduled by a timer of this turn waits for the next turn, even when it is due at once.
+        // A timer that is scheduled by a timer of this turn waits for the next turn, even if it is due at once.
         let now = nowMilliseconds
         let sequence = timers.nextSequence
         while let due = timers.popDue(at: now, scheduledBefore: sequence) {
@@ -170,9 +169,9 @@ public final class EventLoop {
         }
     }
 
-    /// Releases every handler, so that what is still registered can be released when the loop will not turn again.
+    /// Releases every handler that is still registered. For a loop that will not turn again.
     func discardHandlers() {
-        // Handlers come back to the loop when they go, so they go when no part of the loop is being changed.
+        // A handler's `deinit` may call the loop, so the handlers are released when the loop is not being changed.
         let discarded = (registrations, timers, turnEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
@@ -183,7 +182,7 @@ public final class EventLoop {
 
     // MARK: - Clock
 
-    /// Reads both clocks again, for a handler that has worked so long that the turn's reading is too old.
+    /// Reads both clocks again, for a handler that has worked for long.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -192,7 +191,7 @@ public final class EventLoop {
 
     // MARK: - Descriptors
 
-    /// Watches a descriptor, which must stay open until `remove`. The handler is kept alive until then.
+    /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until then.
     public func add(descriptor: Int32, interest: Interest, handler: any DescriptorHandler) throws(SystemError) {
         guard descriptor >= 0 else { throw SystemError(code: EBADF, operation: "epoll_ctl add") }
         let index = Int(descriptor)
@@ -210,7 +209,7 @@ public final class EventLoop {
         withExtendedLifetime(replaced) {}
     }
 
-    /// Changes what an added descriptor is watched for.
+    /// Changes what a watched descriptor is watched for.
     public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
         guard let generation = generation(of: descriptor) else {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
@@ -221,13 +220,13 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor, before it is closed. Events for it that were fetched in this turn are dropped, also
-    /// when its number is used and added again. Does nothing for a descriptor that was not added.
+    /// Stops watching a descriptor; call it before closing the descriptor. Events that were already fetched for it are
+    /// dropped, even if its number is reused in the same turn. Does nothing for a descriptor that is not watched.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
         _ = epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, &event)
-        // The handler's `deinit` may come back to this table, so it must not run while the table is being changed.
+        // The handler's `deinit` may call this table, so it must not run while the table is being changed.
         let removed = registrations[Int(descriptor)].handler
         registrations[Int(descriptor)].handler = nil
         registrations[Int(descriptor)].generation &+= 1
@@ -244,31 +243,31 @@ public final class EventLoop {
 
     // MARK: - Timers
 
-    /// Fires once, `afterMilliseconds` from this turn's clock, and never early by the loop's clock.
+    /// Schedules a timer that fires once, `afterMilliseconds` after this turn's clock, and never early by the loop's clock.
     ///
-    /// Timers fire in the order of their deadlines, equal deadlines in the order of their scheduling. A timer set by
-    /// another timer fires in a later turn at the earliest.
+    /// Timers fire in the order of their deadlines; equal deadlines in the order of scheduling. A timer that another
+    /// timer schedules fires in a later turn at the earliest.
     ///
-    /// - Parameter afterMilliseconds: 0 or less: as soon as possible, but never inside this call.
+    /// - Parameter afterMilliseconds: 0 or less for as soon as possible, but never inside this call.
     public func schedule(afterMilliseconds: Int64, handler: any TimerHandler, tag: UInt64) -> TimerIdentifier {
         let (deadline, overflow) = nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
         return timers.insert(deadlineMilliseconds: overflow ? .max : deadline, handler: handler, tag: tag)
     }
 
-    /// Idempotent; does nothing for a timer that has fired.
+    /// Cancels a timer. Idempotent; does nothing for a timer that has fired.
     public func cancel(_ timer: TimerIdentifier) {
         let cancelled = timers.remove(timer)
         withExtendedLifetime(cancelled) {}
     }
 
-    /// Timers that wait.
+    /// The number of scheduled timers.
     public var timerCount: Int { timers.count }
 
     // MARK: - Turn end
 
-    /// Calls the handler once, at the end of this turn. Deduplication is the caller's duty.
+    /// Calls the handler once, at the end of this turn. The caller must avoid duplicates.
     ///
-    /// What is registered by a turn-end handler runs in the same turn, in a further pass; after `turnEndPassesMax`
+    /// Handlers registered by a turn-end handler run in the same turn, in a further pass. After `turnEndPassesMax`
     /// passes the rest runs at the end of the next turn, which then does not wait for events.
     public func atTurnEnd(_ handler: any TurnEndHandler) {
         precondition(turnEndHandlers.count < EventLoop.turnEndHandlersMax, "turn-end handlers are not deduplicated")
@@ -277,13 +276,12 @@ public final class EventLoop {
 
     // MARK: - Names
 
-    /// Looks a host up afresh, off this thread, and calls back on the loop, never inside this call.
+    /// Looks a host up on another thread, always again. Calls back on the loop, never inside this call.
     ///
-    /// Numeric hosts need no look-up. At most `lookUpsMax` look-ups run at once; one more fails at once with
-    /// a retriable error.
+    /// Numeric hosts need no look-up. At most `lookUpsMax` look-ups run at once; a further one fails at once with a retriable error.
     ///
-    /// - Parameter completion: at least one address, in the order of RFC 6724, or the error. Not called if the loop is
-    ///   released first.
+    /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. Not called if the
+    ///   loop is released first.
     public func resolve(
         host: String,
         port: UInt16,

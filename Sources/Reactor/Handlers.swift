@@ -1,32 +1,32 @@
-/// What a descriptor is watched for, and what it was found to be.
+/// The events that a descriptor is watched for, or the events that happened.
 public struct Interest: OptionSet, Sendable {
     public let rawValue: UInt8
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// A read will not block: bytes, a connection to accept, or the end of the stream.
+    /// A read will not block: there are bytes, a connection to accept, or the end of the stream.
     public static let readable = Interest(rawValue: 1)
-    /// A write will not block, or a connection attempt is over.
+    /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
-    /// An error or a hang-up on both directions. Reported whether asked for or not (EPOLLERR, EPOLLHUP), and reported
-    /// again every turn until the descriptor is removed.
+    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). Always reported, also without being asked for,
+    /// and again in every turn until the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }
 
-/// Told of the readiness of a descriptor. The loop keeps it alive from `add` to `remove`.
+/// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
 public protocol DescriptorHandler: AnyObject {
-    /// Readiness is level-triggered: what is not consumed now is reported again next turn. A call may be spurious when
-    /// the interest was changed earlier in the same turn.
+    /// Readiness is level-triggered: unread input is reported again in the next turn. A call may be spurious if the
+    /// interest was changed earlier in the same turn.
     func descriptorReady(_ events: Interest)
 }
 
-/// Told when a timer is due. The loop keeps it alive until the timer has fired or was cancelled.
+/// Receives a timer. The loop keeps the handler alive until the timer has fired or was cancelled.
 public protocol TimerHandler: AnyObject {
-    /// - Parameter tag: what was given to `schedule`, so that one object can serve many timers.
+    /// - Parameter tag: the tag given to `schedule`, so that one object can have many timers.
     func timerFired(tag: UInt64)
 }
 
-/// Told when a turn's events and timers are done: the place to send what the turn has collected.
+/// Called when a turn's events and timers are done: the place to send the turn's output.
 public protocol TurnEndHandler: AnyObject {
     func turnEnded()
 }

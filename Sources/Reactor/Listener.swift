@@ -1,20 +1,20 @@
 import CLinux
 import Glibc
 
-/// Given the connections of a listener.
+/// Receives the connections of a listener.
 public protocol ListenerHandler: AnyObject {
     /// - Parameters:
-    ///   - descriptor: non-blocking; the handler owns it from here.
+    ///   - descriptor: non-blocking. The handler owns it from now on.
     ///   - from: nil for a client without a name, as on a Unix socket.
     func accepted(descriptor: Int32, from: SocketAddress?)
 }
 
 /// Listens on a TCP or Unix socket. The loop keeps it alive until `close`; it holds its handler weakly.
 public final class Listener {
-    /// Connections accepted per event, so that a flood leaves others their turn.
+    /// The most connections accepted per event, so that a flood does not keep other descriptors waiting.
     private static let acceptsPerEventMax = 64
-    /// How long accepting rests when the process or the system is out of descriptors or memory: the waiting connection
-    /// would be reported again at once, and cannot be taken.
+    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause the waiting
+    /// connection would be reported again at once, and could not be accepted.
     private static let pauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop
@@ -23,10 +23,10 @@ public final class Listener {
     private let unixPath: String?
     private var resumeTimer = TimerIdentifier.none
 
-    /// Where it listens; with port 0 asked for, the port that the system chose.
+    /// The address that it listens on. If port 0 was requested, this has the port that the system chose.
     public let address: SocketAddress
 
-    /// - Parameter address: port 0: the system chooses. The path of a Unix socket must not exist; `close` removes it.
+    /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist; `close` removes it.
     public init(
         loop: EventLoop,
         address: SocketAddress,
@@ -53,7 +53,7 @@ public final class Listener {
 
     public var port: UInt16 { address.port }
 
-    /// Idempotent.
+    /// Stops listening. Idempotent.
     public func close() {
         guard descriptor >= 0 else { return }
         loop.cancel(resumeTimer)
@@ -77,7 +77,7 @@ public final class Listener {
         switch errno {
         case EAGAIN: return .noneWaiting
         case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
-        // The rest are errors of the one connection that failed before it was taken (accept(2)).
+        // All other errors concern only the one connection, which failed before it was accepted (accept(2)).
         default: return .lost
         }
     }
@@ -104,7 +104,7 @@ private enum AcceptOutcome {
 }
 
 extension Listener: DescriptorHandler, TimerHandler {
-    /// For the loop.
+    /// Called by the loop.
     public func descriptorReady(_ events: Interest) {
         for _ in 0..<Listener.acceptsPerEventMax {
             guard descriptor >= 0 else { return }
@@ -118,7 +118,7 @@ extension Listener: DescriptorHandler, TimerHandler {
         }
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func timerFired(tag: UInt64) {
         resumeTimer = .none
         watch(.readable)

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A thread with an event loop.
 public final class LoopThread: Sendable {
-    /// Nil once joined.
+    /// Nil after `join`.
     private let thread: Mutex<pthread_t?>
 
     private init(thread: pthread_t) {
@@ -19,12 +19,12 @@ public final class LoopThread: Sendable {
 
     /// Starts the thread and returns.
     ///
-    /// The thread blocks all signals, so that they go to the threads that expect them.
+    /// The thread blocks all signals, so that they go to the threads that handle them.
     ///
     /// - Parameters:
-    ///   - name: as debuggers and `top -H` show it; the kernel keeps the first 15 bytes.
-    ///   - body: builds its objects and calls `run()` on the loop. When it returns, handlers that are still registered
-    ///     on the loop are released, and the thread ends.
+    ///   - name: shown by debuggers and `top -H`; the kernel keeps the first 15 bytes.
+    ///   - body: builds its objects and calls `run()` on the loop. When it returns, the handlers that are still
+    ///     registered on the loop are released, and the thread ends.
     public static func start(
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void
@@ -38,7 +38,7 @@ public final class LoopThread: Sendable {
         return LoopThread(thread: thread)
     }
 
-    /// Waits until the body has returned. Not to be called on the thread itself; further calls return at once.
+    /// Waits until the body has returned. Must not be called on the thread itself. Further calls return at once.
     public func join() {
         thread.withLock { thread in
             guard let joined = thread else { return }
@@ -49,8 +49,8 @@ public final class LoopThread: Sendable {
     }
 }
 
-/// Carries a loop to its thread. The starting thread does not touch the loop after handing it over, which is what makes
-/// `@unchecked Sendable` hold.
+/// Carries a loop to its thread. The starting thread does not touch the loop after handing it over; therefore
+/// `@unchecked Sendable` is correct.
 private final class ThreadStart: @unchecked Sendable {
     private let name: String
     private let loop: EventLoop
@@ -69,8 +69,7 @@ private final class ThreadStart: @unchecked Sendable {
     }
 }
 
-/// The longest prefix of whole characters that the kernel takes (15 bytes and a NUL): a longer name is refused as a
-/// whole.
+/// The longest prefix of whole characters that fits into the kernel's limit of 15 bytes. The kernel refuses a longer name altogether.
 private func threadName(_ name: String) -> String {
     var prefix = name
     while prefix.utf8.count > 15 { prefix.removeLast() }
@@ -82,7 +81,7 @@ private final class ThreadBody {
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-/// `pthread_create` with a closure, all signals blocked on the new thread. Returns the errno, 0 for success.
+/// Calls `pthread_create` with a closure; all signals are blocked on the new thread. Returns the errno, 0 for success.
 func startThread(
     _ thread: inout pthread_t,
     attributes: UnsafePointer<pthread_attr_t>?,

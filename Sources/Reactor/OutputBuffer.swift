@@ -1,7 +1,7 @@
-/// Bytes on their way out of one stream: appended at the tail, consumed at the head, always contiguous.
+/// The output of one stream that waits to be sent. Bytes are appended at the tail and consumed at the head, and are always contiguous.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
-    /// A buffer that a burst has grown beyond this goes back when it is empty.
+    /// A buffer larger than this, after a burst, is freed when it is empty.
     private static let retainedBytes = 1024 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -14,16 +14,16 @@ struct OutputBuffer: ~Copyable {
 
     var count: Int { tail - head }
 
-    /// What is to be sent; valid until the buffer changes.
+    /// The bytes to be sent; valid until the buffer changes.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: memory[head..<tail]) }
 
-    /// Room for `count` more bytes at least, uninitialised; valid until the buffer changes.
+    /// Reserves uninitialised room for at least `count` more bytes; valid until the buffer changes.
     mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         if memory.count - tail < count { makeRoom(count) }
         return UnsafeMutableRawBufferPointer(rebasing: memory[tail...])
     }
 
-    /// Appends the first `count` bytes of what was reserved.
+    /// Appends the first `count` bytes of the reserved room.
     mutating func commit(_ count: Int) {
         precondition(count >= 0 && count <= memory.count - tail, "more was committed than was reserved")
         tail += count
@@ -41,7 +41,7 @@ struct OutputBuffer: ~Copyable {
         }
     }
 
-    /// Drops what is inside and gives the memory back.
+    /// Drops the content and frees the memory.
     mutating func removeAll() {
         memory.deallocate()
         memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -51,7 +51,7 @@ struct OutputBuffer: ~Copyable {
 
     private mutating func makeRoom(_ room: Int) {
         let used = count
-        // Moving down pays only if it frees at least as much as it moves: then each byte is moved once on average.
+        // Moving the bytes down pays only if it frees at least as much as it moves. Then each byte is moved once on average.
         if head >= used, memory.count - used >= room, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: used)
         } else {

@@ -1,23 +1,23 @@
 import Glibc
 import Synchronization
 
-/// A name that could not be turned into addresses.
+/// Why a name could not be resolved to addresses.
 public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The look-up failed, with the EAI code of `getaddrinfo`.
         case lookUpFailed(Int32)
-        /// The host has no address of a kind that streams can use.
+        /// The host has no address of a family that streams can use.
         case noAddress
         /// Too many look-ups are running already.
         case tooManyLookUps
-        /// A thread or a descriptor for the look-up could not be had, with its errno.
+        /// A thread or a descriptor for the look-up could not be created, with its errno.
         case system(Int32)
     }
 
     public var code: Code
     public var reason: String
 
-    /// False if only a change of the name or of the DNS zone can help.
+    /// Whether a retry may succeed. If false, the name or the DNS zone must be changed first.
     public var isRetriable: Bool {
         switch code {
         case .lookUpFailed(let code): code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY
@@ -40,13 +40,12 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
 
 typealias Resolution = Result<[SocketAddress], ResolveError>
 
-/// The look-ups of one loop: `getaddrinfo` blocks, so each runs on a short-lived thread of its own and posts its
-/// result.
+/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on a short-lived thread of its own and posts its result.
 ///
-/// Threads hold the mailbox only, never the loop or a completion: if the loop goes first, results are dropped and the
-/// mailbox goes with the last thread.
+/// The threads hold only the mailbox, never the loop or a completion. If the loop is released first, results are
+/// dropped, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
-    /// Blocks until a name has become addresses, or has not.
+    /// Resolves a name; blocks until the result is known.
     typealias LookUp = @Sendable (_ host: String, _ port: UInt16) -> Resolution
 
     private let mailbox: ResolverMailbox
@@ -98,7 +97,7 @@ final class Resolver: DescriptorHandler {
     }
 }
 
-/// Results on their way from the look-up threads to the loop; at most one per outstanding look-up.
+/// The results in transit from the look-up threads to the loop; at most one per outstanding look-up.
 private final class ResolverMailbox: Sendable {
     struct Entry {
         var identifier: UInt64
@@ -126,7 +125,7 @@ private final class ResolverMailbox: Sendable {
     }
 }
 
-/// Reports a resolution that could not even begin, after the call that asked for it has returned.
+/// Reports a look-up that could not be started, after the call that requested it has returned.
 final class FailedResolution: TurnEndHandler {
     private let error: ResolveError
     private let completion: (Resolution) -> Void
@@ -141,7 +140,7 @@ final class FailedResolution: TurnEndHandler {
     }
 }
 
-/// As the system does it: by its files, DNS, or what else it is told to ask.
+/// Resolves a name as the system is configured to: by its files, by DNS, or otherwise.
 @Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC

@@ -1,20 +1,19 @@
 import COpenSSL
 import Glibc
 
-/// A certificate authority made on the spot, and a server certificate from it: for the embedded simulator and for
-/// tests.
+/// Creates a certificate authority and a server certificate from it, for the embedded simulator and for tests.
 ///
-/// Keys are P-256. The authority's key is thrown away, so nothing more can be issued in its name.
+/// Keys are P-256. The authority's key is not kept, so it can issue nothing else.
 public enum SelfSignedCertificate {
     private static let validDays = 825
-    /// Clocks differ: what is made here must be valid on a peer that is a little behind.
+    /// Clocks differ: a certificate must be valid for a peer whose clock is a little behind.
     private static let backdatedDays = 1
 
     /// Writes `ca.pem`, `server.pem` and `server-key.pem`, replacing older ones.
     ///
     /// - Parameters:
-    ///   - directory: made (0700) if it is missing; its parent must exist.
-    ///   - hosts: the names and numeric addresses that the certificate is for, at least one.
+    ///   - directory: created (0700) if it does not exist; its parent must exist.
+    ///   - hosts: the names and numeric addresses that the certificate is valid for, at least one.
     public static func write(
         directory: String,
         hosts: [String]
@@ -23,7 +22,7 @@ public enum SelfSignedCertificate {
             throw TLSError(code: .file, reason: "\(directory): \(systemReason(errno))")
         }
         let names = try alternativeNames(hosts)
-        // A client that trusts several of them tells them apart by their names.
+        // A client that trusts several such authorities distinguishes them by their names.
         let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
         let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
             try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
@@ -46,8 +45,8 @@ public enum SelfSignedCertificate {
         return files
     }
 
-    /// The value of a subject alternative name extension. Commas and the like have a meaning in it, so names are
-    /// checked.
+    /// The value of the extension for subject alternative names. Commas and other characters have a meaning in it, so
+    /// names are checked.
     private static func alternativeNames(_ hosts: [String]) throws(TLSError) -> String {
         guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
         var names: [String] = []
@@ -70,7 +69,7 @@ public enum SelfSignedCertificate {
         return names.joined(separator: ",")
     }
 
-    /// Written beside its place and moved there, so that no reader sees half a file.
+    /// Writes a temporary file and moves it to its place, so that no reader sees half a file.
     private static func writeFile(_ path: String, mode: mode_t, _ content: [UInt8]) throws(TLSError) {
         let temporary = "\(path).new"
         unlink(temporary)
@@ -88,11 +87,11 @@ public enum SelfSignedCertificate {
         }
     }
 
-    /// A certificate under construction or complete, with its key.
+    /// A certificate, under construction or complete, with its key.
     private final class Certificate {
         private let certificate: OpaquePointer
         private let key: OpaquePointer
-        /// The issuer's certificate and key; its own if it is self-signed.
+        /// The issuer's certificate and key; the certificate's own if it is self-signed.
         private let issuerCertificate: OpaquePointer
 
         /// - Parameter extend: adds the extensions, before the certificate is signed.
@@ -114,7 +113,7 @@ public enum SelfSignedCertificate {
             issuerCertificate = issuer?.certificate ?? certificate
             try fill(commonName: commonName)
             try extend(self)
-            // The result is the signature's length.
+            // The call returns the signature's length.
             guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
                 throw TLSError(code: .library, subject: "X509_sign")
             }

@@ -1,19 +1,18 @@
 import Synchronization
 
-/// A bounded queue from one thread to one other, without locks.
+/// A bounded queue from one thread to one other thread, without locks.
 ///
-/// One thread pushes and one thread pops, at a time; the capacity is fixed. Each side owns a cache line with its index
-/// and its last sight of the other side's index, so in the steady state neither touches the other's line but once per
-/// lap.
+/// At any time one thread pushes and one thread pops; the capacity is fixed. Each side has a cache line with its own index and its
+/// last known value of the other side's index. So in the steady state neither side touches the other's line more than once per lap.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
-    /// Two 64-byte lines: processors fetch lines in pairs.
+    /// Two lines of 64 bytes, since processors fetch lines in pairs.
     @usableFromInline static var lineBytes: Int { 128 }
 
     @usableFromInline
     struct Side: ~Copyable {
-        /// Elements this side has pushed or popped since the start. Written by this side only.
+        /// The number of elements that this side has pushed or popped since the start. Only this side writes it.
         @usableFromInline let index: Atomic<Int>
-        /// The other side's index as this side last saw it: never ahead of the truth.
+        /// The other side's index when this side last read it; never ahead of the present value.
         @usableFromInline var oppositeSeen: Int
 
         @usableFromInline
@@ -29,7 +28,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @usableFromInline let mask: Int
     private let sides: UnsafeMutableRawPointer
 
-    /// - Parameter capacity: how many elements it holds, a power of two.
+    /// - Parameter capacity: the number of elements that it holds, a power of two.
     public init(capacity: Int) {
         precondition(capacity > 0 && capacity & (capacity - 1) == 0, "the capacity is a power of two")
         precondition(MemoryLayout<Side>.size <= Self.lineBytes)
@@ -51,7 +50,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
 
     public var capacity: Int { mask + 1 }
 
-    /// Appends, on the producer's thread. False: the ring is full, and nothing was appended.
+    /// Appends an element, on the producer's thread. False if the ring is full; then nothing was appended.
     @inlinable
     public func push(_ element: Element) -> Bool {
         let tail = producer.pointee.index.load(ordering: .relaxed)
@@ -64,7 +63,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return true
     }
 
-    /// Takes the oldest, on the consumer's thread. Nil: the ring is empty.
+    /// Takes the oldest element, on the consumer's thread. Nil if the ring is empty.
     @inlinable
     public func pop() -> Element? {
         let head = consumer.pointee.index.load(ordering: .relaxed)
@@ -77,14 +76,14 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// The element that so many others are before, on the consumer's thread. Nil: it is not known to be there.
+    /// The element at a distance from the oldest, on the consumer's thread. Nil if it is not known to be there.
     @inlinable
     public func peek(behind others: Int) -> Element? {
         let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
         return place < consumer.pointee.oppositeSeen ? elements[place & mask] : nil
     }
 
-    /// Elements inside, exact only while neither side moves: between 0 and the capacity.
+    /// The number of elements, between 0 and the capacity. Exact only while neither side moves.
     @inlinable
     public var count: Int {
         let head = consumer.pointee.index.load(ordering: .acquiring)

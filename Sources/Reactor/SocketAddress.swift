@@ -1,15 +1,15 @@
 import Glibc
 
-/// Where a stream connects to or a listener listens: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
+/// The address of a stream or listener: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
-    /// Address bytes are kept as the numbers that network order spells.
+    /// The bytes of an IP address are kept as numbers: the values of the bytes in network order.
     private enum Storage: Hashable {
         case ipv4(address: UInt32, port: UInt16)
         case ipv6(high: UInt64, low: UInt64, scope: UInt32, port: UInt16)
         case unix(path: String)
     }
 
-    /// The path of a Unix socket and its NUL must fit `sockaddr_un.sun_path`.
+    /// The longest path of a Unix socket: with its NUL it must fit into `sockaddr_un.sun_path`.
     public static let unixPathBytesMax = 107
 
     private let storage: Storage
@@ -18,7 +18,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         self.storage = storage
     }
 
-    /// An address in digits: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else, host names included.
+    /// A numeric address: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else, including host names.
     public init?(numeric: String, port: UInt16) {
         var text = Substring(numeric)
         guard !text.utf8.contains(0) else { return nil }
@@ -35,7 +35,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         storage = SocketAddress.storage(version6, scope: 0, port: port)
     }
 
-    /// Nil if the path is empty, holds a NUL, or is longer than `unixPathBytesMax`.
+    /// The address of a Unix socket. Nil if the path is empty, has a NUL, or is longer than `unixPathBytesMax`.
     public static func unix(path: String) -> SocketAddress? {
         let bytes = path.utf8
         guard !bytes.isEmpty, bytes.count <= unixPathBytesMax, !bytes.contains(0) else { return nil }
@@ -47,7 +47,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         SocketAddress(storage: .ipv4(address: 0x7f00_0001, port: port))
     }
 
-    /// From the C library's form. Nil for other families, for a truncated structure, and for an unnamed Unix socket.
+    /// Converts from the C library's form. Nil for other families, a truncated structure, and an unnamed Unix socket.
     public init?(_ raw: UnsafePointer<sockaddr>, length: socklen_t) {
         let bytes = UnsafeRawBufferPointer(start: raw, count: Int(length))
         switch Int32(raw.pointee.sa_family) {
@@ -92,7 +92,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The same address with another port; a Unix socket as it is.
+    /// The same address with another port; a Unix socket stays as it is.
     public func with(port: UInt16) -> SocketAddress {
         switch storage {
         case .ipv4(let address, _):
@@ -117,7 +117,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The address in digits, without port and brackets, or the path.
+    /// The numeric address, without port and brackets, or the path.
     public var host: String {
         switch storage {
         case .ipv4(let address, _):
@@ -144,7 +144,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The C library's form, valid during the call.
+    /// Passes the C library's form; valid only during the call.
     public func withRaw<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
         switch storage {
         case .ipv4(let address, let port):
@@ -164,7 +164,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             var raw = sockaddr_un()
             raw.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &raw.sun_path) { target in
-                // The last byte stays 0, for the NUL.
+                // The last byte stays 0, as the NUL.
                 for (offset, byte) in path.utf8.prefix(target.count - 1).enumerated() { target[offset] = byte }
             }
             return SocketAddress.withGeneric(&raw, body)

@@ -1,58 +1,57 @@
 import Glibc
 
-/// Told what happens to a stream. All calls come from the loop, never from inside a call of the stream; each may call
-/// any method of the stream, `close` included.
+/// Receives a stream's events. All calls come from the loop, never from inside a call of the stream. Each may call any
+/// method of the stream, including `close`.
 public protocol StreamHandler: AnyObject {
-    /// The connection, and TLS if asked for, is up.
+    /// The connection is up, and so is TLS if it is used.
     func streamConnected(_ stream: Stream)
-    /// - Parameter bytes: valid only during the call. The loop's streams share the memory.
+    /// - Parameter bytes: valid only during the call; the streams of a loop share the memory.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
-    /// The output fell below the low-water mark after it had been above the high one.
+    /// The output fell below the low-water mark after it had exceeded the high-water mark.
     func streamDrained(_ stream: Stream)
-    /// The stream is over: exactly once, and nothing after it. Not called after our own `close`.
+    /// The stream has ended. Called exactly once, as the last call. Not called after our own `close`.
     ///
-    /// - Parameter error: nil if the peer ended the stream in order.
+    /// - Parameter error: nil if the peer ended the stream in an orderly way.
     func streamClosed(_ stream: Stream, error: StreamError?)
 }
 
-/// A byte stream on a loop: TCP or a Unix socket, with TLS or without.
+/// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
 ///
-/// What is written in a turn is collected and sent at the turn's end, one system call per TLS record of up to 16 KiB.
-/// Failures are never reported from inside a call: `write`, `flush` and `connect` return, and `streamClosed` follows
-/// from the loop.
+/// The output of a turn is collected and sent at the end of the turn, with one system call per TLS record of up to 16 KiB.
+/// Failures are never reported inside a call: `write`, `flush` and `connect` return, and `streamClosed` follows from the loop.
 ///
 /// The loop keeps an active stream alive; the stream holds its handler weakly. The owner keeps the handler alive and
-/// closes the stream when it is done with it. A stream whose handler is gone closes itself at its next event.
+/// closes the stream at the end. A stream whose handler was released closes itself at its next event.
 public final class Stream {
-    /// Above this much waiting output, a caller should stop writing until `streamDrained`.
+    /// With more waiting output than this, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
-    /// Output has drained when it is below this.
+    /// The output has drained when it is below this.
     public static let lowWaterBytes = 128 * 1024
-    /// A stream that is asked to hold more output than this fails with `.outputLimit`.
+    /// A stream with more waiting output than this fails with `.outputLimit`.
     public static let outputBytesMax = 8 * 1024 * 1024
-    /// The most that one `reserve` can ask for.
+    /// The largest argument of `reserve`.
     public static let reservedBytesMax = 1024 * 1024
-    /// How long a server waits for a client's TLS handshake.
+    /// How long a server waits for the TLS handshake of a client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
     /// How long the peer may take to end its side after `shutdownAfterFlush` has ended ours.
     public static let lingerMilliseconds: Int64 = 5_000
 
     enum State {
-        /// Made; `connect` has not been called. → `connecting`, `failing`, `closed`.
+        /// `connect` has not been called. → `connecting`, `failing`, `closed`.
         case idle
-        /// The TCP or Unix connection is under way. → `handshaking`, `open`, `failing`, `closed`.
+        /// The TCP or Unix connection is being set up. → `handshaking`, `open`, `failing`, `closed`.
         case connecting
-        /// Accepted without TLS: open in all but that the handler has not been told. → `open`, `closed`.
+        /// Accepted without TLS. Bytes may flow, but the handler has not been told yet. → `open`, `closed`.
         case accepted
-        /// The TLS handshake is under way. → `open`, `failing`, `closed`.
+        /// The TLS handshake is running. → `open`, `failing`, `closed`.
         case handshaking
-        /// Both directions carry bytes. → `finishing`, `failing`, `closed`.
+        /// Both directions can carry bytes. → `finishing`, `failing`, `closed`.
         case open
-        /// All output is sent and our side is ended; the peer's may still carry bytes. → `closed`.
+        /// All output is sent and our side has ended; the peer may still send bytes. → `closed`.
         case finishing
-        /// Broken, which the handler will be told at the turn's end. → `closed`.
+        /// Failed; the handler will be told at the end of the turn. → `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
-        /// Over, and everything is released. Final.
+        /// Ended, and everything is released. Final.
         case closed
     }
 
@@ -64,29 +63,29 @@ public final class Stream {
     var serverName: String?
 
     var output = OutputBuffer()
-    /// The socket, or TLS, takes no output for now.
+    /// Whether the socket, or TLS, accepts no output at the moment.
     var isOutputBlocked = false
     var isAboveHighWater = false
     var isShutdownRequested = false
 
     var isReadingPaused = false
-    /// TLS must write before it can read on.
+    /// Whether TLS must write before it can continue to read.
     var readWantsWrite = false
-    /// TLS must read before it can write on.
+    /// Whether TLS must read before it can continue to write.
     var writeWantsRead = false
 
-    /// What the loop watches the descriptor for; nil while it does not watch it.
+    /// The events that the loop watches the descriptor for; nil while it is not watched.
     var watched: Interest?
     var isTurnEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var continuationTimer = TimerIdentifier.none
 
-    /// The remote end, once `connect` was called or if the stream was accepted.
+    /// The remote address, after `connect` was called or if the stream was accepted.
     public internal(set) var peer: SocketAddress?
-    /// What ALPN agreed on, once connected.
+    /// The application protocol that ALPN agreed on, once connected.
     public internal(set) var negotiatedProtocol: String?
 
-    /// A stream that will connect.
+    /// Creates a stream that will connect.
     ///
     /// - Parameter handler: held weakly.
     public init(loop: EventLoop, handler: any StreamHandler) {
@@ -95,8 +94,8 @@ public final class Stream {
         transport = Transport(descriptor: -1)
     }
 
-    /// A stream over a connection that was accepted; owns the descriptor. `streamConnected` follows, after the TLS
-    /// handshake if there is one, and not before this turn's end.
+    /// Creates a stream for an accepted connection, and takes ownership of the descriptor. `streamConnected` follows,
+    /// after the TLS handshake if there is one, and not before the end of this turn.
     public init(accepted descriptor: Int32, loop: EventLoop, handler: any StreamHandler, tls: TLSContext?) {
         precondition(tls?.isServer ?? true, "an accepted stream needs a server's TLS context")
         self.loop = loop
@@ -118,10 +117,10 @@ public final class Stream {
         if case .open = state { true } else { false }
     }
 
-    /// Bytes written and not yet taken by the socket.
+    /// Bytes that were written and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Ends the stream now. Output that waits is dropped; `streamClosed` is not called. Idempotent.
+    /// Ends the stream now. Waiting output is dropped, and `streamClosed` is not called. Safe in any callback. Idempotent.
     public func close() {
         switch state {
         case .closed:
@@ -134,7 +133,7 @@ public final class Stream {
         release()
     }
 
-    /// Ends the stream now as a host does that has lost power: under TLS the peer gets no close_notify. Otherwise like `close`.
+    /// Ends the stream without close_notify, as if the host had lost power. Otherwise like `close`.
     public func cut() {
         if case .closed = state { return }
         release()
@@ -142,12 +141,12 @@ public final class Stream {
 
     // MARK: - Ends
 
-    /// Ends the stream and tells the handler. From the loop only.
+    /// Ends the stream and tells the handler. Called only from the loop.
     func finish(_ error: StreamError?) {
         if case .closed = state { return }
-        // The peer that has ended in order is owed the same.
+        // The peer ended in an orderly way, so we do the same.
         if error == nil, case .open = state { transport.announceEnd() }
-        // A failure of ours that the handler has not been told of yet comes before an end that the peer made.
+        // An earlier failure that the handler has not been told of takes precedence over the peer's end.
         var failure = error
         if case .failing(let earlier, _) = state { failure = earlier }
         let handler = handler
@@ -155,7 +154,7 @@ public final class Stream {
         handler?.streamClosed(self, error: failure)
     }
 
-    /// Marks the stream as broken. The handler is told from the loop, since the caller may be the handler itself.
+    /// Marks the stream as failed. The handler is told later, from the loop, since the caller may be the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch state {
         case .closed, .failing:
@@ -188,7 +187,7 @@ public final class Stream {
 
     // MARK: - Interest
 
-    /// Makes the loop watch for what the stream waits for now.
+    /// Makes the loop watch for the events that the stream now waits for.
     func updateInterest() {
         var interest: Interest = []
         switch state {
@@ -229,7 +228,7 @@ public final class Stream {
 // MARK: - The loop's calls
 
 extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
-    /// For the loop.
+    /// Called by the loop.
     public func descriptorReady(_ events: Interest) {
         switch state {
         case .connecting:
@@ -245,7 +244,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func turnEnded() {
         isTurnEndScheduled = false
         switch state {
@@ -262,7 +261,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func timerFired(tag: UInt64) {
         switch StreamTimer(rawValue: tag) {
         case .deadline:
@@ -276,7 +275,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// A hang-up is reported every turn until it is read, and reading is paused: look away until it resumes.
+    /// Stops watching while reading is paused: a hang-up would otherwise be reported in every turn.
     private func stopWatching() {
         guard watched != nil else { return }
         watched = nil
@@ -285,8 +284,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 }
 
 enum StreamTimer: UInt64 {
-    /// Connecting, the handshake, or the peer's end takes too long.
+    /// Connecting, the handshake, or the peer's end took too long.
     case deadline
-    /// A reading was broken off with input left, to let others have their turn.
+    /// Reading continues after a break that gave other descriptors their turn.
     case continuation
 }

@@ -1,15 +1,14 @@
 import Glibc
 
 extension Stream {
-    /// Connects, once in a stream's life. The outcome comes from the loop: `streamConnected` or `streamClosed`.
+    /// Connects. Call it once. The result comes from the loop: `streamConnected` or `streamClosed`.
     ///
-    /// What is written before `streamConnected` is sent after it.
+    /// Output that is written before `streamConnected` is sent after it.
     ///
     /// - Parameters:
-    ///   - tls: a client's context, or nil for plain bytes.
-    ///   - serverName: under TLS, the host name or numeric address that the certificate must carry; nil: the address
-    ///     itself.
-    ///   - timeoutMilliseconds: for the connection and the handshake together.
+    ///   - tls: a client's context, or nil for a stream without TLS.
+    ///   - serverName: with TLS, the host name or numeric address that the certificate must carry; nil for the address itself.
+    ///   - timeoutMilliseconds: the limit for the connection and the handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
         guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
         precondition(!(tls?.isServer ?? false), "a connecting stream needs a client's TLS context")
@@ -102,7 +101,7 @@ extension Stream {
         if output.count > 0 || isShutdownRequested { scheduleTurnEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
-        // The peer's first bytes may have come with the end of the handshake, and lie in TLS already.
+        // TLS may already hold the peer's first bytes, which came with the end of the handshake.
         if case .open = state, transport.isTLS, !isReadingPaused { readInput() }
     }
 
@@ -119,9 +118,9 @@ extension Stream {
     func deadlinePassed() {
         switch state {
         case .connecting:
-            finish(StreamError(code: .connectTimeout, reason: "no connection in time"))
+            finish(StreamError(code: .connectTimeout, reason: "connecting took too long"))
         case .handshaking:
-            finish(StreamError(code: .connectTimeout, reason: "no TLS handshake in time"))
+            finish(StreamError(code: .connectTimeout, reason: "the TLS handshake took too long"))
         case .finishing:
             finish(nil)
         case .idle, .accepted, .open, .failing, .closed:
@@ -138,8 +137,8 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemReason(error))
 }
 
-/// Output is collected by the stream itself, so the kernel must not wait for more of it. Keep-alive finds a silent peer
-/// that is gone in about two minutes.
+/// Sets the socket's options. The stream collects output itself, so the kernel must not delay it. Keep-alive detects a
+/// peer that has silently disappeared in about two minutes.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
@@ -150,11 +149,11 @@ private func setConnectionOptions(_ descriptor: Int32) {
 
 func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
     var value = value
-    // A socket without the option serves as well, only less well.
+    // The option is an improvement only, so a failure does not matter.
     _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 
-/// Nil for a socket without a name, such as the connecting side of a Unix socket.
+/// The remote address; nil for a socket without a name, such as the connecting side of a Unix socket.
 func remoteAddress(of descriptor: Int32) -> SocketAddress? {
     socketAddress { getpeername(descriptor, $0, $1) }
 }

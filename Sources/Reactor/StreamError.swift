@@ -1,19 +1,19 @@
-/// Why a stream ended other than by an orderly end.
+/// Why a stream ended, if not in an orderly way.
 public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
-        /// No connection could be made, with its errno.
+        /// The connection could not be made, with its errno.
         case connectFailed(Int32)
-        /// The time limit ran out before the connection, and TLS if asked for, was up.
+        /// The connection, or TLS if it is used, was not up within the time limit.
         case connectTimeout
-        /// The TLS handshake failed, or agreed on no application protocol though some were offered.
+        /// The TLS handshake failed, or it agreed on no application protocol although some were offered.
         case handshakeFailed
         /// The peer's certificate was refused: not trusted, out of date, or for another name.
         case certificate
-        /// The peer reset the connection, or closed it while output was under way.
+        /// The peer reset the connection, or closed it while output was waiting.
         case reset
-        /// TLS ended without close_notify: the end may have been forged, and bytes may be missing.
+        /// TLS ended without close_notify, so the end may be forged and bytes may be missing.
         case truncated
-        /// The TLS layer failed after the handshake: a record that does not verify, or an alert from the peer.
+        /// TLS failed after the handshake: a record did not verify, or the peer sent an alert.
         case tls
         /// More output was written than `Stream.outputBytesMax` holds.
         case outputLimit
@@ -22,7 +22,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     public var code: Code
-    /// For logs: what failed, in the words of the system or of OpenSSL.
+    /// For logs: the failure in the system's or OpenSSL's words.
     public var reason: String
 
     public init(code: Code, reason: String) {

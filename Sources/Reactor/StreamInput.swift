@@ -1,11 +1,10 @@
 extension Stream {
-    /// Times the shared buffer is filled for one stream before other streams get their turn.
+    /// How often the shared buffer is filled for one stream before other streams get their turn.
     private static let fillsPerEventMax = 4
-    /// The plaintext of a TLS record is no longer than this (RFC 8446 section 5.1), so a read of as much leaves no part
-    /// of it behind.
+    /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read of this size takes a whole record.
     static let recordBytesMax = 16 * 1024
 
-    /// Stops delivery. Bytes then wait in the kernel, and in time the peer has to wait.
+    /// Stops delivery. Bytes then wait in the kernel, and after a while the peer cannot send more.
     public func pauseReading() {
         isReadingPaused = true
         updateInterest()
@@ -18,7 +17,7 @@ extension Stream {
         if transport.holdsInput { scheduleContinuation() }
     }
 
-    /// Reads what there is, within limits, and hands it on. From the loop only.
+    /// Reads the available input, within limits, and passes it to the handler. Called only from the loop.
     func readInput() {
         for _ in 0..<Stream.fillsPerEventMax {
             switch state {
@@ -46,7 +45,7 @@ extension Stream {
         scheduleContinuation()
     }
 
-    /// Fills the shared buffer and hands it on. `.bytes`: there may be more.
+    /// Fills the shared buffer and passes it to the handler. `.bytes` means that there may be more input.
     private func fillAndDeliver() -> TransferOutcome {
         let buffer = loop.readBuffer
         var filled = 0
@@ -56,11 +55,11 @@ extension Stream {
             guard case .bytes(let count) = outcome else { break }
             filled += count
             if transport.isTLS {
-                // Whatever else there is lies in the socket, and the loop will say so. After a short record, asking now
-                // would most often cost a system call to learn that it is empty.
+                // More input would be in the socket, and the loop will report it. After a short record, another read
+                // would usually cost a system call only to find the socket empty.
                 if count < Stream.recordBytesMax, !transport.holdsInput { outcome = .wantsRead }
             } else {
-                // Likewise: a short read has emptied the socket.
+                // Likewise, a short read has emptied the socket.
                 if filled < buffer.count { outcome = .wantsRead }
                 break
             }
@@ -76,13 +75,13 @@ extension Stream {
         return outcome
     }
 
-    /// The handler may use OpenSSL for other streams, so the error has to be taken before it is called.
+    /// Takes the error of a failed transfer. This must happen before the handler is called, which may use OpenSSL for other streams.
     private func failureToKeep(_ outcome: TransferOutcome) -> StreamError? {
         guard case .failed = outcome else { return nil }
         return transport.takeFailure()
     }
 
-    /// A connection that takes no more output may still hold what the peer said last, such as why it hung up.
+    /// Delivers the input that is left when output has failed. The peer's last bytes may say why it closed the connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.fillsPerEventMax {

@@ -1,6 +1,6 @@
 extension Stream {
-    /// Appends to the output, which is sent at the turn's end. Ignored once the stream has ended its output, failed or
-    /// closed.
+    /// Appends to the output, which is sent at the end of the turn. Ignored once the stream has ended its output, has
+    /// failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard takesOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -9,16 +9,16 @@ extension Stream {
         outputWasAdded()
     }
 
-    /// Room at the end of the output to write in place, followed by `commit`.
+    /// Reserves room at the end of the output, to write in place; `commit` must follow.
     ///
-    /// - Parameter count: up to `reservedBytesMax`.
-    /// - Returns: at least `count` bytes, uninitialised; valid until the next call of this stream.
+    /// - Parameter count: at most `reservedBytesMax`.
+    /// - Returns: at least `count` uninitialised bytes; valid until the next call of this stream.
     public func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         precondition(count >= 0 && count <= Stream.reservedBytesMax, "more is reserved than the limit allows")
         return output.reserve(count)
     }
 
-    /// Appends the first `count` bytes of what was reserved; otherwise as `write`.
+    /// Appends the first `count` bytes of the reserved room; otherwise like `write`.
     public func commit(_ count: Int) {
         guard takesOutput else { return }
         output.commit(count)
@@ -26,7 +26,7 @@ extension Stream {
         outputWasAdded()
     }
 
-    /// Sends what the socket takes now, before the turn's end.
+    /// Sends as much as the socket takes now, without waiting for the end of the turn.
     public func flush() {
         guard case .open = state else { return }
         if !isOutputBlocked { sendOutput() }
@@ -35,8 +35,8 @@ extension Stream {
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
-    /// Sends what was written, ends our side (close_notify under TLS), and waits for the peer to end its own: then, or
-    /// `lingerMilliseconds` later, `streamClosed`. Input is delivered until then; writes are ignored.
+    /// Sends the waiting output, ends our side (close_notify under TLS), and waits for the peer to end its side.
+    /// `streamClosed` follows then, or after `lingerMilliseconds`. Input is delivered until then; writes are ignored.
     public func shutdownAfterFlush() {
         guard takesOutput else { return }
         isShutdownRequested = true

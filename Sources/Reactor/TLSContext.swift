@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// TLS versions that are spoken.
+/// The TLS versions that are supported.
 public enum TLSVersion: Sendable {
     case tls12
     case tls13
@@ -14,17 +14,17 @@ public enum TLSVersion: Sendable {
     }
 }
 
-/// What the TLS sessions of a client or server share: trust, certificate, application protocols.
+/// The settings that the TLS sessions of a client or server share: trust, certificate, application protocols.
 ///
-/// TLS 1.2 is the least. A client verifies the peer's certificate chain and name always; there is no way to turn it
-/// off. Where application protocols are given, a session that agrees on none of them fails its handshake.
+/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; this cannot be turned
+/// off. If application protocols are given, a session that agrees on none of them fails its handshake.
 ///
 /// Immutable after creation, so loops on several threads may share one: OpenSSL counts references to the context
 /// atomically, and each session belongs to one stream.
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
-    /// In wire format: each name after a byte with its length (RFC 7301 section 3.1).
+    /// The protocols in wire format: each name after a byte with its length (RFC 7301 section 3.1).
     private let applicationProtocols: [UInt8]
 
     var expectsApplicationProtocol: Bool { !applicationProtocols.isEmpty }
@@ -42,13 +42,13 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_free(context)
     }
 
-    /// For streams that connect.
+    /// Creates the context of streams that connect.
     ///
     /// - Parameters:
-    ///   - caFile: PEM certificates to trust in place of the system's.
-    ///   - applicationProtocols: offered by ALPN in this order, such as `h2`. Empty: ALPN is not used.
-    ///   - certificateFile: PEM chain to present, if the server asks for one, with its `keyFile`.
-    ///   - keyFile: PEM private key of the certificate; nil: it is in `certificateFile`.
+    ///   - caFile: PEM certificates to trust instead of the system's.
+    ///   - applicationProtocols: offered by ALPN in this order, such as `h2`. If empty, ALPN is not used.
+    ///   - certificateFile: the PEM chain to present if the server asks for one, with its `keyFile`.
+    ///   - keyFile: the PEM private key of the certificate; nil if it is in `certificateFile`.
     public static func client(
         caFile: String?,
         applicationProtocols: [String],
@@ -63,20 +63,20 @@ public final class TLSContext: @unchecked Sendable {
             try tls.use(certificateFile: certificateFile, keyFile: keyFile ?? certificateFile)
         }
         let offer = tls.applicationProtocols
-        // This function, unlike all others, returns 0 for success.
+        // Unlike the other functions, this one returns 0 for success.
         guard offer.isEmpty || SSL_CTX_set_alpn_protos(tls.context, offer, UInt32(offer.count)) == 0 else {
             throw TLSError(code: .applicationProtocols, subject: "SSL_CTX_set_alpn_protos")
         }
         return tls
     }
 
-    /// For streams that were accepted.
+    /// Creates the context of streams that were accepted.
     ///
     /// - Parameters:
-    ///   - certificateFile: PEM chain, the server's certificate first.
-    ///   - keyFile: PEM private key of the certificate.
-    ///   - applicationProtocols: accepted by ALPN, in this order of preference. Empty: ALPN is not used.
-    ///   - maximumVersion: the newest version to speak.
+    ///   - certificateFile: a PEM chain, the server's certificate first.
+    ///   - keyFile: the PEM private key of the certificate.
+    ///   - applicationProtocols: accepted by ALPN, in this order of preference. If empty, ALPN is not used.
+    ///   - maximumVersion: the newest TLS version to use.
     public static func server(
         certificateFile: String,
         keyFile: String,
@@ -85,11 +85,11 @@ public final class TLSContext: @unchecked Sendable {
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
-        // Sessions are not resumed, so tickets would be bytes for nothing.
+        // Sessions are not resumed, so clients have no use for tickets.
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
-            // The context outlives its sessions: a stream keeps it alive.
+            // An unretained pointer suffices: each stream keeps the context alive, so the context outlives its sessions.
             SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls
@@ -105,7 +105,7 @@ public final class TLSContext: @unchecked Sendable {
         )
         SSL_CTX_set_options(context, COpenSSL_SSL_OP_NO_RENEGOTIATION())
         _ = COpenSSL_SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
-        // One read takes what the kernel has, in place of two for each record (its header, its body).
+        // One read takes all that the kernel has, instead of two reads for each record (header and body).
         _ = COpenSSL_SSL_CTX_set_read_ahead(context, 1)
         SSL_CTX_set_default_read_buffer_len(context, TLSContext.readAheadBytes)
     }
@@ -138,10 +138,9 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// A session on a connected socket, owned by the caller.
+    /// Creates a session on a connected socket. The caller owns it.
     ///
-    /// - Parameter serverName: the host name or numeric address that the server's certificate must carry; unused by
-    ///   servers.
+    /// - Parameter serverName: the host name or numeric address that the server's certificate must carry; unused by servers.
     func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
         guard let session = SSL_new(context) else { throw TLSError(code: .library, subject: "SSL_new") }
@@ -165,13 +164,13 @@ public final class TLSContext: @unchecked Sendable {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
-            // Server name indication is for host names only (RFC 6066 section 3).
+            // Server name indication has host names only (RFC 6066 section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
                 throw TLSError(code: .serverName, subject: name)
             }
             return
         }
-        // Certificates and the indication carry names without the root's dot.
+        // Certificates and the indication have names without the dot of the root.
         if name.hasSuffix(".") { name.removeLast() }
         SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {
@@ -179,8 +178,7 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Picks the first of ours that the client offers, and refuses the handshake if there is none (RFC 7301 section
-    /// 3.2).
+    /// Picks the first of our protocols that the client offers, and refuses the handshake if there is none (RFC 7301 section 3.2).
     fileprivate func select(
         from offer: UnsafePointer<UInt8>,
         count: UInt32,
@@ -234,6 +232,6 @@ private func wireFormat(_ applicationProtocols: [String]) throws(TLSError) -> [U
 }
 
 extension TLSContext {
-    /// The release of OpenSSL that is loaded, such as `3.0.17`.
+    /// The version of the loaded OpenSSL, such as `3.0.17`.
     public static var libraryVersion: String { String(cString: OpenSSL_version(OPENSSL_VERSION_STRING)) }
 }

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// TLS material that cannot be used.
+/// A certificate, key or other TLS setting that cannot be used.
 public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The file of certificate authorities cannot be read or holds none.
@@ -11,7 +11,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case privateKey
         /// The list of application protocols is not valid (RFC 7301: 1 to 255 bytes each).
         case applicationProtocols
-        /// The server's name is missing, or cannot be one.
+        /// The server's name is missing or invalid.
         case serverName
         /// A file cannot be written.
         case file
@@ -30,13 +30,13 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// With OpenSSL's reasons, which are taken from the thread's error queue.
+    /// Adds OpenSSL's reasons, which are taken from the thread's error queue.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }
 }
 
-/// Empties the thread's error queue into one text, the cause first.
+/// Empties the thread's error queue into one text, the original cause first.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
     // The queue holds 16 entries (ERR_NUM_ERRORS).

@@ -1,19 +1,18 @@
-/// Names one scheduled timer. After the timer has fired or was cancelled the name is dead: using it does nothing.
+/// Identifies one scheduled timer. After the timer has fired or was cancelled, using the identifier does nothing.
 public struct TimerIdentifier: Sendable, Hashable {
     let slot: UInt32
     let generation: UInt32
 
-    /// Names no timer: cancelling it does nothing.
+    /// Identifies no timer; cancelling it does nothing.
     public static let none = TimerIdentifier(slot: .max, generation: 0)
 }
 
-/// Timers ordered by deadline, equal deadlines in the order they were scheduled.
+/// The scheduled timers, ordered by deadline; equal deadlines in the order of scheduling.
 ///
-/// A binary heap of small records over a table of slots. A slot knows its record's place in the heap, so a cancelled
-/// timer leaves at once, in O(log n): no dead records pile up, however many timers are set and cancelled without
-/// firing.
+/// A binary heap of small records, and a table of slots. A slot knows the place of its record in the heap, so a cancelled
+/// timer is removed at once, in O(log n). So no dead records accumulate, however many timers are set and cancelled.
 struct TimerHeap {
-    /// More timers than this means that a caller schedules without bound, which is a defect of ours.
+    /// The most timers. More means that a caller schedules without bound, which is a defect of ours.
     static let timersMax = 1 << 22
 
     private struct Entry {
@@ -44,7 +43,7 @@ struct TimerHeap {
     private var heap: ContiguousArray<Entry> = []
     private var slots: ContiguousArray<Slot> = []
     private var freeSlot = TimerHeap.noSlot
-    /// The sequence number that the next timer gets: timers at or above it have not been scheduled yet.
+    /// The sequence number that the next timer will get.
     private(set) var nextSequence: UInt64 = 0
 
     var count: Int { heap.count }
@@ -58,7 +57,7 @@ struct TimerHeap {
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
 
-    /// Takes a timer that still waits. The caller releases its handler, since a `deinit` may come back to the timers.
+    /// Removes a timer that has not fired. The caller releases its handler, since a `deinit` may call the timers.
     mutating func remove(_ timer: TimerIdentifier) -> Due? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {
@@ -68,7 +67,7 @@ struct TimerHeap {
         return releaseSlot(timer.slot)
     }
 
-    /// Takes the earliest timer if it is due at `deadlineMilliseconds` and was scheduled before `sequence`.
+    /// Removes the earliest timer if it is due at `deadlineMilliseconds` and was scheduled before `sequence`.
     mutating func popDue(at deadlineMilliseconds: Int64, scheduledBefore sequence: UInt64) -> Due? {
         guard let first = heap.first, first.deadlineMilliseconds <= deadlineMilliseconds, first.sequence < sequence
         else {

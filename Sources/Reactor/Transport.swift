@@ -1,20 +1,20 @@
 import COpenSSL
 import Glibc
 
-/// What one attempt to move bytes came to.
+/// The result of one attempt to transfer bytes.
 enum TransferOutcome {
     case bytes(Int)
-    /// Nothing until the socket is readable. A write can want this too: TLS may have to read first.
+    /// Nothing is possible until the socket is readable. A write can want this too, when TLS must read first.
     case wantsRead
-    /// Nothing until the socket is writable. A read can want this too.
+    /// Nothing is possible until the socket is writable. A read can want this too.
     case wantsWrite
-    /// The peer ended the stream in order: end of file, or close_notify under TLS.
+    /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case end
     /// `Transport.failure` says why.
     case failed
 }
 
-/// A connected socket, with a TLS session on it or without. Owns both.
+/// A connected socket, with or without a TLS session. Owns both.
 struct Transport: ~Copyable {
     let descriptor: Int32
     private var session: OpaquePointer?
@@ -32,7 +32,7 @@ struct Transport: ~Copyable {
 
     var isTLS: Bool { session != nil }
 
-    /// Hands over a session that was made for this descriptor.
+    /// Takes over a session that was made for this descriptor.
     mutating func start(session: OpaquePointer) {
         precondition(self.session == nil)
         self.session = session
@@ -56,7 +56,7 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(count) : outcome(of: result, session)
     }
 
-    /// `.bytes(0)` when the handshake is complete.
+    /// Continues the handshake. Returns `.bytes(0)` when it is complete.
     mutating func handshake() -> TransferOutcome {
         guard let session else { return .bytes(0) }
         ERR_clear_error()
@@ -64,13 +64,13 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(0) : outcome(of: result, session)
     }
 
-    /// True if TLS has taken bytes from the socket that have not been read: the loop will not report them.
+    /// Whether TLS has taken bytes from the socket that have not been read. The loop will not report these bytes.
     var holdsInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1
     }
 
-    /// Tells the peer that no more will be written: close_notify under TLS, as far as the socket takes it now.
+    /// Tells the peer that no more output will follow: close_notify under TLS, if the socket takes it now.
     mutating func announceEnd() {
         guard let session else { return }
         ERR_clear_error()
@@ -134,7 +134,7 @@ struct Transport: ~Copyable {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// The error behind a `.failed` of the handshake. To be called once, and before anything else is done with OpenSSL.
+    /// The error after a `.failed` of the handshake. Call it once, before any other use of OpenSSL.
     func takeHandshakeFailure() -> StreamError {
         if let session {
             let verification = SSL_get_verify_result(session)
@@ -148,8 +148,7 @@ struct Transport: ~Copyable {
         return StreamError(code: .handshakeFailed, reason: failure.reason)
     }
 
-    /// The error behind a `.failed` of a read or write. To be called once, and before anything else is done with
-    /// OpenSSL.
+    /// The error after a `.failed` of a read or write. Call it once, before any other use of OpenSSL.
     func takeFailure() -> StreamError {
         if failureCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

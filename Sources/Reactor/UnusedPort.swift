@@ -2,12 +2,12 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// Below 32,768, where Linux begins to choose ports of its own accord: none of these is given to somebody's outgoing connection, or
-    /// to a listener that asked for any port, while the server that it is meant for has not started or is away.
+    /// The range is below 32,768, where Linux begins to choose ports itself. So the system gives none of these ports to an
+    /// outgoing connection, or to a listener without a fixed port, while the server that should use the port is not running.
     private static let unusedPorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttempts = 100
-    /// The one that was looked at last. Each look goes one on: of two servers that start at a time, drawn ports would be the same now
-    /// and then, since neither listens yet when the other's is looked for.
+    /// The last port that was tried; each search continues behind it. If two servers start at the same time, random
+    /// ports could be equal now and then, since neither server listens yet.
     private static let lastPort = Mutex(UInt16.random(in: unusedPorts))
 
     private static func nextPort() -> UInt16 {
@@ -17,8 +17,9 @@ extension Listener {
         }
     }
 
-    /// A port of the loopback interface that nobody listens on at this moment, and that this process has not given out lately, for
-    /// servers that cannot choose one themselves.
+    /// A port of the loopback interface on which nobody listens now, and which this process has not given out lately.
+    /// For servers that cannot choose a port themselves.
+    ///
     /// - Throws: why the last attempt could not listen.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {
         var refusal = SystemError(code: EADDRINUSE, operation: "bind")

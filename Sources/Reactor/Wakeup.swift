@@ -2,15 +2,14 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Wakes a loop from another thread, through an eventfd that the loop watches for reading.
+/// Wakes a loop from another thread, through an eventfd that the loop watches.
 ///
-/// The waker publishes its work, then calls `signal`. The woken thread calls `drain` first and takes the work after it:
-/// then no work is left behind unseen. Signals that come before the drain are one wake-up, and all but the first cost
-/// no system call.
+/// The waker publishes its work and then calls `signal`. The woken thread must call `drain` first and take the work afterwards,
+/// or it could miss work. Signals before the drain count as one wake-up, and all but the first need no system call.
 public final class Wakeup: Sendable {
-    /// The eventfd. C libraries may write to it themselves (8 bytes, a 64-bit 1).
+    /// The eventfd. C libraries may write to it directly: 8 bytes, a 64-bit 1.
     public let descriptor: Int32
-    /// True from a signal to the drain that sees it.
+    /// True from a signal until the drain that sees it.
     private let isSignalled = Atomic<Bool>(false)
 
     public init() throws(SystemError) {
@@ -22,22 +21,22 @@ public final class Wakeup: Sendable {
         Glibc.close(descriptor)
     }
 
-    /// Thread-safe and async-signal-safe.
+    /// Wakes the loop. Thread-safe and async-signal-safe.
     public func signal() {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let savedError = errno
         var one: UInt64 = 1
-        // EAGAIN would mean that the counter is full, which is readable as well.
+        // EAGAIN means that the counter is full, and so the descriptor is readable already.
         _ = Glibc.write(descriptor, &one, MemoryLayout<UInt64>.size)
         errno = savedError
     }
 
-    /// Takes the wake-up back. To be called before the work is looked at.
+    /// Takes the wake-up back. Must be called before the work is taken.
     public func drain() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
-        // Only after the read: a signal in between skips its write, and its work is seen by the look that follows the
-        // drain.
+        // Clear the flag only after the read. A signal in between skips its write, but the work that it announces is
+        // taken after the drain.
         _ = isSignalled.exchange(false, ordering: .acquiringAndReleasing)
     }
 }

@@ -1,11 +1,11 @@
 import CHiredis
 import Glibc
 
-/// Formats a command by hiredis. It allocates, and is for what happens once per connection or on the control side; calls are
-/// written by ``CommandWriter``.
+/// Formats a command with hiredis. It allocates memory, so it is only for commands once per connection or on the
+/// control side; ``CommandWriter`` writes calls.
 ///
-/// - Parameter body: gets the bytes, which are cleared afterwards: they may have been a password.
-/// - Returns: false if there was no memory.
+/// - Parameter body: receives the bytes. They are cleared afterwards, since they may include a password.
+/// - Returns: false if memory could not be allocated.
 func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     let lengths = arguments.map(\.count)
     var bytes = arguments.flatMap(\.self)
@@ -32,6 +32,6 @@ func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> 
 }
 
 extension RedisCredentials {
-    /// The command that logs in with them.
+    /// The AUTH command for these credentials.
     var authentication: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
 }

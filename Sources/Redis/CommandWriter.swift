@@ -1,8 +1,8 @@
 import Numbers
 
-/// Writes RESP into memory that was reserved for it. The room is computed beforehand; ``Stream/commit(_:)`` checks it.
+/// Writes RESP into reserved memory. The caller computes the room in advance; ``Stream/commit(_:)`` checks it.
 public struct CommandWriter {
-    /// Room for an argument's length line and its end.
+    /// The room for an argument's length line and line end.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer
@@ -11,12 +11,12 @@ public struct CommandWriter {
     /// Begins a command.
     public init(_ room: UnsafeMutableRawBufferPointer, argumentCount: Int) {
         precondition(room.count >= Self.argumentOverheadBytes)
-        // Reserved memory of a positive size has an address.
+        // Reserved memory of a positive size always has an address.
         base = room.baseAddress.unsafelyUnwrapped
         lengthLine(UInt8(ascii: "*"), argumentCount)
     }
 
-    /// Writes arguments only, behind those that are there.
+    /// Appends arguments to memory that already has `count` bytes.
     public init(_ memory: UnsafeMutableRawBufferPointer, continuingAt count: Int) {
         precondition(memory.count - count >= Self.argumentOverheadBytes)
         base = memory.baseAddress.unsafelyUnwrapped
@@ -44,9 +44,9 @@ public struct CommandWriter {
         argument(count: 0) { _ in }
     }
 
-    /// An argument in parts.
+    /// Writes an argument that consists of several parts.
     ///
-    /// - Parameter count: exactly as many bytes as `body` writes.
+    /// - Parameter count: the number of bytes that `body` writes, exactly.
     @inline(__always)
     public mutating func argument(count: Int, _ body: (inout CommandWriter) -> Void) {
         lengthLine(UInt8(ascii: "$"), count)
@@ -61,7 +61,7 @@ public struct CommandWriter {
         count += 1
     }
 
-    /// Has `body` write exactly so many bytes.
+    /// Lets `body` write exactly `count` bytes.
     @inline(__always)
     public mutating func bytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
         body(base + self.count)

@@ -1,10 +1,10 @@
-/// Where the processes of a fleet leave a provider token for each other: a text that nobody here understands, under a key that expires,
-/// and a lease beside it. For the control side, over the same configuration as the lanes.
+/// The place in Redis where the processes of a fleet share a provider token: an opaque text under a key that expires,
+/// and a lease. For the control side, with the same configuration as the lanes.
 ///
-/// Each call blocks its thread until the answer is there, for a few of the configuration's deadlines at most, on a loop of its own. Not to
-/// be shared between threads. No call is repeated: what failed is tried again with the next look.
+/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
+/// its own. Not for several threads. No call is repeated; what failed is tried again at the next check.
 public final class ProviderTokenShare {
-    /// A text, and how long Redis keeps it yet: by that all agree on its age, whatever their clocks say.
+    /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks differ.
     public struct Entry: Equatable {
         public var text: [UInt8]
         public var remainingMilliseconds: Int64
@@ -12,19 +12,19 @@ public final class ProviderTokenShare {
 
     private let connections: PrimaryConnections
 
-    /// Connects to nothing yet.
+    /// Creates the object without connecting.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// A key and its lease are in the same slot of a cluster, and no activity's.
+    /// The key of a token. Key and lease share a slot of a cluster, in which no activity's key is.
     private static func key(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
     private static func leaseKey(_ name: String) -> String { key(name) + ":lease" }
 
-    /// What is there under this name; nil: nothing.
+    /// The text under this name; nil if there is none.
     public func read(_ name: String) throws(RedisError) -> Entry? {
         let key = Self.key(name)
-        // In this order: a text that is replaced between the two is taken for younger than it is by a moment, never for older.
+        // GET before PTTL: if the text is replaced in between, the old text seems younger than it is until the next check, never older.
         let replies = try ask(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
@@ -33,13 +33,13 @@ public final class ProviderTokenShare {
         }
     }
 
-    /// Leaves a text for others, for so long.
+    /// Stores a text for other processes, for this time.
     public func write(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
         let words = ["SET", Self.key(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
         _ = try ask(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Whether it is this process's turn to sign: nobody else's for so long. The lease ends by itself.
+    /// Takes the lease to sign, if no other process has it. The lease ends by itself after this time.
     public func takeLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(name, [words])[0] != .null
@@ -54,7 +54,7 @@ public final class ProviderTokenShare {
             }
             return replies
         } catch {
-            // The server may be another one by the next call.
+            // A failover may have happened, so search for the server again.
             connections.forget()
             throw error
         }

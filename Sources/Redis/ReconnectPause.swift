@@ -1,5 +1,5 @@
-/// How long to wait before the next attempt to connect: between nothing and a bound that doubles with each failure ("full
-/// jitter"), so that a fleet which lost its server together does not come back together.
+/// The pause before the next attempt to connect: a random time up to a limit that doubles with each failure ("full
+/// jitter"). So a fleet that lost its server at one moment does not reconnect at one moment.
 struct ReconnectPause {
     static let baseMilliseconds: Int64 = 100
     static let capMilliseconds: Int64 = 5_000
@@ -12,7 +12,7 @@ struct ReconnectPause {
         return pause
     }
 
-    /// The server has done something for us.
+    /// The server has answered a call.
     mutating func reset() {
         boundMilliseconds = Self.baseMilliseconds
     }

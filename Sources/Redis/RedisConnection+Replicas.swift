@@ -1,15 +1,15 @@
 import Reactor
 
-/// Replies that are withheld until replicas have acknowledged what their calls wrote.
+/// Withholds replies until replicas have acknowledged what the calls wrote.
 ///
-/// WAIT is written behind all calls of a turn, of which one or more ask for it. From the first of these on, what the server answers stays
-/// unread until WAIT's own reply is there, so that replies keep their order and nothing is copied. The server answers nothing behind a WAIT
-/// before the WAIT itself: what stays unread are the replies to the calls of one turn.
+/// WAIT is written behind all calls of a turn if at least one of them asks for replicas. From the first such call on,
+/// the server's replies stay unread until WAIT's own reply has arrived. So replies keep their order, and nothing is
+/// copied. The server answers no later call before the WAIT, so only the replies of one turn can be unread.
 extension RedisConnection {
-    /// Replicas get this part of the time in which a call must be answered: the reply may wait for two WAITs, the one before and its own.
+    /// WAIT's timeout is the response deadline divided by this. A reply may wait for two WAITs: the previous one and its own.
     private static let partOfDeadline: Int64 = 10
 
-    /// The command. Empty if no acknowledgement is asked for.
+    /// Builds the WAIT command. Empty if no acknowledgement is asked for.
     static func replicaWait(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.replicas > 0 else { return [] }
         let milliseconds = max(1, configuration.responseDeadlineMilliseconds / partOfDeadline)
@@ -18,32 +18,32 @@ extension RedisConnection {
         return command
     }
 
-    /// Calls that ask for the replicas' acknowledgement may be made. If not, all of them wait, and are asked for again in about a second.
+    /// Whether calls that ask for replicas may be issued. If not, such calls wait, and ask again in about a second.
     public var takesAcknowledgedCalls: Bool {
         replicaWait.isEmpty || replicaWatch.takesCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// - Returns: whether the reply is to be withheld.
+    /// - Returns: whether the call's reply must be withheld.
     func noteCall(asksForReplicas: Bool) -> Bool {
         guard asksForReplicas, !replicaWait.isEmpty else { return false }
         return replicaWatch.noteCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Behind all that the turn has written.
+    /// Writes WAIT behind all commands of the turn.
     func askReplicas() {
         guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.asks() else { return }
         replicaWait.withUnsafeBytes { stream.write($0) }
         append(.waitForReplicas, batchCount: 1)
     }
 
-    /// Whether the next reply is to stay unread. If not, and its call was withheld, `areReplicasEnough` says what WAIT was answered.
+    /// Whether the next reply must stay unread. If it was withheld and now may be read, `areReplicasEnough` has WAIT's result.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !replicaWait.isEmpty, let call = outstanding.oldest, call.awaitsReplicas, areReplicasEnough == nil else {
             return false
         }
         while withheld.position < outstanding.count {
             let command = outstanding[withheld.position]
-            // What was not written yet has no reply.
+            // A call that has not been written has no reply.
             guard command.batchCount > 0, let scanned = reader.unreadReply(at: withheld.offset) else { return true }
             if command.kind == .waitForReplicas {
                 areReplicasEnough = scanned.integer.map { $0 >= Int64(configuration.replicas) } ?? false
@@ -56,7 +56,7 @@ extension RedisConnection {
         return true
     }
 
-    /// The oldest calls, which left as one command, were made, but too few replicas have what they wrote.
+    /// Fails the calls of the oldest command: they were made, but too few replicas have their writes.
     func takeUnacknowledged(_ count: Int, from reader: ReplyReader) {
         for _ in 0..<count {
             guard completeOldestCall(from: reader) else { return }
@@ -69,7 +69,7 @@ extension RedisConnection {
         let count = reply.kind == .integer ? reply.integer : 0
         let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
         let change = replicaWatch.answered(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
-        // What was written meanwhile is to be asked about.
+        // Calls that were written meanwhile need a WAIT of their own.
         scheduleTurnEnd()
         switch change {
         case .following?: handler?.redisReplicas(.following)
@@ -81,10 +81,10 @@ extension RedisConnection {
     }
 }
 
-/// How far the replies that stay unread have been looked through for WAIT's.
+/// How far the unread replies have been searched for the reply to WAIT.
 struct WithheldReplies {
-    /// From the first unread byte.
+    /// The offset from the first unread byte.
     var offset = 0
-    /// The call or command whose reply stands there, from the oldest on.
+    /// The place of the call whose reply begins at `offset`, counted from the oldest call.
     var position = 0
 }

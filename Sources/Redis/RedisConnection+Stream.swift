@@ -8,7 +8,7 @@ enum ConnectionTimer: UInt64 {
 // MARK: - The loop's calls
 
 extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
-    /// For the loop.
+    /// Called by the loop.
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
         guard let reader = ReplyReader() else {
@@ -19,12 +19,12 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         beginHandshake()
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return lose(RedisError(.protocolViolation)) }
-        // The session or the handler may close the connection, or a reply end it, from inside `take`.
+        // The session or handler may close the connection inside `take`, and a reply may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -36,7 +36,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     private func take(_ reply: Reply, from reader: ReplyReader) {
         guard let call = outstanding.oldest, call.batchCount > 0 else {
-            return lose(RedisError(.protocolViolation, "Redis sent a reply that nothing asked for"))
+            return lose(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
         guard call.kind == .call else {
             _ = outstanding.removeOldest()
@@ -55,7 +55,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// All calls of a command failed.
+    /// Fails all calls of a command that the server refused.
     private func takeError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
         if first.batchCount == 1 { owner?.refused(first, on: self, error: text) }
@@ -69,24 +69,24 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         if error.endsConnection || isForgotten && first.followsReload { lose(error) }
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func streamDrained(_ stream: Stream) {}
 
-    /// For the loop.
+    /// Called by the loop.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
         lose(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)
         askReplicas()
     }
 
-    /// For the loop.
+    /// Called by the loop.
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
         case .reconnect: if state == .pausing { resolve() }

@@ -1,35 +1,38 @@
 import Reactor
 
-/// Whom a connection belongs to where there are several servers: says where its server is, and hears of what the handler of its calls
-/// cannot see to.
+/// The owner of a connection where there are several servers. Tells the connection where its server is, and handles
+/// events that the connection's handler cannot.
 protocol ConnectionOwner: AnyObject {
-    /// The connection is about to be made: `located` or `lose` must follow, at once or later.
+    /// The connection is about to connect. `located` or `lose` must follow, now or later.
     func locate(for connection: RedisConnection)
     func becameReady(_ connection: RedisConnection)
-    /// May close the connection.
+    /// The connection was lost. The owner may close it here.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error, which the session is told next. Not of several calls that left as one command.
+    /// The server answered a command with an error, which the session hears next. Not called for several calls that
+    /// left as one command.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. It reconnects when it is lost.
+/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects by itself.
 ///
-/// A lane has one for each server that it calls, and all of it happens on the lane's thread. Commands go straight into the stream's
-/// output buffer and leave at the end of the turn, all with one write; replies come in the order of the calls. A call or a reply allocates
-/// nothing.
+/// A lane has one connection per server, and uses it only on the lane's thread. Commands go directly into the stream's
+/// output buffer and leave with one write at the end of the turn. Replies come in the order of the calls. Neither a
+/// call nor a reply allocates memory.
 ///
-/// The connection does not repeat a call that had no reply when the connection was lost: the session is told of the failure.
+/// The connection never repeats a call. If it is lost, all calls without a reply fail, and their issuer decides: the
+/// scripts may be repeated safely.
 public final class RedisConnection {
     enum State {
-        /// Made. → `resolving` by `connect`, `closed`.
+        /// Not connected yet. → `resolving` by `connect`, `closed`.
         case idle
-        /// The server is asked for, if there are several, and its host's addresses are looked up, again for each attempt. → `connecting`, `pausing`, `closed`.
+        /// The owner is asked for the server, and the host's addresses are looked up, for each attempt again. →
+        /// `connecting`, `pausing`, `closed`.
         case resolving
         /// The addresses are tried one after the other. → `handshaking`, `pausing`, `closed`.
         case connecting
-        /// Logging in, looking at the server and loading the scripts. → `ready`, `pausing`, `closed`.
+        /// The connection logs in, checks the server and loads the scripts. → `ready`, `pausing`, `closed`.
         case handshaking
-        /// Calls are taken. → `pausing` when the connection is lost or given up, `closed`.
+        /// Calls may be issued. → `pausing` when the connection is lost or given up, `closed`.
         case ready
         /// Waiting for the next attempt. → `resolving`, `closed`.
         case pausing
@@ -37,20 +40,20 @@ public final class RedisConnection {
         case closed
     }
 
-    /// The most calls that one command carries: what one reply has room for.
+    /// The most calls in one command, limited by the room for one reply.
     public static let callsPerCommandMax = 64
-    /// Commands of the connection's own that can be outstanding beside the calls.
+    /// The most outstanding commands of the connection itself, in addition to the calls.
     static let ownCommandsMax = 16
-    /// A server that answers late, but is answering now, is given this long to come to the oldest call.
+    /// Extra time for the oldest call if the server is late but has just sent data.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
     public let configuration: RedisConfiguration
     public let session: any RedisSession
     weak var handler: (any RedisHandler)?
-    /// Nil if there is one server only.
+    /// Nil if there is only one server.
     weak var owner: (any ConnectionOwner)?
-    /// Where the server was at the last attempt.
+    /// The server's address at the last attempt.
     private(set) var location: RedisURL.Location
 
     var state = State.idle
@@ -59,13 +62,13 @@ public final class RedisConnection {
     var outstanding: CallQueue<OutstandingCall>
     var isTurnEndScheduled = false
     public let scripts: ScriptPrefixes
-    /// Which script the next reply to SCRIPT LOAD is for.
+    /// The script that the next reply to SCRIPT LOAD is for.
     var nextLoadedScript = 0
-    /// Whether the server takes a script's first line to say how it behaves (Redis 7).
+    /// Whether the server supports a first line with flags in a script (Redis 7).
     var serverTakesFlags = false
-    /// The scripts were loaded a second time because the server had forgotten them.
+    /// Whether the scripts were loaded a second time because the server had lost them.
     var hasReloaded = false
-    /// Whose call comes next, as its cluster said when it gave the connection out.
+    /// The key of the next call, as announced by the cluster that gave out the connection.
     private var nextKeyFingerprint: UInt64 = 0
 
     var addresses: ArraySlice<SocketAddress> = []
@@ -75,18 +78,18 @@ public final class RedisConnection {
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
 
-    /// What asks replicas for their acknowledgement; empty if none is asked for.
+    /// The WAIT command for replicas; empty if no acknowledgement is asked for.
     let replicaWait: [UInt8]
     var replicaWatch = ReplicaWatch()
     var withheld = WithheldReplies()
-    /// What the WAIT that stands before all others was answered, from when it was seen until its reply is taken.
+    /// Whether the next WAIT's reply reports enough replicas. Set from the moment the reply is seen until it is taken.
     var areReplicasEnough: Bool?
 
-    /// A connection to the server of the configuration's URL.
+    /// Creates a connection to the server in the configuration's URL.
     ///
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - owner: held weakly; nil if there is one server only.
+    ///   - owner: held weakly; nil if there is only one server.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -112,19 +115,19 @@ public final class RedisConnection {
         stream?.close()
     }
 
-    /// Calls are taken.
+    /// Whether calls may be issued.
     public var isReady: Bool { state == .ready }
 
     /// Calls that have no reply yet.
     public var outstandingCount: Int { outstanding.count }
 
-    /// Connects, and stays connected until `close`. Once.
+    /// Connects, and stays connected until `close`. Call it once.
     public func connect() {
         precondition(state == .idle, "a connection is connected once")
         resolve()
     }
 
-    /// Ends the connection; outstanding calls fail, from inside this call. Idempotent.
+    /// Ends the connection. Outstanding calls fail inside this call. Idempotent.
     public func close() {
         guard state != .closed else { return }
         release()
@@ -140,13 +143,13 @@ public final class RedisConnection {
         if let owner { owner.locate(for: self) } else { located(location) }
     }
 
-    /// Goes on to make the connection, now that it is known where the server is.
+    /// Continues connecting, now that the server's location is known.
     func located(_ location: RedisURL.Location) {
         guard state == .resolving else { return }
         self.location = location
         switch location {
         case .unix(let path):
-            // The URL was checked for this.
+            // `RedisURL` has checked that the path is usable.
             guard let address = SocketAddress.unix(path: path) else { return lose(RedisError(.resolve)) }
             addresses = [address]
             connectToNextAddress()
@@ -181,7 +184,7 @@ public final class RedisConnection {
         )
     }
 
-    /// Gives the connection up, and reconnects after a pause.
+    /// Ends the connection because of an error, and reconnects after a pause.
     public func lose(_ error: RedisError) {
         guard state != .closed else { return }
         release()
@@ -191,7 +194,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // Where there are several servers, the log should say which.
+        // If there are several servers, name the server in the log.
         let told = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         owner?.wasLost(self)
         guard state != .closed else { return }
@@ -226,20 +229,20 @@ public final class RedisConnection {
 
     private static let asking: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
-    /// There is room for one more call with ASKING before it.
+    /// Whether there is room for one more call with ASKING in front.
     var hasRoomForAskedCall: Bool {
         guard let stream else { return false }
         return outstanding.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// The next call is for this key.
+    /// Sets the key of the next call.
     func prepareCall(keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
 
-    /// The next call is to be taken although its slot is still on its way to this server. Only if there is room for it: the server takes
-    /// whatever command comes next by this.
+    /// Sends ASKING, so that the server takes the next call although the key's slot is still moving to it. Only if
+    /// there is room for that call: ASKING applies to whatever command comes next.
     func prepareAskedCall(keyFingerprint: UInt64) {
         precondition(state == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.asking.bytes))
@@ -249,7 +252,7 @@ public final class RedisConnection {
 
     // MARK: - The session's calls
 
-    /// Why no call can be issued now; nil if one can.
+    /// Why no call can be issued now; nil if one can be.
     public var obstacle: CallIssue? {
         guard state == .ready, let stream else { return .notReady }
         guard outstanding.count < configuration.outstandingCallsMax,
@@ -258,12 +261,13 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Counts one call as outstanding, and has the turn's end call ``RedisSession/flush(on:)``. Only without an ``obstacle``.
+    /// Notes one outstanding call, and schedules ``RedisSession/flush(on:)`` for the end of the turn. Only if there is no ``obstacle``.
     ///
     /// - Parameters:
-    ///   - isWritten: whether the call has left as a command of its own; else it is collected for ``write(calls:bytesMax:_:)``.
-    ///   - asksForReplicas: the reply is given when ``RedisConfiguration/replicas`` have what the call wrote; if too few have, the call
-    ///     fails with ``RedisError/Code/replicasMissing``, and so do all that leave with it. Only while ``takesAcknowledgedCalls``.
+    ///   - isWritten: whether the call has left as a command of its own. Otherwise it waits for ``write(calls:bytesMax:_:)``.
+    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must have the call's writes before its reply is
+    ///     given. If too few have them, the call fails with ``RedisError/Code/replicasMissing``, and so do all calls in
+    ///     the same command. Only while ``takesAcknowledgedCalls``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
         append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteCall(asksForReplicas: asksForReplicas))
@@ -272,32 +276,32 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - calls: how many of the newest calls, all collected before, leave with it; 0 for a call that is appended next.
-    ///   - body: fills the reserved room and returns how much it has written.
+    ///   - calls: how many of the newest calls, all collected before, the command has; 0 for a call that is appended next.
+    ///   - body: writes into the reserved room and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
         guard calls > 0 else { return }
         let first = outstanding.count - calls
         outstanding[first].batchCount = UInt8(calls)
-        // One reply answers all of them.
+        // The calls have one reply, so if one waits for replicas, all do.
         guard !replicaWait.isEmpty else { return }
         outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
     }
 
-    /// Ends the oldest call. False if the connection that the reply came from was lost meanwhile: then all calls have failed already.
+    /// Removes the oldest call. False if the reply's connection was lost meanwhile; then all calls have already failed.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstanding.removeOldest() != nil
     }
 
-    /// A call was answered: the server works.
+    /// Notes that the server answered a call, which resets the reconnect pause.
     public func noteSuccess() {
         pause.reset()
     }
 
     // MARK: - The turn's end
 
-    /// Before the stream's own, if it is asked for in time: then all that the turn has written leaves with one write.
+    /// Schedules the session's flush. If it runs before the stream's own turn end, all output of the turn leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
@@ -336,7 +340,7 @@ public final class RedisConnection {
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
-            // It was this process that stood still: the replies are being read in this very turn.
+            // This process was paused, not the server: the replies are being read in this very turn.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             lose(RedisError(.deadline))

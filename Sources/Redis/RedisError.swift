@@ -1,12 +1,12 @@
 /// Why a call failed, or a connection was lost or could not be made.
 public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: UInt8, Sendable, CaseIterable {
-        // What the server answers.
-        /// It reads its data from disk.
+        // Answers of the server.
+        /// The server is reading its data from disk.
         case loading
-        /// It is a replica, or has become one.
+        /// The server is a replica, or has become one.
         case readOnly
-        /// It is a replica whose primary is away.
+        /// The server is a replica whose primary is away.
         case masterDown
         /// The cluster does not serve this slot.
         case clusterDown
@@ -14,49 +14,50 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case moved
         /// The slot is moving, and the key is on the other server already.
         case ask
-        /// The slot is moving, and the keys are on both servers.
+        /// The slot is moving, and the command's keys are on both servers.
         case tryAgain
-        /// It has forgotten the script; the connection has loaded it again.
+        /// The server has lost the script; the connection has loaded it again.
         case noScript
-        /// Out of memory, and it may not evict.
+        /// The server is out of memory and may not evict.
         case outOfMemory
-        /// Somebody's script holds it up.
+        /// The server is busy with a script of somebody else.
         case busy
-        /// It refuses writes because it cannot write its snapshot to disk.
+        /// The server refuses writes because it cannot write its snapshot to disk.
         case misconfigured
-        /// It refuses writes because too few replicas follow it.
+        /// The server refuses writes because it has too few replicas.
         case noReplicas
-        /// The call was made, but fewer replicas than are asked for have acknowledged it.
+        /// The call was made, but too few replicas have acknowledged it.
         case replicasMissing
-        /// The connection must authenticate first, and has no credentials.
+        /// The server requires authentication, and the connection has no credentials.
         case noAuthentication
         case wrongPassword
-        /// The user may not do this.
+        /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// It belongs to a cluster, and is used as if it stood alone: keys of one command are in different slots.
+        /// The server belongs to a cluster, but the configuration does not say so. Refused at the start: batches of
+        /// calls would fail because their keys are in different slots, and only under load.
         case clusterEnabled
-        /// What it holds under the key is not what the scripts write. The only error that is proven to be the call's own.
+        /// The value under the key was not written by the scripts. The only error that is proven to be the call's own.
         case foreignValue
-        /// Its version is one that the scripts do not run on.
+        /// The server's version is too old for the scripts.
         case tooOld
-        /// Any other error. Nobody knows whether it passes, so nothing may be concluded from it.
+        /// Any other error. It may or may not pass, so nothing may be concluded from it.
         case unknown
-        // What happens to the connection.
+        // Events of the connection.
         /// The host has no address.
         case resolve
-        /// The connection could not be made, or broke.
+        /// The connection could not be made, or it broke.
         case stream
         /// No answer in time.
         case deadline
-        /// What came is not what the calls can bring: not RESP, over a limit, or out of step.
+        /// The server sent something that is no valid reply: not RESP, over a limit, or in the wrong order.
         case protocolViolation
         /// `close` was called.
         case closed
     }
 
     public var code: Code
-    /// For logs. Holds no credentials, and nothing of a call's arguments.
+    /// For logs. Has no credentials and no arguments of a call.
     public var reason: String
 
     public init(_ code: Code, _ reason: String? = nil) {
@@ -64,11 +65,11 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// The same call can succeed later, on this connection or the next: true unless the error is proven to be the call's own. The scripts
-    /// stand repetition, so a call whose fate is not known counts here.
+    /// Whether the same call can succeed later, on this connection or the next. True unless the error is proven to be
+    /// the call's own. The scripts may be repeated safely, so this includes calls whose outcome is unknown.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// The server's text says nothing that Causeway knows: whether and when the error passes is open, and others may succeed meanwhile.
+    /// Whether Causeway does not know the server's error. It may or may not pass, and other calls may succeed meanwhile.
     public var isUnexplained: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
@@ -76,7 +77,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Stays until an operator changes the configuration of the server or of Causeway.
+    /// Whether an operator must change the configuration of the server or of Causeway.
     public var needsOperator: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .replicasMissing, .noAuthentication, .wrongPassword,
@@ -86,7 +87,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Every call on this connection would fail like this: it is given up, and another made after a pause.
+    /// Whether every call on this connection would fail with this error. Then the connection is closed and replaced after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
@@ -98,8 +99,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Reads an error reply: its first word says what it is. Redis 5 and 6 wrap what a command of a script was answered, as in
-    /// `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`: then a word behind a colon says it.
+    /// Classifies an error reply by its first word. Redis 5 and 6 wrap the error of a command inside a script, as in `ERR Error
+    /// running script (call to f_…): @user_script:1: -OOM command not allowed`. So the words behind a colon are checked as well.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -117,10 +118,10 @@ extension RedisError {
         codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
-    /// Words of an error that are looked at; what matters stands in front.
+    /// The most words of an error that are checked; what matters comes first.
     private static let wordsMax = 32
 
-    /// Errors that begin with `ERR` in some version or other.
+    /// Errors that begin with `ERR` in at least one version.
     private static let sentences: [(part: StaticString, code: Code)] = [
         ("can't run this command", .noPermission), ("can't access at least one of the keys", .noPermission),
         ("the cluster is down", .clusterDown), ("non local key in a cluster node", .clusterEnabled),
@@ -134,7 +135,7 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// Enough of a server's text to see what it means, without the arguments that some errors repeat.
+    /// The beginning of a server's error, without the arguments that some errors repeat.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printable = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printable, as: UTF8.self)
@@ -154,22 +155,22 @@ extension RedisError.Code {
         case .tryAgain: "the key's slot is moving between Redis servers"
         case .noScript: "Redis has forgotten the scripts"
         case .outOfMemory: "Redis is out of memory"
-        case .busy: "Redis is held up by a script"
+        case .busy: "Redis is busy with a script"
         case .misconfigured: "Redis cannot save to disk and takes no writes"
-        case .replicasMissing: "too few replicas of Redis have acknowledged what was written"
+        case .replicasMissing: "too few Redis replicas have acknowledged a write"
         case .noReplicas: "Redis has too few replicas and takes no writes"
-        case .noAuthentication: "Redis asks for authentication"
-        case .wrongPassword: "Redis refuses the user or password"
+        case .noAuthentication: "Redis requires authentication: set a password"
+        case .wrongPassword: "Redis rejects the user name or password"
         case .noPermission: "the Redis user lacks a permission"
         case .transactionAborted: "Redis aborted a transaction"
         case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
-        case .foreignValue: "what Redis holds under a key is not what Causeway writes"
+        case .foreignValue: "a key in Redis has a value that Causeway did not write"
         case .tooOld: "Redis is older than version \(RedisConnection.majorVersionLeast)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"
         case .deadline: "Redis did not answer in time"
-        case .protocolViolation: "Redis sent what the calls cannot bring"
+        case .protocolViolation: "Redis sent a reply that no call can have"
         case .closed: "the connection was closed"
         }
     }

@@ -2,56 +2,56 @@
 public enum CallIssue: Sendable {
     /// Exactly one reply or failure will follow.
     case issued
-    /// There is no connection now; `redisReady` will tell.
+    /// There is no connection now; `redisReady` follows.
     case notReady
-    /// As many calls, or as much output, as may be are under way; replies make room.
+    /// The limit of calls or output is reached; replies make room.
     case full
-    /// The call asks for replicas' acknowledgement, and they are missing: it is to be issued again in about a second.
+    /// The call asks for replicas, which are missing. Issue it again in about a second.
     case awaitsReplicas
-    /// A part of the call is empty or longer than its limit. It will never be taken.
+    /// A part of the call is empty or too long. The call can never be issued.
     case outOfBounds
 }
 
-/// Something about the server that an operator should see to, though work goes on.
+/// A condition of the server that an operator should fix, although work continues.
 public enum RedisWarning: Sendable, Equatable {
-    /// `maxmemory-policy` lets the server evict our keys when memory is short (all of them expire, so every policy but
-    /// `noeviction` does): pushes may then be repeated.
+    /// `maxmemory-policy` lets the server evict our keys when memory is short, so pushes may be repeated. All our keys
+    /// expire, so every policy but `noeviction` does this.
     case evicts(policy: String)
     /// `maxmemory-policy` could not be read.
     case evictionPolicyUnknown(RedisError)
-    /// The version could not be read; the scripts are loaded in the form that every version takes.
+    /// The version could not be read. The scripts are loaded in the form that every version accepts.
     case versionUnknown(RedisError)
 }
 
-/// Whether replicas acknowledge what is written; only where ``RedisConfiguration/replicas`` is set.
+/// Whether replicas acknowledge writes. Only if ``RedisConfiguration/replicas`` is set.
 public enum RedisReplicas: Sendable, Equatable {
-    /// Too few did in time. The calls that ask for it wait, or are answered without it once replicas have been missing for long.
+    /// Too few replicas acknowledged in time. Calls that ask for replicas wait; once replicas have been missing for
+    /// long, such calls are answered without them.
     ///
-    /// - Parameter RedisError: why the server could not be asked.
+    /// - Parameter RedisError: why the server refused to ask, if it did.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
-    /// Enough do again.
+    /// Enough replicas acknowledge again.
     case following
 }
 
-/// Told what happens to a connection. All calls come from the loop, or from inside `close()`; each may issue calls or close the
-/// connection.
+/// Receives a connection's events, from the loop or inside `close()`. Each method may issue calls or close the connection.
 public protocol RedisHandler: AnyObject {
-    /// The connection is up, logged in, and has the scripts: calls are taken. Calls that have failed can be issued again.
+    /// The connection is up, logged in, and has loaded the scripts, so calls may be issued. Failed calls may be issued again.
     func redisReady()
-    /// A connection was lost, or an attempt to make one failed; another attempt follows by itself. Every outstanding call fails at once,
-    /// oldest first.
+    /// The connection was lost, or an attempt to connect failed; another attempt follows by itself. All outstanding
+    /// calls fail at once, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
-    /// Told each time that replicas were asked and too few answered, and when enough do again.
+    /// Called each time that too few replicas acknowledged, and when enough do again.
     func redisReplicas(_ replicas: RedisReplicas)
-    /// A reply to so many calls came; what each comes to follows. The time is from turn to turn.
+    /// A reply to this many calls came; the session hears their results next. The time is measured between turns of the loop.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
-    /// Where no replicas are asked.
+    /// By default, ignores replicas.
     public func redisReplicas(_ replicas: RedisReplicas) {}
 
-    /// Measuring is optional.
+    /// By default, measures nothing.
     public func answered(calls: Int, roundTripMicroseconds: Int64) {}
 }

@@ -1,10 +1,10 @@
 import Reactor
 
 extension RedisConnection {
-    /// Before, a script that has read the clock may not write.
+    /// The oldest supported version. In older versions a script that has read the clock may not write.
     static let majorVersionLeast = 5
 
-    /// First all that depends on nothing, in one write; the scripts follow when the server's version is known.
+    /// Sends all commands that depend on nothing, with one write. The scripts follow when the server's version is known.
     func beginHandshake() {
         hasReloaded = false
         serverTakesFlags = false
@@ -18,20 +18,20 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // Redis 7 refuses a script with this line as a whole when it is out of memory; before, the line is a syntax error.
+        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions take it for a syntax error.
         let flags = serverTakesFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
 
-    /// The server has forgotten the scripts. Once per connection they are loaded again: a server that forgets them as soon as
-    /// they are loaded is not one to work with.
+    /// Loads the scripts again after the server has lost them. Only once per connection: a server that loses scripts
+    /// right after loading cannot be used.
     func reloadScripts() {
         hasReloaded = true
         loadScripts()
     }
 
-    /// Takes the reply to a command of the connection's own.
+    /// Takes the reply to one of the connection's own commands.
     func take(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         var refusal: RedisError?
         if reply.kind == .error {
@@ -43,12 +43,12 @@ extension RedisConnection {
         }
         switch kind {
         case .authenticate:
-            // The text of an unknown error may repeat the password.
+            // The text of an unknown error may contain the password.
             if let refusal { lose(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { lose(refusal) }
         case .setName, .asking:
-            // The name only helps people who look at CLIENT LIST; if ASKING fails, the call behind it says why.
+            // The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the call behind it says why.
             break
         case .evictionPolicy:
             takeEvictionPolicy(reply, refusal, from: reader, handler)
@@ -96,7 +96,7 @@ extension RedisConnection {
         }
     }
 
-    /// Writes a command of the connection's own.
+    /// Writes one of the connection's own commands.
     private func command(_ kind: CommandKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

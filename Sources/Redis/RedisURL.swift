@@ -1,8 +1,8 @@
 import Reactor
 
-/// What a connection authenticates with. Shows nothing of itself in any description.
+/// The user name and password of a connection. No description shows them.
 public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Nil: the server's default user.
+    /// Nil for the server's default user.
     public let username: String?
     let password: String
 
@@ -16,18 +16,18 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
     public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
 }
 
-/// Where Redis servers are, and as whom to log in.
+/// The addresses of Redis servers, and the credentials to log in with.
 ///
-/// Three forms, with user, password and path percent-encoded where needed:
+/// Three forms, in which user, password and path are percent-encoded where needed:
 ///
 /// - `redis://[[user]:password@]host[:port][,host[:port]…][/database]`
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// `user@` alone is a user whose password comes from elsewhere (`redis.passwordFile`), or who has none.
+/// `user@` alone is a user whose password comes from `redis.passwordFile`, or who has none.
 ///
-/// Several hosts are a cluster's or the Sentinels: any of them can be asked for the others. The port is 6379 and the database 0 if
-/// left out; an IPv6 address stands in brackets.
+/// Several hosts are the servers of a cluster, or Sentinels; each of them knows the others. The default port is 6379,
+/// the default database 0. An IPv6 address must be in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)
@@ -36,9 +36,9 @@ public struct RedisURL: Sendable, CustomStringConvertible {
 
     public static let portDefault: UInt16 = 6379
     public static let sentinelPortDefault: UInt16 = 26_379
-    /// Hosts in one URL.
+    /// The most hosts in one URL.
     public static let locationsMax = 64
-    /// Servers come with 16 databases, and can be set up for more.
+    /// The largest database number. Servers have 16 databases by default, and can be configured for more.
     public static let databaseMax = 1_048_575
 
     /// At least one, at most ``locationsMax``.
@@ -50,7 +50,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     /// The first location.
     public var location: Location { locations[0] }
 
-    /// The locations and the database. Never the credentials.
+    /// The locations and the database, without the credentials.
     public var description: String {
         switch location {
         case .host:
@@ -60,14 +60,14 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The same for another server.
+    /// The same URL for another server.
     func at(_ location: Location) -> RedisURL {
         var url = self
         url.locations = [location]
         return url
     }
 
-    /// - Parameter portDefault: of hosts that name none.
+    /// - Parameter portDefault: the port of hosts that name none.
     public init(_ text: String, portDefault: UInt16 = RedisURL.portDefault) throws(RedisURLError) {
         guard let schemeEnd = text.firstRange(of: "://") else { throw .scheme }
         var rest = text[schemeEnd.upperBound...]
@@ -144,7 +144,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 }
 
-/// Which part of a Redis URL is wrong. Names the part and does not repeat it, since it may be a secret.
+/// The part of a Redis URL that is wrong. The part is named but not repeated, since it may be a secret.
 public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     case scheme, credentials, host, port, database, path, query, fragment
 
@@ -153,7 +153,7 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
         case .scheme: "Redis URL: must begin with redis://, rediss:// or unix://"
         case .credentials: "Redis URL: credentials must be user:password, :password or user, percent-encoded"
         case .host:
-            "Redis URL: a host is empty or wrong (an IPv6 address stands in brackets), or there are more than \(RedisURL.locationsMax)"
+            "Redis URL: a host is empty or wrong (an IPv6 address needs brackets), or there are more than \(RedisURL.locationsMax)"
         case .port: "Redis URL: port must be 1 through 65535"
         case .database: "Redis URL: database must be 0 through \(RedisURL.databaseMax)"
         case .path: "Redis URL: a Unix socket needs an absolute path of at most \(SocketAddress.unixPathBytesMax) bytes"

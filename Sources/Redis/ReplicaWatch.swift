@@ -1,46 +1,48 @@
-/// Whether replicas keep up, and so what becomes of calls that ask for their acknowledgement.
+/// Decides whether calls wait for replicas, depending on whether the replicas keep up.
 ///
-/// Decides only: the connection writes WAIT, and tells what it was answered. A server that is asked stands still for this connection until
-/// replicas have answered or their time is over, so replicas that do not keep up are asked seldom.
+/// Does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas it does
+/// nothing else for this connection, so replicas that do not keep up are asked seldom.
 struct ReplicaWatch {
     enum State: Equatable {
         /// Replies are withheld until the replicas have acknowledged.
         case following
-        /// Too few have acknowledged. Calls are not taken, except now and then to ask again.
+        /// Too few replicas acknowledged. No calls are taken, except now and then to ask again.
         case missing
-        /// Too few for so long that calls are answered without them.
+        /// Too few replicas acknowledged for so long that calls are answered without them.
         case givenUp
     }
 
-    /// What an operator should hear of.
+    /// A change that an operator should know.
     enum Change: Equatable {
-        /// Too few acknowledged.
+        /// Too few replicas acknowledged.
         case missing(isGivenUp: Bool)
-        /// Enough do again.
+        /// Enough replicas acknowledge again.
         case following
     }
 
-    /// How long calls wait for replicas that are missing, before they are answered without them.
+    /// How long calls wait for missing replicas before they are answered without them. Without this limit, waiting
+    /// registrations would fill the lane and stop the commands behind them.
     static let patienceMilliseconds: Int64 = 10_000
-    /// Between two questions while calls wait for them, and afterwards.
+    /// The time between two WAITs: while calls wait for replicas, and after replicas were given up.
     static let missingPauseMilliseconds: Int64 = 1_000
     static let givenUpPauseMilliseconds: Int64 = 10_000
 
     private(set) var state = State.following
-    /// A WAIT has no reply yet.
+    /// Whether a WAIT is outstanding.
     private(set) var isAsking = false
-    /// A call was written since the last WAIT that needs one.
+    /// Whether a call that needs a WAIT was written since the last one.
     private var hasUnasked = false
     private var missingSinceMilliseconds: Int64 = 0
     private var askDueMilliseconds: Int64 = 0
 
-    /// Whether a call that asks for acknowledgement may be made.
+    /// Whether a call that asks for replicas may be issued.
     func takesCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
     }
 
-    /// A call that asks for acknowledgement is being written.
-    /// - Returns: whether its reply is to be withheld until WAIT is answered.
+    /// Notes that a call that asks for replicas is being written.
+    ///
+    /// - Returns: whether its reply must be withheld until WAIT is answered.
     mutating func noteCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             hasUnasked = true
@@ -50,15 +52,15 @@ struct ReplicaWatch {
         return false
     }
 
-    /// Whether WAIT is to be written now, behind all calls; it counts as written then. One at a time, or those behind it would each hold up
-    /// the connection for their own time.
+    /// Whether to write WAIT now, behind all calls; if so, it counts as written. Only one WAIT is outstanding at a
+    /// time, since each further one would block the connection for its own timeout.
     mutating func asks() -> Bool {
         guard hasUnasked, !isAsking else { return false }
         (hasUnasked, isAsking) = (false, true)
         return true
     }
 
-    /// WAIT was answered.
+    /// Takes the answer to WAIT.
     mutating func answered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isAsking = false
         guard !isEnough else {
@@ -74,7 +76,7 @@ struct ReplicaWatch {
         return .missing(isGivenUp: isGivenUp)
     }
 
-    /// The connection was lost, and what was written with it.
+    /// The connection was lost, and with it the outstanding WAIT.
     mutating func noteLost() {
         (isAsking, hasUnasked) = (false, false)
     }

@@ -1,6 +1,6 @@
 import CHiredis
 
-/// One reply, read completely. Its bytes are valid until the reader goes on.
+/// One complete reply. Its bytes are valid until the next reply is read.
 public struct Reply {
     public enum Kind: Equatable {
         case string, status, error, integer, null
@@ -11,28 +11,28 @@ public struct Reply {
     public var integer: Int64
     public var bytes: UnsafeRawBufferPointer
 
-    /// Of an array; else 0.
+    /// The number of elements of an array, else 0.
     public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
-/// hiredis' parser, without the tree of objects that it would build: what a reply consists of goes into one buffer that is
-/// made once, so a reply costs no allocation.
+/// hiredis' parser without its tree of objects: a reply's parts go into one buffer that is allocated once, so a reply
+/// allocates nothing.
 ///
-/// The scripts answer with a string, a number or a flat array of strings and errors, CONFIG with a flat array, and that is all that is
-/// taken: no nesting, and limits on everything that the peer can make long.
+/// Accepts only what the servers send here: strings, numbers and flat arrays of strings and errors. Nested arrays are
+/// refused, and everything that the peer can make long has a limit.
 public final class ReplyReader {
-    /// Longest string in a reply.
+    /// The longest string in a reply.
     public static let stringBytesMax = 128 * 1024
-    /// Most elements of an array: a reply and a value for each call of a batch, and the clock.
+    /// The most elements of an array: a reply and a value for each call of a batch, and the clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// All strings of one reply together.
+    /// The limit for all strings of one reply together.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
     private let partial: UnsafeMutablePointer<PartialReply>
 
-    /// Nil if there is no memory.
+    /// Nil if memory could not be allocated.
     init?() {
         functions = .allocate(capacity: 1)
         functions.initialize(
@@ -53,7 +53,7 @@ public final class ReplyReader {
             return nil
         }
         reader.pointee.privdata = UnsafeMutableRawPointer(partial)
-        // Its buffer is kept: what it can grow to is limited by what `next` lets wait.
+        // hiredis keeps its buffer. `next` limits how much may wait in it, and so how large it becomes.
         reader.pointee.maxbuf = 0
         self.reader = reader
     }
@@ -65,7 +65,7 @@ public final class ReplyReader {
         functions.deallocate()
     }
 
-    /// Takes bytes as they come. False if the reader has failed: then nothing more can be read.
+    /// Takes received bytes. False if the reader has failed; then nothing more can be read.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return true }
         return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
@@ -73,17 +73,17 @@ public final class ReplyReader {
 
     enum Next {
         case reply(Reply)
-        /// The rest has not come yet.
+        /// The reply has not arrived completely.
         case incomplete
         case violation
     }
 
-    /// The next reply, if it is complete.
+    /// Reads the next reply, if it has arrived completely.
     func next() -> Next {
         var object: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
         if object == nil {
-            // A string longer than may be would be waited for to the end: its length alone tells nothing to our functions.
+            // hiredis does not report a string's length before its end, so a too long string must be refused by its waiting bytes.
             let waiting = Int(reader.pointee.len) - Int(reader.pointee.pos)
             return waiting > Self.stringBytesMax + 64 ? .violation : .incomplete
         }
@@ -92,10 +92,10 @@ public final class ReplyReader {
         return reply.map { .reply($0) } ?? .violation
     }
 
-    /// Looks at a reply that has come and is not read yet.
+    /// Looks at a reply that has arrived and has not been read.
     ///
-    /// - Parameter offset: from the first unread byte, where a reply begins; the last one that was read must have been complete.
-    /// - Returns: where the next one begins, and the number if the reply is one; nil if the rest has not come yet.
+    /// - Parameter offset: from the first unread byte to the reply's begin. The last reply read must have been complete.
+    /// - Returns: the end of the reply, and its value if it is a number; nil if the reply has not arrived completely.
     func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
         guard let buffer = reader.pointee.buf, position < length else { return nil }
@@ -107,7 +107,7 @@ public final class ReplyReader {
     public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
 }
 
-/// A reply under way: its strings one after the other in one buffer, since the parser's own moves between two feeds.
+/// A reply that is being parsed. Its strings are in one buffer, since the parser's own buffer moves between two feeds.
 private struct PartialReply {
     struct Element {
         var kind: Reply.Kind
@@ -117,11 +117,11 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    /// Beside the reply, not in it: an array of a fixed size would be copied whole for each element that is read.
+    // A separate allocation: an array of a fixed size within this struct would be copied whole for each element that is read.
     private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0
-    /// The last reply was handed out: the next object begins a new one.
+    /// Whether the last reply was handed out, so that the next object begins a new reply.
     private var isFinished = true
 
     func deallocate() {
@@ -131,7 +131,7 @@ private struct PartialReply {
 
     mutating func reset() { isFinished = true }
 
-    /// False if it does not fit.
+    /// Appends a part. False if it does not fit.
     mutating func append(_ kind: Reply.Kind, integer: Int64 = 0, string: UnsafeRawBufferPointer) -> Bool {
         if isFinished {
             isFinished = false
@@ -171,8 +171,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's calls. What they return only has to be something; null makes the parser fail, which is how a limit is
-// reported. `privdata` is the reader's partial reply.
+// The parser's callbacks. The objects that they return only need not to be null. Null makes the parser fail, and
+// reports that a limit was exceeded. `privdata` is the reader's partial reply.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,
@@ -213,6 +213,6 @@ private func takeNull(_ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRaw
 }
 
 extension RedisConnection {
-    /// The release of hiredis that this was built with.
+    /// The version of hiredis that this was built with.
     public static var libraryVersion: String { "\(HIREDIS_MAJOR).\(HIREDIS_MINOR).\(HIREDIS_PATCH)" }
 }

@@ -1,15 +1,15 @@
-/// The part of a call that is the same for every call of a script, ready to be copied: `EVALSHA` and the digest.
+/// The beginning of every call of a script, ready to be copied: `EVALSHA` and the digest.
 public final class ScriptPrefixes {
     static let digestBytes = 40
     private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
     private static let after: StaticString = "\r\n"
-    /// Arguments that the prefix is.
+    /// The number of arguments in the prefix.
     public static let argumentCount = 2
     public static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
 
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// - Parameter count: of scripts, which are known by their places.
+    /// - Parameter count: the number of scripts; a script is referred to by its place.
     init(count: Int) {
         memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
         for script in 0..<count {
@@ -32,7 +32,7 @@ public final class ScriptPrefixes {
         return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytes)])
     }
 
-    /// What SCRIPT LOAD answered. False if it is no digest.
+    /// Stores the digest that SCRIPT LOAD answered. False if the bytes are no digest.
     public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
         let start = script * Self.bytes + Self.before.utf8CodeUnitCount

@@ -1,12 +1,12 @@
 import Numbers
 
-/// What a server says of itself in reply to `INFO server`.
+/// A server's description of itself: the reply to `INFO server`.
 public struct ServerInformation: Sendable, Equatable {
-    /// From the line `redis_version:7.0.15`.
+    /// The major number from the line `redis_version:7.0.15`.
     public private(set) var majorVersion: Int?
-    /// Different for each start of a server; nil if it is not told.
+    /// The run id, which changes with each start of the server; nil if the server does not tell it.
     public private(set) var runIdentifier: String?
-    /// Keys are in slots, and a command's keys must be in one.
+    /// Whether the server belongs to a cluster, so that the keys of one command must share a slot.
     public private(set) var isClusterEnabled = false
 
     private static let valueBytesMax = 64
@@ -35,7 +35,7 @@ public struct ServerInformation: Sendable, Equatable {
 }
 
 extension RedisTopology {
-    /// Whether a server that says so can be one of these.
+    /// Whether a server with this information fits the topology.
     func takes(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }
     }

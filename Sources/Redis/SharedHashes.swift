@@ -1,19 +1,19 @@
-/// Hashes that the processes of a fleet share, and leases beside them, for the control side, over the same configuration as the lanes.
+/// Hashes and leases that the processes of a fleet share. For the control side, with the same configuration as the lanes.
 ///
-/// Each call blocks its thread until the answer is there, for a few of the configuration's deadlines at most, on a loop of its own. Not to
-/// be shared between threads. No call is repeated.
+/// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
+/// its own. Not for several threads. No call is repeated.
 public final class SharedHashes {
-    /// Fields with their values, as the server gives them.
+    /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
     private let connections: PrimaryConnections
 
-    /// Connects to nothing yet.
+    /// Creates the object without connecting.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// All fields at one moment; empty if there is no such hash.
+    /// All fields, read at one moment; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
         guard let parts = try ask(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
@@ -28,7 +28,7 @@ public final class SharedHashes {
         return hash
     }
 
-    /// Nil if the hash has no such field.
+    /// The value of a field; nil if the hash has no such field.
     public func value(_ key: [UInt8], _ field: [UInt8]) throws(RedisError) -> [UInt8]? {
         switch try ask(key, ["HGET"], [field]) {
         case .string(let value): return value
@@ -45,13 +45,13 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try ask(key, ["HDEL"], fields) }
     }
 
-    /// The key expires after so long, unless it has an end already.
+    /// Makes the key expire after this time, unless it expires already.
     public func limitLife(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         guard try ask(key, ["PTTL"]) == .integer(-1) else { return }
         _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
 
-    /// Whether the lease is this process's now: nobody else's for so long. The lease ends by itself.
+    /// Takes a lease, if no other process has it. The lease ends by itself after this time.
     public func takeLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(key, ["SET"], words) != .null
@@ -68,7 +68,7 @@ public final class SharedHashes {
             guard let reply = connections.send([(location, words)]).first else { throw RedisError(.closed) }
             return try reply.get().orItsError()
         } catch {
-            // The server may be another one by the next call.
+            // A failover may have happened, so search for the server again.
             connections.forget()
             throw error
         }

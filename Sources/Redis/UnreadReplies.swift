@@ -1,6 +1,6 @@
 import Numbers
 
-/// Replies as they came, of which only their ends are looked for. Whatever is wrong with them the reader finds, when it reads them.
+/// Received replies that have not been read. Finds only where each reply ends; the reader later checks their content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 
@@ -8,14 +8,14 @@ struct UnreadReplies {
         self.bytes = bytes
     }
 
-    /// - Returns: where the reply that begins at `offset` ends, and its number if it is one; nil if the rest has not come yet.
+    /// - Returns: the end of the reply at `offset`, and its value if it is a number; nil if the reply has not arrived completely.
     func reply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let line = line(at: offset) else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // None, or longer than it may be, which the reader refuses.
+            // A null string, or one above the limit, which the reader will refuse.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -23,7 +23,7 @@ struct UnreadReplies {
             guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
             var end = line.end
             for _ in 0..<number {
-                // The scripts answer with flat arrays; the reader refuses any other.
+                // The scripts answer with flat arrays; the reader will refuse a nested one.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = reply(at: end) else { return nil }

@@ -36,7 +36,7 @@ struct CheckTests {
             run.outputLines == [
                 "\(path):2:3: worker.lanez: is not a key; did you mean lanes?",
                 "\(path): apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
-                "CAUSEWAY_NONSENSE: is the variable of no key",
+                "CAUSEWAY_NONSENSE: is not the variable of any key",
             ]
         )
     }
@@ -54,8 +54,8 @@ struct CheckTests {
         #expect(try warnings("session.timeout.ms: 6000").isEmpty)
         #expect(
             try warnings("session.timeout.ms: 5999") == [
-                "c.yaml: warning: kafka.consumer.session.timeout.ms: 5999 is less than brokers take by default "
-                    + "(group.min.session.timeout.ms, 6000): they refuse such a member"
+                "c.yaml: warning: kafka.consumer.session.timeout.ms: 5999 is less than brokers accept by default "
+                    + "(group.min.session.timeout.ms, 6000): they refuse the worker"
             ]
         )
         #expect(

@@ -26,7 +26,7 @@ struct WorkerStartTests {
             run.errorLines == [
                 "\(path):3:77: apps.match.keyFile: /nowhere.p8: cannot be opened: No such file or directory",
                 "\(path):5:10: worker.lanes: 1000 is not in 0...256",
-                "CAUSEWAY_LOG_FORMAT: log.format: is none of json, text",
+                "CAUSEWAY_LOG_FORMAT: log.format: is not one of json, text",
             ]
         )
     }

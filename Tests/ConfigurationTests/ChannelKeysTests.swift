@@ -47,15 +47,15 @@ struct ChannelKeysTests {
 
     @Test func whatIsWrongIsSaid() {
         let key = "apps.match.channels"
-        let pattern = "is no pattern of audiences: 1 to \(Limits.identifierBytes) bytes, a * at the end only"
+        let pattern = "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
         #expect(faults("    channels: {audiences: [\"a*b\"]}\n") == ["\(key).audiences: a*b \(pattern)"])
-        #expect(faults("    channels: {audiences: [a, a]}\n") == ["\(key).audiences: names one twice"])
+        #expect(faults("    channels: {audiences: [a, a]}\n") == ["\(key).audiences: has a value twice"])
         #expect(
             faults("    channels: {audiences: a}\n")
                 == ["\(key).audiences: must be a list such as [\"match-*\"], or [] for none"]
         )
-        #expect(faults("    channels: {storage: all}\n") == ["\(key).storage: is none of none, newest"])
-        let missing = "\(key).environments: production is none of the app's environments"
+        #expect(faults("    channels: {storage: all}\n") == ["\(key).storage: is not one of none, newest"])
+        let missing = "\(key).environments: production is not one of the app's environments"
         #expect(faults("    environments: [sandbox]\n    channels: {audiences: [a]}\n") == [missing])
         #expect(faults("    environments: [sandbox]\n").isEmpty)
     }

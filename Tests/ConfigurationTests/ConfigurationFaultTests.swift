@@ -20,12 +20,12 @@ struct ConfigurationFaultTests {
             ("worker:\n  lanes: [1]", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
             ("worker:\n  lanez: 1", "c.yaml:12:3: worker.lanez: is not a key; did you mean lanes?"),
             ("worker:\n  colour: 1", "c.yaml:12:3: worker.colour: is not a key"),
-            ("worker.lanes: 1", "c.yaml:11:1: worker.lanes: has a dot; write sections below each other, indented"),
+            ("worker.lanes: 1", "c.yaml:11:1: worker.lanes: has a dot; write nested sections, each indented"),
             ("wroker:\n  lanes: 1", "c.yaml:11:1: wroker: is not a key; did you mean worker?"),
-            ("worker: 4", "c.yaml:11:9: worker: is a section: its keys stand indented below it"),
+            ("worker: 4", "c.yaml:11:9: worker: is a section: indent its keys below it"),
             (
                 "log:\n  level: loud",
-                "c.yaml:12:10: log.level: is none of trace, debug, info, notice, warning, error, critical"
+                "c.yaml:12:10: log.level: is not one of trace, debug, info, notice, warning, error, critical"
             ),
             ("log:\n  format: {a: b}", "c.yaml:12:11: log.format: must be one value"),
             ("apns:\n  caFile: [a]", "c.yaml:12:11: apns.caFile: must be one value"),
@@ -45,7 +45,7 @@ struct ConfigurationFaultTests {
                 "c.yaml:3:21: kafka.topics.results: is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
             ),
             ("topics: {results: x, commands: x}", "c.yaml:3:21: kafka.topics.results: is the same topic as commands"),
-            ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is kafka.groupId here"),
+            ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is set by kafka.groupId"),
             ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
             ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
         ]
@@ -78,11 +78,11 @@ struct ConfigurationFaultTests {
             ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 small letters and digits"),
             (
                 "keyFile: key.p8", "keyFile: k\n    environments: [test]",
-                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, none twice"
+                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
             ),
             (
                 "keyFile: key.p8", "keyFile: k\n    environments: [sandbox, sandbox]",
-                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, none twice"
+                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
             ),
             (
                 "keyFile: key.p8", "keyFile: k\n    environments: sandbox",
@@ -132,7 +132,7 @@ struct ConfigurationFaultTests {
         #expect(
             faults(of: smallestFile + "tracing:\n  endpoint: http://collector\n\(files)") == [
                 "c.yaml:13:11: tracing.caFile: is only for a tracing.endpoint with https",
-                "c.yaml:14:16: tracing.headersFile: is only for a tracing.endpoint with https: others could read it on its way",
+                "c.yaml:14:16: tracing.headersFile: is only for a tracing.endpoint with https: otherwise others could read it",
             ]
         )
         #expect(faults(of: smallestFile + "tracing:\n\(files)").count == 2)
@@ -167,8 +167,8 @@ struct ConfigurationFaultTests {
                 "c.yaml: apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
                 "c.yaml: kafka.bootstrapServers: is required (or CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS in the environment)",
                 "c.yaml: redis.url: is required (or CAUSEWAY_REDIS_URL in the environment)",
-                "CAUSEWAY_LOG_LEVEL: log.level: is none of trace, debug, info, notice, warning, error, critical",
-                "CAUSEWAY_WORKER_LANEZ: is the variable of no key; did you mean CAUSEWAY_WORKER_LANES?",
+                "CAUSEWAY_LOG_LEVEL: log.level: is not one of trace, debug, info, notice, warning, error, critical",
+                "CAUSEWAY_WORKER_LANEZ: is not the variable of any key; did you mean CAUSEWAY_WORKER_LANES?",
             ]
         )
     }
@@ -180,8 +180,8 @@ struct ConfigurationFaultTests {
             ("- a\n- b", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
             ("just text", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
             ("worker:\n\tlanes: 1", "c.yaml:2:1: is not YAML: found character that cannot start any token"),
-            ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are no texts"),
-            ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are no texts"),
+            ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
+            ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
         ]
     )
     func unreadable(yaml: String, line: String) {
@@ -192,7 +192,7 @@ struct ConfigurationFaultTests {
     func twice() {
         let lines = faults(of: "worker:\n  lanes: 1\n  lanes: 2\n")
         #expect(lines.count == 1)
-        #expect(lines[0].contains("gives a key twice: lanes"))
+        #expect(lines[0].contains("has a key twice: lanes"))
     }
 
     @Test("Files that mean harm are refused in good time")
@@ -217,10 +217,10 @@ struct ConfigurationFaultTests {
         )
         #expect(
             line("CAUSEWAY_APPS_OTHER_KEY_ID", "x").first?
-                .hasPrefix("CAUSEWAY_APPS_OTHER_KEY_ID: is the variable of no key") == true
+                .hasPrefix("CAUSEWAY_APPS_OTHER_KEY_ID: is not the variable of any key") == true
         )
         #expect(line("CAUSEWAY_APPS", "a_b").first?.hasPrefix("CAUSEWAY_APPS: apps: an app's name is 1 to 32") == true)
-        #expect(line("CAUSEWAY_TELEMETRY", "x") == ["CAUSEWAY_TELEMETRY: is the variable of no key"])
+        #expect(line("CAUSEWAY_TELEMETRY", "x") == ["CAUSEWAY_TELEMETRY: is not the variable of any key"])
         for (name, value) in [
             ("CAUSEWAY_SERVICE_HOST", "10.0.0.1"), ("CAUSEWAY_SERVICE_PORT", "80"),
             ("CAUSEWAY_SERVICE_PORT_HTTP", "80"),

@@ -144,7 +144,7 @@ struct ConfigurationLoadingTests {
             case .choice(let names):
                 #expect(
                     faults(of: smallestFile, environment: [variable: "?"])
-                        == ["\(variable): \(key.name): is none of \(names.joined(separator: ", "))"]
+                        == ["\(variable): \(key.name): is not one of \(names.joined(separator: ", "))"]
                 )
             case .text:
                 let value = try #require(

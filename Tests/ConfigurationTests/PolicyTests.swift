@@ -99,7 +99,7 @@ struct PolicyTests {
                 "c.yaml:13:19: policies.fast.startBudget.reservedForAlerts: is not a key"
             ),
             ("budged: {}", "c.yaml:13:5: policies.fast.budged: is not a key; did you mean budget?"),
-            ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: its keys stand indented below it"),
+            ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: indent its keys below it"),
         ]
     )
     func oneFault(yaml: String, line: String) {
@@ -117,12 +117,12 @@ struct PolicyTests {
                 "policies: {a.b: {}}\n",
                 "c.yaml:11:12: policies.a.b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
             ),
-            ("policies: 5\n", "c.yaml:11:11: policies: is a section: its keys stand indented below it"),
+            ("policies: 5\n", "c.yaml:11:11: policies: is a section: indent its keys below it"),
             (
                 "    policy: sport\npolicies: {sports: {}}\n",
-                "c.yaml:11:13: apps.match.policy: sport is no policy; did you mean sports?"
+                "c.yaml:11:13: apps.match.policy: sport is not a policy; did you mean sports?"
             ),
-            ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is no policy"),
+            ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is not a policy"),
             (
                 "    policy: a/b\n",
                 "c.yaml:11:13: apps.match.policy: a policy's name is 1 to 64 letters, digits, '-' and '_'"

@@ -81,8 +81,8 @@ struct PropertyFileTests {
             lines == [
                 "c.yaml:4:5: kafka.propertyFiles.a.gone: /nowhere: No such file or directory",
                 "c.yaml:5:5: kafka.propertyFiles.b.long: \(long): is longer than 65536 bytes",
-                "c.yaml:6:5: kafka.propertyFiles.c.binary: \(binary): holds no text",
-                "c.yaml:7:5: kafka.propertyFiles.d.empty: \(empty): holds no text",
+                "c.yaml:6:5: kafka.propertyFiles.c.binary: \(binary): has no text",
+                "c.yaml:7:5: kafka.propertyFiles.d.empty: \(empty): has no text",
                 "c.yaml:8:5: kafka.propertyFiles.e.directory: \(directory.url.path): is not a file",
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
@@ -97,7 +97,7 @@ struct PropertyFileTests {
     func twice() {
         #expect(
             faults(of: file(["ssl.key.password: f", "group.id: g"], below: "  properties: {ssl.key.password: x}\n"))
-                == ["c.yaml:6:5: kafka.propertyFiles.group.id: is kafka.groupId here"]
+                == ["c.yaml:6:5: kafka.propertyFiles.group.id: is set by kafka.groupId"]
         )
         #expect(
             faults(of: file(["ssl.key.password: f"], below: "  properties: {ssl.key.password: x}\n"))

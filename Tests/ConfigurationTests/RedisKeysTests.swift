@@ -73,7 +73,7 @@ struct RedisKeysTests {
                 "url: redis://a,b",
                 "c.yaml:4:8: redis.url: names several hosts, which only a cluster has (redis.mode: cluster)"
             ),
-            ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is none of single, sentinel, cluster"),
+            ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is not one of single, sentinel, cluster"),
             ("url: redis://m\nmode: sentinel", "c.yaml: redis.sentinelURL: is required with redis.mode: sentinel"),
             (
                 "url: redis://m,n\nmode: sentinel\nsentinelURL: redis://s",
@@ -85,11 +85,11 @@ struct RedisKeysTests {
             ),
             (
                 "url: unix:///s\nmode: cluster",
-                "c.yaml:4:8: redis.url: must name hosts: a cluster is not reached by a Unix socket"
+                "c.yaml:4:8: redis.url: must name hosts: a cluster cannot be reached through a Unix socket"
             ),
             (
                 "url: redis://a/1\nmode: cluster",
-                "c.yaml:4:8: redis.url: names a database other than 0, and a cluster has no other"
+                "c.yaml:4:8: redis.url: names a database other than 0, but a cluster has only 0"
             ),
             (
                 "url: redis://a\nsentinelURL: redis://s",
@@ -101,7 +101,7 @@ struct RedisKeysTests {
             ),
             (
                 "url: redis://m\nmode: sentinel\nsentinelURL: unix:///s",
-                "c.yaml:6:16: redis.sentinelURL: Sentinels are reached by host and port"
+                "c.yaml:6:16: redis.sentinelURL: Sentinels need a host and a port"
             ),
             (
                 "url: redis://m\nmode: sentinel\nsentinelURL: redis://s/1",

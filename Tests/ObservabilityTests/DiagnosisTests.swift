@@ -45,7 +45,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
         #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
-        let partly = ["Redis may have lost what was written last: 2 partitions are read once more."]
+        let partly = ["Redis may have lost its last writes: 2 partitions are read again."]
         #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == partly)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
         #expect(Self.alerts { $0.kafka.set(.partitionsStandingStill, to: 1) } == ["CausewayPartitionStandsStill"])
@@ -144,7 +144,7 @@ struct DiagnosisTests {
             worker.publish(at: 60_000)
             return worker.report(before: before, at: 60_000).findings.first?.meaning
         }
-        #expect(meaning(delivered: 0) == "No member had its turn in the last minute: its rounds stand still.")
+        #expect(meaning(delivered: 0) == "No member had its turn in the last minute: the rounds do not advance.")
         #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)
     }
 

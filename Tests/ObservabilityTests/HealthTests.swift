@@ -88,7 +88,7 @@ struct HealthTests {
         )
         #expect(
             report.text
-                == "[-] group: is joining: no partitions yet\n[-] keys: not loaded yet\n[-] draining: on its way out\nnot ok\n"
+                == "[-] group: is joining: no partitions yet\n[-] keys: not loaded yet\n[-] draining: yes\nnot ok\n"
         )
     }
 

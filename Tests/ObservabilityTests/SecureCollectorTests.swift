@@ -68,15 +68,15 @@ struct SecureCollectorTests {
 
     /// What cannot be a header is not sent; what is wrong is told by its line alone.
     @Test(arguments: [
-        ("secret-without-colon", "line 1 is no header: Name: value"),
-        ("a: b\n: secret", "line 2 is no header: Name: value"),
-        ("a b: secret", "line 1 has a name that no header can have"),
-        ("a: secret\u{7F}", "line 1 has a value that no header can have"),
-        ("a: s\u{e9}cret", "line 1 has a value that no header can have"),
-        ("Content-Length: 1", "line 1 is a header that the worker writes itself"),
-        ("host: secret", "line 1 is a header that the worker writes itself"),
+        ("secret-without-colon", "line 1 is not a header of the form Name: value"),
+        ("a: b\n: secret", "line 2 is not a header of the form Name: value"),
+        ("a b: secret", "line 1 has an invalid header name"),
+        ("a: secret\u{7F}", "line 1 has an invalid header value"),
+        ("a: s\u{e9}cret", "line 1 has an invalid header value"),
+        ("Content-Length: 1", "line 1 is a header that the worker sets itself"),
+        ("host: secret", "line 1 is a header that the worker sets itself"),
         (String(repeating: "a: secret\n", count: 17), "holds more than 16 headers"),
-        (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "holds no text"),
+        (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "has no text"),
     ])
     func aWrongHeadersFileIsRefused(text: String, complaint: String) throws {
         let file = NSTemporaryDirectory() + "headers-\(UUID().uuidString)"

@@ -1,22 +1,22 @@
 import Numbers
 
-/// What the header fields of an answer say, as far as anybody wants to know.
+/// The header fields of an answer, as far as the program needs them.
 struct AnswerHead {
-    /// The bytes of an answer's header list, as RFC 9113 section 6.5.2 counts them. APNs's lists are below 300.
+    /// The longest header list, counted as in RFC 9113, section 6.5.2. APNs' lists are below 300 bytes.
     static let listBytesMax = 16_384
-    /// `Retry-After` beyond a day is not believed.
+    /// A longer `Retry-After` is ignored.
     static let retryAfterSecondsMax: UInt64 = 86_400
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
-    /// -1 if it is not given in seconds.
+    /// `Retry-After` in seconds; -1 if there is none.
     var retryAfterSeconds: Int32 = -1
     var hasIdentifier = false
-    /// The `apns-id`, of a broadcast's answer the `apns-request-id`; (0, 0) if it is not a UUID in canonical form.
+    /// The `apns-id`, or the `apns-request-id` of a broadcast's answer; (0, 0) if it is not a UUID in canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
-    /// `content-length`; -1 if it is not given.
+    /// `content-length`; -1 if there is none.
     var contentBytes: Int32 = -1
-    /// It breaks a rule of RFC 9113, section 8, or is too long; then the rest is not to be believed.
+    /// Whether the fields break a rule of RFC 9113, section 8, or are too long. Then no field may be trusted.
     var isMalformed = false
     private var listBytes = 0
     private var hasRegularField = false
@@ -26,7 +26,7 @@ struct AnswerHead {
         if !field.isValid || listBytes > Self.listBytesMax { isMalformed = true }
         switch field.kind {
         case .status:
-            // Pseudo-header fields come first, and once (RFC 9113, section 8.3).
+            // Pseudo-header fields come before all others, and only once (RFC 9113, section 8.3).
             if hasRegularField || status != 0 { isMalformed = true }
             status = UInt16(truncatingIfNeeded: field.number)
             return
@@ -36,7 +36,7 @@ struct AnswerHead {
         case .retryAfter:
             retryAfterSeconds = field.number
         case .contentLength:
-            // Said again it must be the same (RFC 9110, section 8.6).
+            // A repeated length must be the same (RFC 9110, section 8.6).
             if contentBytes >= 0, contentBytes != field.number { isMalformed = true }
             contentBytes = field.number
         case .other:
@@ -46,22 +46,22 @@ struct AnswerHead {
     }
 }
 
-/// One header field, of which only what is wanted is kept: never its text.
+/// One header field. Keeps only the values that the program needs, never the text.
 struct HeaderField {
     enum Kind: UInt8 {
         case other, status, identifier, retryAfter, contentLength
     }
 
-    /// What HPACK and HTTP/2 add to the size of a field (RFC 7541, section 4.1).
+    /// The bytes that HPACK and HTTP/2 add to the size of each field (RFC 7541, section 4.1).
     static let overheadBytes = 32
 
     var kind = Kind.other
-    /// Name and value may stand in an answer (RFC 9113, sections 8.2 and 8.3.2).
+    /// Whether name and value are allowed in an answer (RFC 9113, sections 8.2 and 8.3.2).
     var isNameValid = true
     var isValueValid = true
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
-    /// The status, the seconds of `Retry-After`, or the content's length.
+    /// The value of `:status`, `Retry-After` in seconds, or `content-length`.
     var number: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 
@@ -108,7 +108,7 @@ struct HeaderField {
         }
     }
 
-    /// Not a pseudo-header field, which an answer has no other of, nor one that belongs to HTTP/1.1's connections.
+    /// Whether a name is allowed: not a pseudo-header field other than `:status`, nor a connection field of HTTP/1.1.
     private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
         case 0: return false
@@ -121,7 +121,7 @@ struct HeaderField {
         }
     }
 
-    /// A token of RFC 9110, section 5.6.2, without upper-case letters.
+    /// Whether the byte may be in a token (RFC 9110, section 5.6.2) and is no upper-case letter.
     private static func isNameByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
@@ -133,7 +133,7 @@ struct HeaderField {
         }
     }
 
-    /// No NUL, line feed or carriage return, and no white space at either end (RFC 9113, section 8.2.1).
+    /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC 9113, section 8.2.1).
     private static func isValue(_ value: UnsafeRawBufferPointer) -> Bool {
         guard let first = value.first, let last = value.last else { return true }
         guard first != 0x20, first != 0x09, last != 0x20, last != 0x09 else { return false }

@@ -45,10 +45,10 @@ enum Setting {
     static let noRFC7540Priorities: UInt16 = 9
 }
 
-/// The peer broke HTTP/2, or a limit of ours, in a way that ends the connection (RFC 9113, section 5.4.1).
+/// A peer's error that ends the connection: it broke HTTP/2, or exceeded one of our limits (RFC 9113, section 5.4.1).
 struct ConnectionFault: Error {
     var code: ErrorCode
-    /// For logs.
+    /// The error in words, for logs.
     var detail: StaticString
 
     init(_ code: ErrorCode, _ detail: StaticString) {
@@ -57,10 +57,10 @@ struct ConnectionFault: Error {
     }
 }
 
-/// The nine bytes before a frame's payload (RFC 9113, section 4.1).
+/// The nine bytes in front of a frame's payload (RFC 9113, section 4.1).
 struct FrameHeader {
     static let byteCount = 9
-    /// SETTINGS_MAX_FRAME_SIZE before it is changed; we never raise our own, nor use more of the peer's.
+    /// SETTINGS_MAX_FRAME_SIZE at its default. We never raise our own limit, and never use a larger one of the peer.
     static let payloadBytesMax = 16_384
 
     var payloadBytes: Int
@@ -75,18 +75,18 @@ struct FrameHeader {
         self.stream = stream
     }
 
-    /// - Parameter bytes: nine readable bytes.
+    /// - Parameter bytes: at least nine readable bytes.
     init(_ bytes: UnsafeRawPointer) {
         let block = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
         let last = bytes.load(fromByteOffset: 8, as: UInt8.self)
         payloadBytes = Int(truncatingIfNeeded: block >> 40)
         type = UInt8(truncatingIfNeeded: block >> 32)
         flags = UInt8(truncatingIfNeeded: block >> 24)
-        // The highest bit is reserved, and ignored.
+        // The highest bit is reserved and must be ignored.
         stream = Int32(truncatingIfNeeded: (block & 0x7F_FFFF) << 8 | UInt64(last))
     }
 
-    /// - Parameter bytes: nine writable bytes.
+    /// - Parameter bytes: at least nine writable bytes.
     func write(to bytes: UnsafeMutableRawPointer) {
         let identifier = UInt32(bitPattern: stream)
         let block =
@@ -98,7 +98,7 @@ struct FrameHeader {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Four bytes in network order. The caller has looked at the length.
+    /// Four bytes in network order. The caller has checked the length.
     func networkUInt32(at offset: Int) -> UInt32 {
         UInt32(bigEndian: loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }

@@ -1,36 +1,36 @@
 import Glibc
 
-/// A whole frame as it was received. The payload is without padding and valid until the next one is asked for.
+/// A whole received frame. The payload has no padding, and is valid until the next frame is read.
 struct Frame {
     var type: UInt8
     var flags: UInt8
     var stream: Int32
     var payload: UnsafeRawBufferPointer
-    /// The payload as flow control counts it, padding included.
+    /// The payload's size for flow control, padding included.
     var flowControlledBytes: Int
 }
 
-/// Cuts received bytes into frames, and refuses what no frame may be (RFC 9113, sections 4 and 6).
+/// Splits received bytes into frames, and refuses invalid frames (RFC 9113, sections 4 and 6).
 ///
-/// Frames that arrive whole are handed out in place. One that is cut by the end of the input is kept, at most one frame's bytes, and
-/// completed with the next input. A header block that comes in parts is put together here, so that HEADERS frames are handed out
-/// with their whole block. What the frames mean is not looked at.
+/// A frame that arrives whole is returned in place. If the input ends within a frame, its first part is kept, at most
+/// one frame's bytes, and completed from the next input. A header block in several parts is assembled here, so that a
+/// HEADERS frame always has its whole block. The reader does not interpret what frames mean.
 struct FrameReader: ~Copyable {
-    /// A header block that comes in parts, put together. An answer's takes about a hundred bytes.
+    /// The longest header block that is assembled from parts. An answer's block has about a hundred bytes.
     static let headerBlockBytesMax = 65_536
-    /// Parts of one header block; a flood of empty ones is an attack.
+    /// The most parts of one header block. A flood of empty parts is an attack.
     static let continuationsMax = 16
 
     private let partial: UnsafeMutableRawBufferPointer
     private var partialBytes = 0
-    /// Allocated when the first block comes in parts.
+    /// The block's memory, allocated when the first block comes in parts.
     private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var blockBytes = 0
     private var continuations = 0
-    /// The HEADERS frame whose block is being put together; its stream is 0 if there is none.
+    /// The stream of the HEADERS frame whose block is being assembled; 0 if there is none.
     private var blockStream: Int32 = 0
     private var blockFlags: UInt8 = 0
-    /// RFC 9113, section 3.4: the first frame is SETTINGS.
+    /// Whether no frame has been read. The first frame must be SETTINGS (RFC 9113, section 3.4).
     private var isFirst = true
 
     init() {
@@ -42,7 +42,7 @@ struct FrameReader: ~Copyable {
         block.deallocate()
     }
 
-    /// The next frame; nil when the rest of the input, which is then kept, is not a whole one.
+    /// The next frame. Nil if the rest of the input is not a whole frame; the rest is then kept.
     mutating func next(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
         while let (header, payload) = try cut(&input) {
             if let frame = try examine(header, payload) { return frame }
@@ -72,7 +72,7 @@ struct FrameReader: ~Copyable {
         return (header, payload)
     }
 
-    /// Goes on with a frame of which the last input held a part.
+    /// Completes a frame whose first part came with an earlier input.
     private mutating func complete(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
@@ -88,7 +88,7 @@ struct FrameReader: ~Copyable {
         return (header, UnsafeRawBufferPointer(rebasing: partial[FrameHeader.byteCount..<end]))
     }
 
-    /// Moves bytes behind those that are kept, until there are `total`.
+    /// Moves input behind the kept bytes until `total` bytes are kept.
     private mutating func keep(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
         let count = min(input.count, total - partialBytes)
         guard count > 0 else { return }
@@ -106,8 +106,8 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Looking
 
-    /// Nil for a frame that is a part of a header block that is not whole yet. A frame of an unknown type is handed out: a caller that takes
-    /// it ignores it (RFC 9113, section 5.5), except between the parts of a block, where nothing else may stand.
+    /// Checks a frame. Nil if it is a part of a header block that is not complete. A frame of an unknown type is returned,
+    /// and the caller ignores it (RFC 9113, section 5.5). Between the parts of a block no other frame is allowed.
     private mutating func examine(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
@@ -157,7 +157,7 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireSize(header, header.payloadBytes == 4)
         case FrameType.priority:
-            // A length other than 5 is an error of its stream only, and the frame is ignored in any case.
+            // A wrong length would only be an error of its stream (RFC 9113, section 6.3), and the frame is ignored anyway.
             try requireStream(header)
         case FrameType.settings:
             try requireConnection(header)

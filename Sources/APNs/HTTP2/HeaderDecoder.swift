@@ -1,21 +1,21 @@
-/// HPACK's decoder for answers (RFC 7541), which keeps of each field what an ``AnswerHead`` wants.
+/// HPACK's decoder for answers (RFC 7541). Keeps only what ``AnswerHead`` needs.
 ///
-/// The dynamic table therefore holds no text: of a field that the server has put there, its size and what it means.
+/// So the dynamic table holds no text: only the size and the meaning of each field.
 struct HeaderDecoder: ~Copyable {
-    /// SETTINGS_HEADER_TABLE_SIZE, which we leave at its initial value.
+    /// SETTINGS_HEADER_TABLE_SIZE, which we leave at its default.
     static let tableBytesMax = 4_096
-    /// A field takes at least 32 bytes of the table. A power of two.
+    /// The most entries, since each takes at least 32 bytes of the table. A power of two.
     private static let entriesMax = 128
-    /// The longest name or value taken, in its encoded form (RFC 7541, section 7.4).
+    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4).
     static let stringBytesMax = 8_192
 
     private let entries: UnsafeMutablePointer<HeaderField>
-    /// Where the newest entry is; older ones follow, around the end.
+    /// The place of the newest entry. Older entries follow it, wrapping around the end.
     private var newest = 0
     private var count = 0
     private var tableBytes = 0
     private var tableBytesAllowed = HeaderDecoder.tableBytesMax
-    /// What Huffman-coded strings are decoded into: a name and a value.
+    /// Room for one decoded Huffman string.
     private let scratch: UnsafeMutableRawBufferPointer
     private let huffman = Huffman.code
     private let staticHeaders = StaticHeaders.table
@@ -35,7 +35,7 @@ struct HeaderDecoder: ~Copyable {
         scratch.deallocate()
     }
 
-    /// Decodes one whole header block. A fault leaves the table in doubt, and so ends the connection (RFC 9113, section 4.3).
+    /// Decodes one whole header block. After a fault the table cannot be trusted, so the connection must end (RFC 9113, section 4.3).
     mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> AnswerHead {
         var head = AnswerHead()
         var rest = block
@@ -76,7 +76,7 @@ struct HeaderDecoder: ~Copyable {
         return result
     }
 
-    /// RFC 7541, section 5.1. Nothing here needs more than 28 bits.
+    /// Reads an integer (RFC 7541, section 5.1). No valid value here needs more than 28 bits.
     private func integer(
         _ rest: inout UnsafeRawBufferPointer,
         prefixBits: UInt8
@@ -101,7 +101,7 @@ struct HeaderDecoder: ~Copyable {
         return value
     }
 
-    /// RFC 7541, section 5.2. The bytes are valid until the next string is read.
+    /// Reads a string (RFC 7541, section 5.2). The bytes are valid until the next string is read.
     private func string(_ rest: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> UnsafeRawBufferPointer {
         guard let first = rest.first else { throw fault("a header block that ends too soon") }
         let length = try integer(&rest, prefixBits: 7)
@@ -150,12 +150,12 @@ struct HeaderDecoder: ~Copyable {
     }
 }
 
-/// The static table of HPACK (RFC 7541, appendix A), as far as sizes and answers go.
+/// The static table of HPACK (RFC 7541, appendix A), with the sizes and meanings that the decoder needs.
 struct StaticHeaders: @unchecked Sendable {
     static let table = StaticHeaders()
     static let count = 61
 
-    /// Made once and never changed or freed.
+    /// Created once, and never changed or freed.
     private let fields: UnsafeMutablePointer<HeaderField>
 
     private init() {

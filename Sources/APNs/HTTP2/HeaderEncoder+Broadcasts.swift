@@ -1,11 +1,11 @@
 import Numbers
 
-/// The requests of broadcasts, of which there is about one a second and channel: no piece of them is kept.
+/// Header blocks of broadcasts. A channel has about one a second, so no piece of a block is kept.
 extension HeaderEncoder {
-    /// Writes the block of one broadcast.
+    /// Writes the header block of one broadcast.
     ///
-    /// - Parameter output: room for `blockBytesMax`.
-    /// - Returns: the bytes written.
+    /// - Parameter output: has room for `blockBytesMax`.
+    /// - Returns: the number of bytes written.
     mutating func writeBroadcast(
         to output: UnsafeMutableRawPointer,
         channel: UnsafeRawBufferPointer,
@@ -39,7 +39,7 @@ extension HeaderEncoder {
         return block.count
     }
 
-    /// A field by its index if a push has put it into the table; else as a literal, which leaves the table as it is.
+    /// Appends a field by its index if a push has put it into the table. Else appends a literal, which does not change the table.
     private func appendUnlessNew(_ name: Name, to block: inout [UInt8]) {
         guard ordinals[name.rawValue] < 0 else {
             return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
@@ -52,7 +52,7 @@ extension HeaderEncoder {
         Self.append(text: texts[name.rawValue], to: &block)
     }
 
-    /// The representation of a literal that never stands in a table, and its name.
+    /// Appends the name of a literal that is never put into a table, with its representation byte.
     private static func append(name: StaticString, to block: inout [UInt8]) {
         addInteger(0, flags: neverIndexed, prefixBits: 4, to: &block)
         append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)

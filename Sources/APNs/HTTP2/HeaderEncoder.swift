@@ -1,21 +1,22 @@
 import Glibc
 import Numbers
 
-/// HPACK's encoder for the requests of one connection (RFC 7541), as Apple asks for it: `:path` and `authorization` as literals
-/// without indexing, `apns-id` and `apns-expiration` indexed on their first use only, everything else with incremental indexing
-/// ("Sending notification requests to APNs").
+/// HPACK's encoder for one connection's requests (RFC 7541), as Apple asks for it ("Sending notification requests to APNs"):
+/// - `:path` and `authorization` are literals that are never indexed;
+/// - `apns-id` and `apns-expiration` are indexed on their first use only;
+/// - all other fields are indexed.
 ///
-/// So the table settles with the first requests. From then on the block of a request is two constant pieces, copied, and three
-/// values between and behind them:
+/// So the table is complete after the first requests. From then on a header block consists of constant pieces, which
+/// are copied, and three values between and behind them:
 ///
 ///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority | apns-expiration | apns-id
 ///
-/// A broadcast has no topic, and a channel in its place. Broadcasts are few: they use what pushes have put into the table, and add nothing.
+/// A broadcast has a channel instead of a topic. Broadcasts are few: they use the entries that pushes have made, and add none.
 struct HeaderEncoder: ~Copyable {
     enum Name: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
-        /// As a literal, without its representation byte; `authority` and `authorization` are in the static table.
+        /// The name as a literal, without its representation byte. `authority` and `authorization` are in the static table.
         var text: StaticString {
             switch self {
             case .authority: ":authority"
@@ -28,7 +29,7 @@ struct HeaderEncoder: ~Copyable {
             }
         }
 
-        /// In the static table, or 0.
+        /// The name's index in the static table, or 0.
         var staticIndex: Int {
             switch self {
             case .authority: 1
@@ -38,9 +39,9 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The longest `authorization`. Ours has about 220 bytes.
+    /// The longest `authorization` value. Ours have about 220 bytes.
     static let authorizationBytesMax = 2_048
-    /// Whatever the peer allows, no more of its table than this is used: it is the size before SETTINGS.
+    /// The most of the peer's table that is used, even if the peer allows more: the size before any SETTINGS.
     static let tableBytesMax = 4_096
 
     let texts: [[UInt8]]
@@ -48,21 +49,21 @@ struct HeaderEncoder: ~Copyable {
     private let pathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// For each name how many had been put into the table before it; -1 if it is not in the table.
+    /// How many names were inserted before each name; -1 if the name is not in the table.
     var ordinals = [Int](repeating: -1, count: Name.allCases.count)
     private var inserted = 0
-    /// Whether the peer's table has room for all that is to stand in it. If not, nothing is put there.
+    /// Whether the peer's table has room for all our entries. If not, no entry is made.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// What SETTINGS have brought since the last request: the smallest and the last size (RFC 7541, section 4.2).
+    /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541, section 4.2).
     private var resized: (least: Int, last: Int)?
 
-    /// The constant pieces before the path, and before the expiration and the identifier: by priority.
+    /// The constant pieces: before the path, and, for each priority, before the expiration; then the identifier's name.
     private var front: [UInt8] = []
     private var middle5: [UInt8] = []
     private var middle10: [UInt8] = []
     private var identifierName: [UInt8] = []
-    /// Whether the pieces are good for requests of these priorities.
+    /// Whether the constant pieces may be used for requests of each priority.
     private var isSettled5 = false
     private var isSettled10 = false
 
@@ -78,14 +79,14 @@ struct HeaderEncoder: ~Copyable {
         broadcastPath = Array(profile.broadcastPath.utf8)
     }
 
-    /// The longest block of a request.
+    /// The longest possible header block of a request.
     private(set) var blockBytesMax = 0
 
-    /// The next requests carry this value.
+    /// Sets the value that the next requests carry.
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
-        // Names and representations of ten fields, the numbers, and the texts without Huffman code.
+        // 256 bytes cover the names and representation bytes of ten fields and the numbers; the texts are counted uncompressed.
         blockBytesMax =
             256 + texts.reduce(0) { $0 + $1.count } + authorization.count
             + max(pathPrefix.count + PushRequest.deviceTokenBytesMax, broadcastPath.count + PushRequest.channelBytesMax)
@@ -93,7 +94,7 @@ struct HeaderEncoder: ~Copyable {
         isSettled10 = false
     }
 
-    /// SETTINGS_HEADER_TABLE_SIZE came.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
         guard size != tableBytesAllowed || resized != nil else { return }
@@ -102,10 +103,10 @@ struct HeaderEncoder: ~Copyable {
         isSettled10 = false
     }
 
-    /// Writes the block of one request.
+    /// Writes the header block of one request.
     ///
-    /// - Parameter output: room for `blockBytesMax`.
-    /// - Returns: the bytes written.
+    /// - Parameter output: has room for `blockBytesMax`.
+    /// - Returns: the number of bytes written.
     mutating func write(
         to output: UnsafeMutableRawPointer,
         deviceToken: UnsafeRawBufferPointer,
@@ -161,7 +162,7 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// RFC 7541, section 5.1.
+    /// Appends an integer (RFC 7541, section 5.1).
     private static func appendInteger(
         _ value: Int,
         flags: UInt8,
@@ -224,12 +225,12 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Makes the constant pieces again, where they would not change the table.
+    /// Builds the constant pieces again for the priorities whose fields no longer change the table.
     private mutating func settle() {
         isSettled5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
         isSettled10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
         front = frontPiece()
-        // `:path` comes next, as a literal that is never indexed.
+        // `:path` follows, as a literal that is never indexed.
         Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &front)
         middle5 = isSettled5 ? middlePiece(.priority5) : []
         middle10 = isSettled10 ? middlePiece(.priority10) : []
@@ -261,7 +262,7 @@ struct HeaderEncoder: ~Copyable {
         block += deviceToken
     }
 
-    /// A field whose value stays the same: by its index, or as a literal that goes into the table if there is room.
+    /// Appends a field with a constant value: by its index, or as a literal that is put into the table if there is room.
     private mutating func append(_ name: Name, to block: inout [UInt8]) {
         if ordinals[name.rawValue] >= 0 {
             Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
@@ -272,7 +273,7 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The representation and name of a literal: for one that goes into the table, or one that does not.
+    /// The representation byte and the name of a literal, which is put into the table unless it is there or the table is not used.
     private func namePiece(_ name: Name) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = ordinals[name.rawValue] >= 0
@@ -299,13 +300,13 @@ struct HeaderEncoder: ~Copyable {
         inserted += 1
     }
 
-    /// What tells the peer of a table of another size, before the first field (RFC 7541, section 4.2). Afterwards its table is empty
-    /// or as it was.
+    /// The bytes that tell the peer about a new table size, before the first field (RFC 7541, section 4.2). Afterwards
+    /// the peer's table is empty or unchanged.
     mutating func sizeUpdates() -> [UInt8] {
         guard let (least, last) = resized else { return [] }
         resized = nil
         var updates: [UInt8] = []
-        // What would drop some entries drops all, so that the two sides agree without counting.
+        // A size that would evict some entries is replaced by 0, which evicts all, so that both sides agree without counting.
         let floor = least < tableBytesNeeded ? 0 : least
         if floor != last { Self.addInteger(floor, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
         Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)
@@ -318,7 +319,7 @@ struct HeaderEncoder: ~Copyable {
         return updates
     }
 
-    /// What the table holds when everything stands in it that is to (RFC 7541, section 4.1).
+    /// The table's size when all our entries are in it (RFC 7541, section 4.1).
     private var tableBytesNeeded: Int {
         Name.allCases.reduce(0) { sum, name in
             guard name != .authorization else { return sum }
@@ -340,7 +341,7 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// A string, in Huffman code where that is shorter (RFC 7541, section 5.2).
+    /// Appends a string, in Huffman code if that is shorter (RFC 7541, section 5.2).
     static func append(text: [UInt8], to block: inout [UInt8]) {
         let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
         let isShorter = encoded.count < text.count

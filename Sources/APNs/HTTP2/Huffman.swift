@@ -1,27 +1,27 @@
-/// The Huffman code of HPACK (RFC 7541, section 5.2 and appendix B).
+/// HPACK's Huffman code (RFC 7541, section 5.2 and appendix B).
 ///
-/// The code is canonical: within a length, codes follow their symbols. So the lengths are all that need be written down.
+/// The code is canonical: codes of one length are in the order of their symbols. So a table of lengths describes it fully.
 struct Huffman: @unchecked Sendable {
-    /// Made once and never changed or freed.
+    /// Created once, and never changed or freed.
     static let code = Huffman()
 
-    /// The longest code of a byte has 30 bits.
+    /// The longest code of a byte, in bits.
     private static let bitsMax = 30
-    /// Codes of up to this many bits, which all digits and most letters have, are found by one look-up.
+    /// Codes up to this length are found by one look-up. All digits and most letters have such codes.
     private static let shortBits: UInt64 = 8
     private static let pairBits = 12
 
-    /// By the next eight bits: symbol, and in the upper byte the code's length; 0 where a longer code begins.
+    /// Indexed by the next eight bits: the symbol, and in the upper byte the code's length. 0 if a longer code begins here.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// By the next twelve bits, which two codes of digits or of most lower-case letters fit into: two symbols, the first in the lowest byte, and
-    /// above them the length of both codes; 0 where no two codes end.
+    /// Indexed by the next twelve bits, which can hold two codes of digits or of most lower-case letters. An entry has two symbols,
+    /// the first in the lowest byte, and above them the length of both codes together. 0 if the bits do not hold two whole codes.
     private let pairs: UnsafeMutablePointer<UInt32>
-    /// By length: the first code, left-aligned in 32 bits, and the place of its symbol in `symbols`.
+    /// Indexed by length: the first code of that length, left-aligned in 32 bits, and the place of its symbol in `symbols`.
     private let firstCodes: UnsafeMutablePointer<UInt32>
     private let firstPlaces: UnsafeMutablePointer<Int>
-    /// By code.
+    /// The symbols in the order of their codes.
     private let symbols: UnsafeMutablePointer<UInt8>
-    /// By symbol.
+    /// Indexed by symbol: its code.
     private let codes: UnsafeMutablePointer<UInt32>
 
     private init() {
@@ -59,25 +59,25 @@ struct Huffman: @unchecked Sendable {
             let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
             pairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }
-        // What is left is the end of string, thirty ones, which never stands in a string.
+        // The code that remains is the end of string, thirty ones, which is not allowed within a string.
         firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
         firstPlaces.advanced(by: Self.bitsMax + 1).initialize(to: place)
     }
 
     // MARK: - Decoding
 
-    /// How much room `decode` needs: the shortest code has five bits.
+    /// The room that `decode` needs. The shortest code has five bits.
     static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
 
-    /// Writes the decoded string and gives its length; nil if the input is no string in this code (RFC 7541, section 5.2).
+    /// Decodes a string and returns its length. Nil if the input is not valid (RFC 7541, section 5.2).
     ///
-    /// - Parameter output: room for `decodedBytesMax`.
+    /// - Parameter output: has room for `decodedBytesMax`.
     func decode(_ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int? {
         precondition(output.count >= Self.decodedBytesMax(encodedBytes: input.count))
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits inverted, left-aligned: the zeros that a shift brings in stand for ones, which is what padding is made of.
+        // The next bits, inverted and left-aligned. A shift brings in zeros, which here mean ones, the bits that padding consists of.
         var inverted: UInt64 = 0
         var available = 0
         var position = 0
@@ -89,7 +89,7 @@ struct Huffman: @unchecked Sendable {
                 let taken = (63 &- available) &>> 3
                 position += taken
                 available += taken * 8
-                // What the rest of the eight bytes has set below the available bits is set again by the next ones.
+                // Bits of these eight bytes below the available ones are set again, to the same values, by the next load.
             } else {
                 while available <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
@@ -113,15 +113,15 @@ struct Huffman: @unchecked Sendable {
                 var length = Int(short &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: short)
                 if length == 0 || length > available {
-                    // A long code needs its 30 bits in sight, and so does the decision that there is none.
+                    // A long code must be fully visible before it is decoded, or rejected.
                     if available < Self.bitsMax, position < input.count { break }
-                    // Ones to the end are padding if they are fewer than eight.
+                    // Fewer than eight ones at the end are padding.
                     if inverted == 0 { return available < 8 ? count : nil }
                     guard length == 0, let long = longCode(UInt32(truncatingIfNeeded: ~inverted &>> 32)) else {
                         return nil
                     }
                     (symbol, length) = long
-                    // The bits that are left begin a code and do not end it.
+                    // The remaining bits are only the beginning of a code.
                     guard length <= available else { return nil }
                 }
                 destination.storeBytes(of: symbol, toByteOffset: count, as: UInt8.self)
@@ -133,7 +133,7 @@ struct Huffman: @unchecked Sendable {
     }
 
     private func longCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // Codes grow with their length, so the length is the last one whose first code is not above the bits.
+        // Longer codes are larger. So the length is the largest one whose first code is not above the bits.
         var length = Int(Self.shortBits) + 1
         while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.bitsMax + 1] else { return nil }
@@ -169,7 +169,7 @@ struct Huffman: @unchecked Sendable {
     }
 }
 
-/// The length of each byte's code in bits.
+/// The length of each byte's code, in bits.
 private let codeBits: [UInt8] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,

@@ -1,13 +1,13 @@
-/// What the server allows, as its SETTINGS frames have said so far (RFC 9113, section 6.5.2).
+/// What the server allows, according to its SETTINGS frames so far (RFC 9113, section 6.5.2).
 struct PeerSettings: Equatable {
-    /// SETTINGS_MAX_CONCURRENT_STREAMS; no limit before it is sent.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS; unlimited until the server sends it.
     var concurrentStreamsMax: UInt32 = .max
     /// SETTINGS_INITIAL_WINDOW_SIZE.
     var initialWindowBytes: Int32 = 65_535
     /// SETTINGS_HEADER_TABLE_SIZE.
     var headerTableBytes: UInt32 = 4_096
 
-    /// Takes one frame's payload, whose length ``FrameReader`` has looked at.
+    /// Applies one frame's payload, whose length ``FrameReader`` has checked.
     mutating func apply(_ payload: UnsafeRawBufferPointer) throws(ConnectionFault) {
         var offset = 0
         while offset + 6 <= payload.count {
@@ -16,7 +16,7 @@ struct PeerSettings: Equatable {
             case Setting.headerTableSize:
                 headerTableBytes = value
             case Setting.enablePush:
-                // RFC 9113, section 6.5.2: from a server it can only be 0.
+                // RFC 9113, section 6.5.2: a server may only send 0.
                 guard value == 0 else { throw ConnectionFault(.protocolError, "the server sets ENABLE_PUSH") }
             case Setting.concurrentStreamsMax:
                 concurrentStreamsMax = value
@@ -26,7 +26,7 @@ struct PeerSettings: Equatable {
                 }
                 initialWindowBytes = bytes
             case Setting.frameSizeMax:
-                // What is more than the least is not made use of.
+                // We never send more than the smallest allowed size, so the value itself is not kept.
                 guard value >= FrameHeader.payloadBytesMax, value < 1 << 24 else {
                     throw ConnectionFault(.protocolError, "MAX_FRAME_SIZE out of its range")
                 }

@@ -1,10 +1,10 @@
-/// Which slot a stream's push is in: a table of open addressing, so large that it is never more than half full.
+/// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half full.
 ///
-/// A client's streams are the odd numbers in order. They are spread by a hash all the same: side by side they would make one long
-/// cluster, to be walked through each time one of them is taken out.
+/// A client's streams are consecutive odd numbers. Without a hash they would form one long cluster, which each removal
+/// would have to walk.
 struct StreamTable: ~Copyable {
     private struct Entry {
-        /// 0 if the place is free.
+        /// 0 if the entry is free.
         var stream: Int32
         var slot: Int32
     }
@@ -13,7 +13,7 @@ struct StreamTable: ~Copyable {
     private let mask: Int
     private let hashShift: UInt32
 
-    /// - Parameter capacity: the most streams at one time.
+    /// - Parameter capacity: the most streams that are open at one time.
     init(capacity: Int) {
         precondition(capacity > 0 && capacity <= 1 << 20)
         var size = 16
@@ -28,7 +28,7 @@ struct StreamTable: ~Copyable {
         entries.deallocate()
     }
 
-    /// -1 for a stream that is not open.
+    /// The slot of a stream; -1 if the stream is not open.
     func slot(of stream: Int32) -> Int32 {
         var place = home(stream)
         while entries[place].stream != 0 {
@@ -44,7 +44,7 @@ struct StreamTable: ~Copyable {
         entries[place] = Entry(stream: stream, slot: slot)
     }
 
-    /// Takes a stream out, and closes the gap so that those behind it are still found.
+    /// Removes a stream, and closes the gap so that the entries behind it are still found.
     func remove(_ stream: Int32) {
         var gap = home(stream)
         while entries[gap].stream != stream {
@@ -53,7 +53,7 @@ struct StreamTable: ~Copyable {
         }
         var place = (gap + 1) & mask
         while entries[place].stream != 0 {
-            // It may move to the gap unless its home lies between the two.
+            // The entry may move to the gap, unless its home place lies between the gap and the entry.
             let home = home(entries[place].stream)
             if (place - home) & mask >= (place - gap) & mask {
                 entries[gap] = entries[place]
@@ -65,7 +65,7 @@ struct StreamTable: ~Copyable {
     }
 
     private func home(_ stream: Int32) -> Int {
-        // Multiplication by 2^32 divided by the golden ratio keeps neighbours far apart.
+        // Multiplying by 2^32 divided by the golden ratio spreads neighbours far apart.
         Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShift)
     }
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file, or standard input under the name `-`, read once from its beginning to its end.
+/// A file, or standard input under the name `-`. Read once, from beginning to end.
 package struct InputFile {
     package struct ReadError: Error, CustomStringConvertible {
         var path: String
@@ -14,10 +14,10 @@ package struct InputFile {
         self.path = path
     }
 
-    /// What messages call it.
+    /// The name in messages.
     package var name: String { path == "-" ? "stdin" : path }
 
-    /// Hands on each record as soon as it is complete.
+    /// Passes on each record as soon as it is complete.
     package func forEachRecord(_ body: (InputRecord) throws -> Void) throws {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot be opened") }

@@ -1,17 +1,17 @@
-/// One JSON record of an input, and where it begins.
+/// One JSON record of an input, and the line where it begins.
 package struct InputRecord: Equatable {
     package var bytes: [UInt8]
-    /// Of its first byte; counts from 1.
+    /// The line of the record's first byte, counted from 1.
     package var line: Int
 }
 
-/// Cuts a stream of bytes into JSON records: one a line, or spread over lines, or one behind the other.
+/// Cuts a stream of bytes into JSON records: one per line, spread over several lines, or one behind the other.
 ///
-/// A record ends where its brackets close. So that one that is broken spoils no other, a line that begins with `{`
-/// begins a record, whatever came before; what stands between records, and begins with no bracket, is a record of its
-/// own up to the line's end. Whether a record is any good is not decided here.
+/// A record ends where its brackets close. A line that begins with `{` always begins a record, so that a broken record
+/// spoils no other. Text between records that does not begin with a bracket is a record of its own, up to the end of
+/// the line. Whether a record is valid is checked elsewhere.
 package struct RecordCutter {
-    /// Bytes of a record, after which it is cut off: far beyond what Causeway accepts.
+    /// The most bytes of a record; then it is cut off. Far more than Causeway accepts.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []
@@ -22,7 +22,7 @@ package struct RecordCutter {
     private var isInText = false
     private var isEscaped = false
 
-    /// Takes the next bytes of the input, and hands on every record that ends in them.
+    /// Takes the next bytes of the input, and passes on every record that ends within them.
     mutating func take(_ bytes: some Sequence<UInt8>, _ body: (InputRecord) throws -> Void) rethrows {
         for byte in bytes {
             if isLineStart, byte == UInt8(ascii: "{") { try end(body) }
@@ -39,7 +39,7 @@ package struct RecordCutter {
         }
     }
 
-    /// The input is over: hands on what is left.
+    /// Passes on the rest, at the end of the input.
     mutating func finish(_ body: (InputRecord) throws -> Void) rethrows {
         try end(body)
     }
@@ -55,7 +55,7 @@ package struct RecordCutter {
     private mutating func advance(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\n"):
-            // No JSON string goes over a line's end: a quote that was left open ends here.
+            // A JSON string cannot contain a line end, so an open quote ends here.
             isInText = false
             isEscaped = false
         case _ where isEscaped:

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The key of a record: the activity's id, else the audience's, else the channel's, else the device's, so that all that concerns one of
-/// them is in one partition.
+/// The key of a record: the activity's id, else the audience's, else the channel's, else the device's. So all records
+/// about one of them are in one partition.
 package enum RecordKey {
     private struct Addresses: Decodable {
         var activity: String?
@@ -10,14 +10,14 @@ package enum RecordKey {
         var device: String?
     }
 
-    /// Beside an audience it may be true or false.
+    /// With an audience, `channel` may also be true or false.
     private struct Channel: Decodable {
         var identifier: String?
 
         init(from decoder: any Decoder) throws { identifier = try? decoder.singleValueContainer().decode(String.self) }
     }
 
-    /// Nil if the record names none, or is not JSON.
+    /// Nil if the record has no such id, or is not JSON.
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(Addresses.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier

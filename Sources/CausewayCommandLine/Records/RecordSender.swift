@@ -1,13 +1,13 @@
 import Glibc
 import Kafka
 
-/// A record that is written once more.
+/// The marks of a record that is a copy of another one.
 package struct RecordCopy {
-    /// The header that says so; its value is where the record stood: `topic/partition/offset`.
+    /// The header of a copy. Its value is the original's place: `topic/partition/offset`.
     package static let header: StaticString = "replayed"
 
     package var source: [UInt8]
-    /// The record's time, which it keeps: a token that it carries is as old as the record. 0: now.
+    /// The original's time, which the copy keeps, because a token in a record is as old as the record. 0 for now.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -17,24 +17,24 @@ package struct RecordCopy {
     }
 }
 
-/// Writes records to one topic, at a rate if one is asked for, and counts what becomes of them.
+/// Writes records to one topic, with a rate limit if one is given, and counts the outcomes.
 package struct RecordSender {
     package struct Tally: Equatable {
         package var sent = 0
         package var acknowledged = 0
         package var failed = 0
-        /// The marks of records that failed, as far as they were given one.
+        /// The marks of failed records, as far as they were given one.
         package var failedMarks: [UInt64] = []
-        /// What the first failure was.
+        /// The reason of the first failure.
         package var reason: String?
     }
 
     /// How long the last acknowledgements are waited for.
     package static let flushMilliseconds: Int64 = 120_000
-    /// How long librdkafka may take to say which records were given up.
+    /// How long librdkafka may take to report the records that were given up.
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
-    /// Between two looks at a full queue.
+    /// The time between two checks of a full queue.
     private static let roomSeconds = 0.001
 
     private let producer: Producer
@@ -43,7 +43,7 @@ package struct RecordSender {
     private let startNanoseconds = RecordSender.nanoseconds()
     package private(set) var tally = Tally()
 
-    /// - Parameter producer: is closed by ``finish(flushMilliseconds:)``, or at once if this throws.
+    /// - Parameter producer: closed by ``finish(flushMilliseconds:)``, or at once if this initializer throws.
     package init(producer: Producer, topic: String, rate: Double?) throws(KafkaError) {
         do throws(KafkaError) {
             self.topic = try producer.topic(topic)
@@ -55,16 +55,16 @@ package struct RecordSender {
         self.rate = RecordRate(perSecond: rate)
     }
 
-    /// Waits for the record's turn, and for room in the producer's queue.
+    /// Writes a record, after waiting for the rate limit and for room in the producer's queue.
     package mutating func send(_ record: [UInt8]) {
         _ = waitForTurn { false }
         _ = send(record, key: RecordKey.key(of: record), copy: nil, mark: 0) { false }
     }
 
-    /// Waits until the rate allows another record.
+    /// Waits until the rate limit allows another record.
     ///
-    /// - Parameter isOver: asked meanwhile.
-    /// - Returns: false if it was over before.
+    /// - Parameter isOver: checked while waiting.
+    /// - Returns: false if `isOver` returned true first.
     package mutating func waitForTurn(until isOver: () -> Bool) -> Bool {
         while !isOver() {
             let seconds = rate.secondsUntil(another: tally.sent, elapsedSeconds: elapsedSeconds)
@@ -75,13 +75,13 @@ package struct RecordSender {
         return false
     }
 
-    /// Waits for room in the producer's queue, and for nothing else.
+    /// Writes a record, after waiting for room in the producer's queue. Does not wait for the rate limit.
     ///
     /// - Parameters:
-    ///   - copy: of which record this one is a copy; nil: of none.
-    ///   - mark: stands in the tally if the record fails; 0 for none.
-    ///   - isOver: asked while there is no room.
-    /// - Returns: false if it was over before there was room: the record is not sent.
+    ///   - copy: the record that this one is a copy of; nil if it is none.
+    ///   - mark: listed in the tally if the record fails; 0 for none.
+    ///   - isOver: checked while there is no room.
+    /// - Returns: false if `isOver` returned true before there was room. The record was not written.
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,
@@ -107,8 +107,8 @@ package struct RecordSender {
         }
     }
 
-    /// Waits for what is on its way, and gives the producer up. What is not acknowledged by then is given up and counts as failed, though a
-    /// broker may have it.
+    /// Waits for outstanding acknowledgements, and closes the producer. Records without one are given up and count as
+    /// failed, although a broker may have them.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
         if !flush(flushMilliseconds) {
             tally.reason = tally.reason ?? "no answer within \(flushMilliseconds / 1_000) s"
@@ -120,7 +120,7 @@ package struct RecordSender {
         return tally
     }
 
-    /// - Returns: whether everything was reported.
+    /// - Returns: whether all records were reported.
     private mutating func flush(_ milliseconds: Int64) -> Bool {
         var reports: [Report] = []
         let isFlushed = producer.flush(timeoutMilliseconds: milliseconds) { mark, error, _ in

@@ -1,6 +1,7 @@
-/// Every metric that a worker shows; ``MetricCatalog`` says what each of them is.
+/// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
-    // Records and what became of them.
+    // Records and their outcomes. Outcomes, dead letters and invalidations are counted when Kafka has acknowledged their
+    // record, so that the counts equal the topics. A superseded command without a record is counted when it is merged away.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -8,7 +9,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case deferred
     case coalesced
 
-    // Pushes.
+    // Pushes. Spent budget and demotions are counted with a push's first attempt, because Redis draws on the budget once per version.
     case pushes
     case pushRetries
     case retryBudget
@@ -36,7 +37,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audienceAppendsRepeated
     case audiencePagesArranged
 
-    // What waits.
+    // Waiting records and pushes.
     case recordsHeld
     case recordsWaiting
     case pushesInFlight
@@ -96,7 +97,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether a thread writes it into cells of its own; what is not is read when the metrics are asked for.
+    /// Whether a thread writes the metric into cells of its own. Otherwise the value is read when the metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -107,16 +108,16 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     public var definition: MetricDefinition { MetricCatalog.definitions[Int(rawValue)] }
 }
 
-/// What one metric is: enough to collect it, to print it, and to explain it.
+/// The definition of one metric: how it is collected, printed and explained.
 public struct MetricDefinition: Sendable {
     public enum Kind: Sendable, Equatable {
-        /// Only grows, from 0 at the start of the process.
+        /// Only grows, starting from 0 with the process.
         case counter
         case gauge
-        /// Upper bounds of the buckets in the stored unit, ascending; what is above the last is counted in the total.
+        /// Has buckets with these upper bounds, ascending, in the stored unit. Larger values are only in the total.
         case histogram([Int64])
 
-        /// As the exposition format spells it.
+        /// The name in the exposition format.
         var name: String {
             switch self {
             case .counter: "counter"
@@ -126,26 +127,26 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Who writes it, and how the lanes' values become one.
+    /// The thread that writes the metric, and how the lanes' values are combined.
     public enum Source: Sendable, Equatable {
         case lanes(Combination)
         /// The Kafka thread.
         case kafka
-        /// Read when the metrics are asked for.
+        /// Read when the metrics are requested.
         case request
     }
 
     public enum Combination: Sendable, Equatable {
         case sum
-        /// The highest of the lanes' values: "any".
+        /// The highest of the lanes' values; for a flag: whether it is set in any lane.
         case highest
-        /// The lowest of the lanes' values: "all".
+        /// The lowest of the lanes' values; for a flag: whether it is set in all lanes.
         case lowest
-        /// Each lane is a series of its own.
+        /// One series per lane.
         case each
     }
 
-    /// The unit, and how many of the stored unit make one of it: times are stored as whole microseconds or milliseconds.
+    /// The unit, and the stored unit as its divisor: times are stored in whole microseconds or milliseconds.
     public struct Unit: Sendable, Equatable {
         public var name: String
         public var divisor: Int64
@@ -162,34 +163,34 @@ public struct MetricDefinition: Sendable {
     public var kind: Kind
     public var unit: Unit
     public var source: Source
-    /// At most two.
+    /// At most two dimensions.
     public var dimensions: [MetricDimension]
-    /// Series that have never counted anything are left out: the table of what could be counted is large.
+    /// Whether series that are zero are left out, because far too many are possible.
     public var omitsZeros = false
-    /// One line, for the exposition.
+    /// One line, for the exposition format.
     public var help: String
-    /// What a change of it means, and what to do then; for the page.
+    /// What a change of the metric means, and what to do; for the page.
     public var meaning: String
 
     /// The names of the labels, in the order of the dimensions.
     public var labels: [String] { dimensions.flatMap(\.labels) }
 }
 
-/// A set of label values that is known, and bounded, when the worker starts.
+/// A set of label values. It is known and bounded when the worker starts.
 public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
-    /// The configured apps, and one more for records that name none.
+    /// The configured apps, and one more value for records that name none.
     case app
     case configuredApp
     case outcome
-    /// What became of a command to an audience, in one range or in all.
+    /// The outcome of a command to an audience, in one range or in all.
     case roundOutcome
     case memberOutcome
-    /// What an audience was told of a member.
+    /// The change of a member that an audience was told of.
     case membershipChange
     /// An app in an environment.
     case pool
-    /// A status of APNs with the reason that Apple documents for it.
+    /// A status of APNs, with a reason that Apple documents for it.
     case answer
     case goAwayReason
     case stage
@@ -204,10 +205,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDrop
     case tracePostFailure
-    /// Lanes and the Kafka thread; a label, no cells.
+    /// Lanes and the Kafka thread. Only a label, without cells.
     case thread
     case lane
-    /// A topic's partition; a label, no cells.
+    /// A partition of a topic. Only a label, without cells.
     case partition
     case build
 
@@ -237,13 +238,13 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// The ways that a record spends its time; `stage` in `causeway_stage_seconds`.
+/// The stages in which a record spends its time; `stage` in `causeway_stage_seconds`.
 public enum DeliveryStage: UInt8, CaseIterable, Sendable {
-    /// From the record's own time to its receipt: Kafka, and whatever waits there.
+    /// From the record's own time to its receipt: Kafka, and the wait there.
     case queue
-    /// From receipt to the verdict of Redis: merging, pace, and Redis itself.
+    /// From receipt to the verdict of Redis: merging, pace and Redis itself.
     case admit
-    /// From the verdict to the stream: waiting for room on a connection.
+    /// From the verdict to the stream: the wait for room on a connection.
     case stream
     /// From the stream to APNs' answer.
     case apns
@@ -255,9 +256,9 @@ public enum DeliveryStage: UInt8, CaseIterable, Sendable {
 
 /// How Redis has lost writes; `cause` in `causeway_redis_losses_total`.
 public enum RedisLoss: UInt8, CaseIterable, Sendable {
-    /// A primary has forgotten everything.
+    /// A primary has lost all its data.
     case emptied
-    /// A primary is another process than before: what was written last may be missing.
+    /// A primary was restarted or replaced, so its last writes may be missing.
     case replaced
 
     public var name: String { "\(self)" }
@@ -284,7 +285,7 @@ public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// Wanted, and the process has as many as it may.
+    /// Wanted, but the process has as many connections as it may.
     case awaited
 
     public var name: String { "\(self)" }

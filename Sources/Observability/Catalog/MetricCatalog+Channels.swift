@@ -6,8 +6,8 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Broadcast channels of audiences, at the last look; one worker at a time looks, so take the highest of all.",
-            "Apple allows 10,000 for an app in an environment. Above 8,000: shorten channels.keepSeconds, or give fewer audiences one."
+            "Broadcast channels of audiences at the last check. One worker at a time checks, so use the highest value of all workers.",
+            "Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer audiences a channel."
         ),
         .gauge(
             .channelsListed,
@@ -15,8 +15,8 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Channels that APNs listed, whoever made them; 0 until this worker has asked, which one does once a day.",
-            "Well above causeway_channels: others make channels too, or some have no owner. causeway channels reconcile says."
+            "Channels that APNs lists, no matter who created them; 0 until this worker has asked. One worker asks once a day.",
+            "Far above causeway_channels: somebody else creates channels too, or some have no owner. Run causeway channels reconcile."
         ),
         .counter(
             .channelsCreated,
@@ -24,31 +24,31 @@ extension MetricCatalog {
             "channels",
             [.pool],
             "Channels created by this worker.",
-            "One for each audience that gets one, and one for each that somebody else has deleted."
+            "One for each audience that gets a channel, and one for each channel that somebody else deleted."
         ),
         .counter(
             .channelsDeleted,
             "causeway_channels_deleted_total",
             "channels",
             [.pool],
-            "Channels deleted by this worker, channels.keepSeconds after their audience had ended.",
-            "Over days as many as are created; fewer: audiences never end."
+            "Channels deleted by this worker, channels.keepSeconds after their audience ended.",
+            "Over days as many as are created. If fewer, audiences are never ended."
         ),
         .counter(
             .channelOrphans,
             "causeway_channel_orphans_total",
             "channels",
             [.pool],
-            "Channels without an owner that were deleted: a worker died, or lost APNs' answer, while it created them.",
-            "A few after crashes. More: the management service answers too late; see causeway_channel_refusals_total."
+            "Deleted channels without an owner: a worker died, or lost APNs' answer, while it created them.",
+            "A few are normal after crashes. If there are more, the management service answers too late; see causeway_channel_refusals_total."
         ),
         .counter(
             .channelRefusals,
             "causeway_channel_refusals_total",
             "channels",
             [.pool],
-            "Channels that could not be created. Their audiences are pushed to by tokens alone.",
-            "The log lines of kind channel-refused say why: the capability is off, the limit is reached, or APNs does not answer."
+            "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
+            "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not answer."
         ),
     ]
 }

@@ -6,8 +6,8 @@ extension MetricCatalog {
             .flag,
             [],
             .kafka,
-            "1 when a broker is reachable.",
-            "At 0 nothing is read and no result is written; what is under way waits. The log kind kafka-away says why."
+            "1 if a broker is reachable.",
+            "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-away says why."
         ),
         .counter(
             .kafkaErrors,
@@ -15,8 +15,8 @@ extension MetricCatalog {
             "errors",
             [.kafkaError],
             omitsZeros: true,
-            "Errors of the Kafka clients, by librdkafka's name.",
-            "Transport errors come with every broker restart. Authorization and topic errors need a person."
+            "Errors of the Kafka clients, by librdkafka's error name.",
+            "Transport errors are normal when a broker restarts. Authorization and topic errors need an operator."
         ),
         .gauge(
             .partitionsAssigned,
@@ -24,8 +24,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions of all topics that this worker reads.",
-            "0 with a healthy group: more workers than partitions."
+            "Partitions that this worker reads, of all topics.",
+            "0 in a healthy group: there are more workers than partitions."
         ),
         .gauge(
             .partitionsPaused,
@@ -33,8 +33,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions not read for now, because their lane takes no more.",
-            "For long: the lane is full; see causeway_records_waiting for what it waits for."
+            "Partitions that are not read now because their lane accepts no more records.",
+            "If this lasts, the lane is full; causeway_records_waiting shows what it waits for."
         ),
         .gauge(
             .partitionsStandingStill,
@@ -42,9 +42,9 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that are not read because the offset that was committed for them is gone, or is not known yet.",
-            "For seconds at a start. For longer: records were deleted before they were read; the log kind offset-gone names "
-                + "the partition, and nothing is passed over without a person."
+            "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
+            "Normal for seconds at a start. If it lasts, records were deleted before they were read. The "
+                + "log kind offset-gone names the partition; an operator must decide what to skip."
         ),
         .gauge(
             .partitionsRereading,
@@ -52,8 +52,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that are read once more, since Redis has lost what their records wrote.",
-            "For seconds after a failover, for minutes after Redis was emptied. For longer: nothing can be sent, or lanes are busy."
+            "Partitions that are read again because Redis has lost what their records wrote.",
+            "Normal for seconds after a failover, and for minutes after Redis was emptied. If it lasts, nothing can be sent, or the lanes are busy."
         ),
         .gauge(
             .readAheadActive,
@@ -61,8 +61,8 @@ extension MetricCatalog {
             .flag,
             [],
             .lanes(.highest),
-            "1 while catching up: records are read ahead, so that overtaken states are merged instead of sent.",
-            "Normal after a pause. For long: the worker never catches up."
+            "1 while the worker catches up: it reads ahead, so that superseded states are merged instead of sent.",
+            "Normal after a pause. If it lasts, the worker never catches up."
         ),
         .gauge(
             .consumerLag,
@@ -70,8 +70,8 @@ extension MetricCatalog {
             .count("records"),
             [.partition],
             .kafka,
-            "Records in the partition after the one to be settled next, as this worker sees it; absent where it does not know.",
-            "What to scale by, if it grows in all partitions. If in one: a hot activity, or a partition that stands still."
+            "Records in the partition from the next one to settle, as far as this worker knows; absent if it does not know.",
+            "If it grows in all partitions, add workers. If it grows in one, there is a hot activity, or the partition is stuck."
         ),
         .gauge(
             .oldestUnsettled,
@@ -79,8 +79,8 @@ extension MetricCatalog {
             .secondsInMilliseconds,
             [.partition],
             .lanes(.each),
-            "Age of the oldest record in the partition that is received and not settled; 0 if there is none.",
-            "Nothing behind it can be committed. It should be seconds; a held start may make it minutes."
+            "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
+            "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
         ),
         .gauge(
             .watermark,
@@ -88,8 +88,8 @@ extension MetricCatalog {
             .count("offset"),
             [.partition],
             .lanes(.each),
-            "The offset below which everything is settled: where a restart resumes.",
-            "Standing still while records come: its first record is stuck; see the age beside it."
+            "The offset below which all records are settled: a restart resumes there.",
+            "If it does not move while records arrive, its first record is stuck; see causeway_oldest_unsettled_seconds."
         ),
     ]
 }

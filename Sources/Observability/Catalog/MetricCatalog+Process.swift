@@ -6,8 +6,8 @@ extension MetricCatalog {
             .ratioInMillionths,
             [.lane],
             .lanes(.each),
-            "Share of wall time that the lane worked, over some ten seconds.",
-            "The number to scale by: above 0.8 for minutes, add workers or lanes; below 0.2 on all, fewer do."
+            "Share of wall time that the lane worked, over about ten seconds.",
+            "Scale by this number: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
         ),
         .counter(
             .laneBusySeconds,
@@ -16,7 +16,7 @@ extension MetricCatalog {
             [.lane],
             .lanes(.each),
             "Wall time that the lane worked.",
-            "Its rate is the busy share over any time you like."
+            "Its rate is the busy share over any time range."
         ),
         .gauge(
             .kafkaThreadBusyRatio,
@@ -24,8 +24,8 @@ extension MetricCatalog {
             .ratioInMillionths,
             [],
             .kafka,
-            "Share of wall time that the Kafka thread worked, or waited for a broker's answer, over some ten seconds.",
-            "It deals the records of all lanes, and there is one of it: above 0.8 for minutes, add workers; lanes do not help."
+            "Share of wall time that the Kafka thread worked or waited for a broker's answer, over about ten seconds.",
+            "This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; more lanes do not help."
         ),
         .counter(
             .kafkaThreadBusySeconds,
@@ -33,8 +33,8 @@ extension MetricCatalog {
             .secondsInMicroseconds,
             [],
             .kafka,
-            "Wall time that the Kafka thread worked, or waited for a broker's answer.",
-            "Its rate is the busy share over any time you like."
+            "Wall time that the Kafka thread worked or waited for a broker's answer.",
+            "Its rate is the busy share over any time range."
         ),
         .gauge(
             .turnAge,
@@ -42,8 +42,8 @@ extension MetricCatalog {
             .secondsInMilliseconds,
             [.thread],
             .request,
-            "Since the thread last showed that it turns.",
-            "Under a second. /livez fails above 15 s: the thread is stuck, and Kubernetes restarts the worker."
+            "Time since the thread last showed that it turns.",
+            "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
         .gauge(
             .draining,
@@ -51,8 +51,8 @@ extension MetricCatalog {
             .flag,
             [],
             .request,
-            "1 from the signal to stop until the end.",
-            "Longer than worker.drainMilliseconds: something does not answer; what is left is read again by the next owner."
+            "1 from the signal to stop until the process ends.",
+            "If it lasts longer than worker.drainMilliseconds, something does not answer. The next owner reads the remaining records again."
         ),
         .counter(
             .logLinesSuppressed,
@@ -60,37 +60,37 @@ extension MetricCatalog {
             "lines",
             [.logKind],
             omitsZeros: true,
-            "Log lines not written because their kind had too many, by kind.",
-            "Something happens over and over; the kind's entry below says what."
+            "Log lines that were suppressed because their kind had too many, by kind.",
+            "Something happens again and again; the kind's entry below says what."
         ),
         .counter(
             .tracesExported,
             "causeway_traces_exported_total",
             "records",
             [],
-            "Sampled records whose spans the collector at tracing.endpoint took.",
-            "It stands still while sampled commands flow: the two below say why."
+            "Sampled records whose spans the collector at tracing.endpoint accepted.",
+            "If it does not grow while sampled commands flow, the next two metrics say why."
         ),
         .counter(
             .tracesDropped,
             "causeway_traces_dropped_total",
             "records",
             [.traceDrop],
-            "Sampled records whose spans nobody was told of: full (a lane's ring), refused (by the collector, for good), "
-                + "undelivered (offered as often as they are), stopped (with the worker).",
-            "Nothing else suffers. full: lower tracing.samplesPerMillion or give the collector more room; for the others "
-                + "see the log lines traces-refused and traces-dropped."
+            "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
+                + "collector, finally), undelivered (all attempts failed), stopped (the worker ended).",
+            "Nothing else is affected. full: lower tracing.samplesPerMillion or give the collector more "
+                + "capacity; for the others, see the log kinds traces-refused and traces-dropped."
         ),
         .counter(
             .tracePostsFailed,
             "causeway_trace_posts_failed_total",
             "requests",
             [.tracePostFailure],
-            "Requests that the collector did not take: unresolved (its name), unconnected, certificate, lost (the connection, "
-                + "or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused (another status), headers "
-                + "(their file), hurried (the worker).",
-            "Each batch is offered \(TraceExporter.attemptsMax) times. certificate: tracing.caFile, or the name in "
-                + "tracing.endpoint; refused with 401 or 403: tracing.headersFile."
+            "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
+                + "(the connection, or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused "
+                + "(another status), headers (their file), hurried (the worker had to end).",
+            "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
+                + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
         ),
         .gauge(
             .buildInfo,
@@ -98,8 +98,8 @@ extension MetricCatalog {
             .count("1"),
             [.build],
             .request,
-            "Always 1; the labels are the versions.",
-            "Two values in a fleet: an update is under way, or has stopped half-way."
+            "Always 1; the labels have the versions.",
+            "Two versions in a fleet: an update is in progress, or has stopped half-way."
         ),
     ]
 
@@ -110,8 +110,8 @@ extension MetricCatalog {
             .secondsInMicroseconds,
             [],
             .request,
-            "User and system CPU time.",
-            "Its rate against the CPU limit: above it the worker is throttled."
+            "CPU time, user and system.",
+            "Compare its rate with the CPU limit: at the limit the worker is throttled."
         ),
         .gauge(
             .processMemory,
@@ -120,7 +120,7 @@ extension MetricCatalog {
             [],
             .request,
             "Resident memory.",
-            "Flat once the lanes are warm. Steady growth is a leak: report it."
+            "Constant after the first minutes. Steady growth is a leak: report it."
         ),
         .gauge(
             .processVirtualMemory,
@@ -138,7 +138,7 @@ extension MetricCatalog {
             [],
             .request,
             "Open file descriptors.",
-            "Lanes times connections and a few dozen. Growth is a leak: report it."
+            "Normally lanes times connections, and a few dozen. Growth is a leak: report it."
         ),
         .gauge(
             .processMaxDescriptors,
@@ -146,8 +146,8 @@ extension MetricCatalog {
             .count("descriptors"),
             [],
             .request,
-            "The limit of open file descriptors.",
-            "Raise it if the open ones come near."
+            "The limit on open file descriptors.",
+            "Raise the limit if the open descriptors come close to it."
         ),
         .gauge(
             .processStartTime,
@@ -155,8 +155,8 @@ extension MetricCatalog {
             .secondsInMilliseconds,
             [],
             .request,
-            "Start of the process, UNIX time.",
-            "Changes: the worker restarts. Look at the log of the one before (kubectl logs --previous)."
+            "Start time of the process, UNIX time.",
+            "Each change is a restart of the worker. See the log of the previous process (kubectl logs --previous)."
         ),
     ]
 }

@@ -1,6 +1,6 @@
-/// All metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is made of it.
+/// All metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is generated from them.
 package enum MetricCatalog {
-    /// By ``Metric``'s raw value.
+    /// Indexed by ``Metric``'s raw value.
     package static let definitions: [MetricDefinition] = {
         let sections = records + pushes + audiences + channels + waiting + apns + redis + kafka + worker + process
         let sorted = sections.sorted { $0.metric.rawValue < $1.metric.rawValue }
@@ -8,7 +8,7 @@ package enum MetricCatalog {
         return sorted
     }()
 
-    /// The page's sections.
+    /// The sections of the page.
     static let sections: [(title: String, metrics: [MetricDefinition])] = [
         ("Records", records), ("Pushes", pushes), ("Audiences", audiences), ("Channels", channels),
         ("What waits", waiting), ("APNs", apns),
@@ -23,41 +23,41 @@ package enum MetricCatalog {
             "records",
             [.topic],
             "Records taken from Kafka.",
-            "The load. Zero while the lag grows: the worker is not reading; look at /statusz for what it waits for."
+            "The load. If this is zero while the lag grows, the worker is not reading: /statusz shows what it waits for."
         ),
         .counter(
             .outcomes,
             "causeway_outcomes_total",
             "commands",
             [.app, .outcome],
-            "Settled commands by what became of them; app is \"none\" when the record names none.",
-            "Each command ends in exactly one; one that was held counts again when its token sets it free. With kafka.supersededResults `counted`, or `countedWhenBehind` in a backlog, a superseded command counts here without having a record on the results topic. Much `superseded` is normal where states change faster than phones are told. "
-                + "`expired`, `failed` and `invalid` are commands that no phone saw: their results say why."
+            "Settled commands by outcome; app is \"none\" if the record names none.",
+            "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
+                + "topic (kafka.supersededResults), and are many where states change fast. The results say why `expired`, `failed` and `invalid` commands reached no phone."
         ),
         .counter(
             .deadLetters,
             "causeway_dead_letters_total",
             "records",
             [.app],
-            "Records written to the dead letters, as they came.",
-            "Any growth is a producer that writes records which are no commands: their headers say what is wrong where."
+            "Records written unchanged to the dead-letter topic.",
+            "Growth means that a producer writes records that are not valid commands. Their headers say what is wrong, and where."
         ),
         .counter(
             .invalidations,
             "causeway_invalidations_total",
             "tokens",
             [.configuredApp],
-            "Tokens reported dead.",
-            "A little is everyday life: people end activities and delete apps. A wave means a wrong environment or key."
+            "Device tokens reported as dead.",
+            "A few are normal: people end activities and delete apps. A sudden rise means a wrong environment or key."
         ),
         .counter(
             .deferred,
             "causeway_deferred_total",
             "records",
             [.configuredApp],
-            "Commands written to the deferred topic, since they could not be sent soon; each time counts.",
-            "Steady growth of one app: its APNs host does not answer, its key is refused, or its producers start more activities on a device "
-                + "than phones take. The records' `cause` headers tell which. Nothing waits behind them."
+            "Commands written to the deferred topic because they could not be sent soon; each time counts.",
+            "Steady growth for one app: its APNs host does not answer, its key is refused, or its producers start more "
+                + "activities on a device than phones accept. The records' `cause` headers say which. Deferred commands block no others."
         ),
         .counter(
             .coalesced,
@@ -65,7 +65,7 @@ package enum MetricCatalog {
             "commands",
             [.configuredApp],
             "Commands replaced by a newer state before they reached Redis.",
-            "Divided by the commands received it is the coalescing ratio: work that was never done."
+            "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
         ),
     ]
 
@@ -76,17 +76,17 @@ package enum MetricCatalog {
             "pushes",
             [.pool, .answer],
             omitsZeros: true,
-            "Attempts by APNs' answer. reason: Apple's word for it, \"none\" for a 200, else \"other\"; status \"none\": no answer.",
-            "4xx but 410 are refusals that no retry cures: 403 the key or the topic, 400 the payload or the environment. "
-                + "410 is a dead token, 429 one phone's limit, 5xx Apple's trouble, \"none\" a lost connection."
+            "Push attempts by APNs' answer. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no answer.",
+            "4xx except 410 and 429 are refusals that no retry cures: 403 concerns the key or the topic, 400 the payload "
+                + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
         ),
         .counter(
             .pushRetries,
             "causeway_push_retries_total",
             "pushes",
             [.configuredApp],
-            "Pushes that were tried again.",
-            "Retries are bounded by the retry budget. A steady share above 1 % is trouble with APNs or on the way to it."
+            "Pushes that were retried.",
+            "The retry budget limits retries. A steady share above 1 % means trouble with APNs, or with the network to it."
         ),
         .gauge(
             .retryBudget,
@@ -94,26 +94,26 @@ package enum MetricCatalog {
             .ratioInMillionths,
             [.configuredApp],
             .lanes(.lowest),
-            "Share of the retry budget that is left; the lowest of the lanes.",
-            "At 0 pushes that would be tried again fail instead: APNs has been failing for a while, and more load would not help it."
+            "The part of the retry budget that is left, 0 to 1; the lowest of the lanes.",
+            "At 0, retries wait: APNs has been failing for a while, and more load would not help."
         ),
         .histogram(
             .freshness,
             "causeway_freshness_seconds",
             MetricBuckets.freshness,
             [.configuredApp],
-            "From a command's record time to APNs' 200.",
-            "What a user feels. Up to one spacing is the wish to send only the newest state; more is waiting: see the stages."
+            "Time from a command's record to APNs' 200.",
+            "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. More is waiting: see the stages."
         ),
         .histogram(
             .stage,
             "causeway_stage_seconds",
             MetricBuckets.stage,
             [.stage],
-            "Where the time of an accepted command went: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
-                + "connection), apns, settle (result acknowledged).",
-            "Says which part is slow. queue: too few workers, or a pause. admit: pace or Redis. stream: too few connections. "
-                + "apns: Apple or the network. settle: the brokers."
+            "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
+                + "stream (waiting for a connection), apns, settle (until the result is acknowledged).",
+            "Shows which part is slow. queue: too few workers, or a pause. admit: pace or Redis. "
+                + "stream: too few connections. apns: Apple or the network. settle: the brokers."
         ),
         .counter(
             .budgetSpent,
@@ -121,25 +121,25 @@ package enum MetricCatalog {
             "pushes",
             [.configuredApp, .policy],
             "Pushes sent at priority 10.",
-            "What is drawn on the phones' own budgets. Compare with the demotions."
+            "This uses up the phones' own budgets. Compare with the demotions."
         ),
         .counter(
             .budgetDemotions,
             "causeway_budget_demotions_total",
             "pushes",
             [.configuredApp, .policy],
-            "Pushes that asked for priority 10 and went at 5, because their activity's budget was spent.",
-            "Updates still arrive, later when the phone is idle. A high share: producers ask for 10 too often, or the policy is "
-                + "too tight."
+            "Pushes that asked for priority 10 and were sent at 5, because their activity's budget was spent.",
+            "The updates still arrive, but later, when the phone is idle. A high share means "
+                + "that producers ask for 10 too often, or that the policy is too tight."
         ),
         .counter(
             .startBudgetWaits,
             "causeway_start_budget_waits_total",
             "waits",
             [.configuredApp],
-            "Times that a start found its device's budget of starts empty and waited for it.",
-            "One start may wait several times; one that waits too long expires with reason startBudget. Growth: producers start more "
-                + "activities on a device than phones take."
+            "How often a start found its device's budget of starts empty and waited.",
+            "One start may wait several times; a start that waits too long expires with reason "
+                + "startBudget. Growth: producers start more activities on a device than phones accept."
         ),
     ]
 
@@ -150,8 +150,8 @@ package enum MetricCatalog {
             .count("records"),
             [],
             .lanes(.sum),
-            "Records between receipt and acknowledged result.",
-            "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading and its partitions pause."
+            "Records between their receipt and their acknowledged result.",
+            "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading, and its partitions pause."
         ),
         .gauge(
             .recordsWaiting,
@@ -159,9 +159,9 @@ package enum MetricCatalog {
             .count("records"),
             [.wait],
             .lanes(.sum),
-            "What held records wait for: redis, pace (spacing, budget, back-off), stream (room to APNs), apns (an answer), "
-                + "result (Kafka's acknowledgement).",
-            "The one that grows names what is slow."
+            "Held records by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
+                + "on a connection to APNs), apns (an answer), result (Kafka's acknowledgement).",
+            "The value that grows shows what is slow."
         ),
         .gauge(
             .pushesInFlight,
@@ -169,8 +169,8 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            "Pushes sent and not answered.",
-            "Rate times round trip. High with a flat push rate: APNs answers slowly."
+            "Pushes that were sent and have no answer.",
+            "The push rate times the round trip. A rise at a constant push rate: APNs answers slowly."
         ),
         .gauge(
             .pushesWaiting,
@@ -178,7 +178,7 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            "Pushes admitted and waiting for a stream.",
+            "Admitted pushes that wait for a stream.",
             "Above zero for long: too few connections, or an open breaker."
         ),
     ]
@@ -190,8 +190,8 @@ package enum MetricCatalog {
             .count("connections"),
             [.pool, .connectionState],
             .lanes(.sum),
-            "Connections to APNs: ready, opening, draining (no new push, answers awaited), or awaited: wanted, without room in the process.",
-            "No ready one: pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
+            "Connections to APNs: ready, opening, draining (only waits for answers), or awaited (wanted, but the process has no room).",
+            "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(
             .apnsStreams,
@@ -199,8 +199,8 @@ package enum MetricCatalog {
             .count("streams"),
             [.pool],
             .lanes(.sum),
-            "Pushes that the ready connections could carry at once, by APNs' own limit and ours.",
-            "In flight divided by it is how full the connections are. 1 a connection: APNs has not accepted the provider token yet."
+            "How many pushes the ready connections can carry at once, by APNs' limit and ours.",
+            "The pushes in flight divided by this show how full the connections are. 1 per connection: APNs has not accepted the provider token yet."
         ),
         .counter(
             .apnsGoAways,
@@ -208,17 +208,17 @@ package enum MetricCatalog {
             "frames",
             [.pool, .goAwayReason],
             omitsZeros: true,
-            "GOAWAY frames of APNs, by reason.",
-            "Some are housekeeping. Many with a reason such as BadCertificateEnvironment or TooManyProviderTokenUpdates are a "
-                + "configuration fault."
+            "GOAWAY frames from APNs, by reason.",
+            "Some are normal. Many with a reason such as BadCertificateEnvironment "
+                + "or TooManyProviderTokenUpdates mean a configuration fault."
         ),
         .histogram(
             .apnsRoundTrip,
             "causeway_apns_round_trip_seconds",
             MetricBuckets.roundTrip,
             [.environment],
-            "From handing a push to its connection to APNs' answer.",
-            "Network and Apple. Tens of milliseconds are usual; in a rise, compare regions before you look here."
+            "Time from handing a push to its connection until APNs' answer.",
+            "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
         ),
         .gauge(
             .breakerOpen,
@@ -226,7 +226,7 @@ package enum MetricCatalog {
             .flag,
             [.pool],
             .lanes(.highest),
-            "1 while pushes are paused because what is sent cannot succeed; one probe at a time goes out.",
+            "1 while pushes are paused because they cannot succeed; one probe at a time is sent.",
             "The log kind apns-breaker-open says why: availability (Apple), deviceTokens (wrong environment or bundle), "
                 + "providerToken (key, team or environment)."
         ),
@@ -236,9 +236,9 @@ package enum MetricCatalog {
             .secondsInMilliseconds,
             [.signer],
             .lanes(.highest),
-            "Age of the provider token that the last minute's pushes went with or wait for; 0: there were none. Apple refuses "
-                + "tokens of more than an hour.",
-            "A connection may keep a token for 55 minutes. Above that no newer one could be signed, and pushes wait."
+            "Age of the provider token that the last minute's pushes used or wait for; 0 "
+                + "if there were none. Apple refuses tokens older than an hour.",
+            "A connection may use a token for 55 minutes. Above that, no newer token could be signed, and pushes wait."
         ),
         .gauge(
             .keyFileRejected,
@@ -246,7 +246,7 @@ package enum MetricCatalog {
             .flag,
             [.configuredApp],
             .request,
-            "1 while a new key file on disk is refused and the one before it stays in use.",
+            "1 while a new key file on disk is refused and the previous key stays in use.",
             "The log kind key-rejected says what is wrong with the file."
         ),
     ]
@@ -258,8 +258,8 @@ package enum MetricCatalog {
             .flag,
             [],
             .lanes(.lowest),
-            "1 when every lane has its Redis; 0: lanes wait, and nothing is lost.",
-            "At 0 no push is sent by the lanes that wait; commands stay in Kafka. The log kind redis-lost says why."
+            "1 if every lane has its Redis; 0 if lanes wait (nothing is lost).",
+            "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
         ),
         .gauge(
             .redisServersAway,
@@ -267,23 +267,23 @@ package enum MetricCatalog {
             .count("servers"),
             [],
             .lanes(.highest),
-            "Redis servers that hold keys and have no connection; the highest of the lanes.",
-            "Of one server or a Sentinel's primary it is 0 or 1. Of a cluster: commands whose keys are there wait, the others go on."
+            "Redis servers with keys but without a connection; the highest of the lanes.",
+            "With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; all others continue."
         ),
         .histogram(
             .redisRoundTrip,
             "causeway_redis_round_trip_seconds",
             MetricBuckets.redis,
             [],
-            "From issuing a script call to its reply; includes the few milliseconds that a busy lane collects.",
-            "A rise: Redis is at its core's limit, does something slow beside (SLOWLOG), or the network is."
+            "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
+            "A rise: Redis is at the limit of its core, runs something slow (SLOWLOG), or the network is slow."
         ),
         .counter(
             .redisReconnects,
             "causeway_redis_reconnects_total",
             "connections",
             [],
-            "Redis connections that were lost and opened again.",
+            "Redis connections that were lost and reopened.",
             "Steady growth: a proxy or a timeout cuts them."
         ),
         .counter(
@@ -292,18 +292,18 @@ package enum MetricCatalog {
             "calls",
             [.redisError],
             omitsZeros: true,
-            "Calls that Redis did not carry out, by code.",
-            "OOM: give it memory (maxmemory), never an eviction policy. MOVED and ASK: a cluster is being resharded, which is "
-                + "harmless. deadline: Redis is too slow or away."
+            "Calls that Redis refused or did not answer, by code.",
+            "OOM: give Redis more memory (maxmemory), never an eviction policy. MOVED and ASK: a "
+                + "cluster is being resharded, which is harmless. deadline: Redis is too slow or away."
         ),
         .counter(
             .redisLosses,
             "causeway_redis_losses_total",
             "losses",
             [.redisLoss],
-            "Times that this worker saw that a primary of Redis had lost writes, and read its partitions once more.",
-            "emptied: everything was lost; find out why, phones are served again by themselves. replaced: a restart or a failover, "
-                + "after which the last seconds may be missing."
+            "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
+            "emptied: all data was lost; find out why. Phones are served again automatically. replaced: a "
+                + "restart or a failover, after which the last seconds of writes may be missing."
         ),
     ]
 }

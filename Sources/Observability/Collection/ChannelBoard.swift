@@ -1,17 +1,17 @@
 import Synchronization
 
-/// What is known of broadcast channels, by the number of the pool: written by the keeper, read with the metrics.
+/// The numbers of broadcast channels, by the number of the pool. The channel keeper writes them; they are read with the metrics.
 package final class ChannelBoard: Sendable {
     package struct Counts: Sendable, Equatable {
         /// Channels of audiences.
         package var known: Int64 = 0
-        /// At APNs, whoever made them; 0 before the first look.
+        /// Channels that APNs lists, no matter who created them; 0 before the first look.
         package var listed: Int64 = 0
         package var created: Int64 = 0
         package var deleted: Int64 = 0
-        /// Deleted since they had no owner.
+        /// Channels that were deleted because they had no owner.
         package var orphans: Int64 = 0
-        /// Attempts to create one that failed.
+        /// Failed attempts to create a channel.
         package var refused: Int64 = 0
 
         package init() {}

@@ -1,41 +1,42 @@
 import Synchronization
 
-/// What is true of the worker as a whole and changes rarely: written where it is brought about, read by health and status.
+/// Rarely changing facts about the worker as a whole. The code that causes a change writes it; health and status read it.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The group has given this worker nothing yet, or has taken all back to share it again; or the brokers are out of reach. A
-        /// member id says nothing: brokers hand one out at the first request to join (KIP-394). → `member`.
+        /// The group has given the worker no partitions yet, or has revoked all to share them again, or no broker can be
+        /// reached. A member id does not end this state: brokers hand one out at the first request to join (KIP-394). Only
+        /// an assignment does; an empty one counts if the brokers have said that the topic has partitions. → `member`.
         case joining
-        /// It has its share of the partitions, which is none where others have them all. → `joining`, `left`.
+        /// The worker has its share of the partitions. The share is empty if other workers have them all. → `joining`, `left`.
         case member
-        /// On its way out. Final.
+        /// The worker is stopping. Final.
         case left
     }
 
     package var membership = Membership.joining
-    /// What it was given, and has not given up.
+    /// The partitions that the worker has now.
     package var partitionsAssigned = 0
-    /// The group has shared, and this worker got nothing because a topic that it reads is not there.
+    /// Whether the group has shared the partitions and this worker got none because a topic that it reads does not exist.
     package var isTopicMissing = false
-    /// Every app's keys were read at the start.
+    /// Whether every app's keys were read at the start.
     package var areKeysLoaded = false
-    /// By the core's number of the app: a new key file is refused, and the key before it stays in use.
+    /// Apps whose new key file is refused, so that their previous key stays in use; by the core's number of the app.
     package var appsWithRejectedKey: Set<Int> = []
-    /// By the number of the pool, once APNs has answered it: whether the last answer that says so refused the provider token (403).
+    /// By the number of the pool, once APNs has answered: whether the last answer about the provider token refused it (403).
     package var poolsKeyRefused: [Int: Bool] = [:]
-    /// A broker was there once: one that is missed since then is away, and not still to be found.
+    /// Whether a broker was reached once. Only after that an unreachable broker counts as away.
     package var hasMetKafka = false
-    /// Every broker is out of reach, after one was met.
+    /// Whether no broker can be reached, after one was reached before.
     package var isKafkaAway = false
-    /// From the signal to stop.
+    /// Whether the signal to stop has come.
     package var isDraining = false
 
     package init() {}
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses the provider tokens of every app: one of its pools is refused, and none is taken.
+    /// Whether APNs refuses every app's provider tokens: at least one pool was refused, and none was accepted.
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }
@@ -45,7 +46,7 @@ extension WorkerCondition {
     }
 }
 
-/// Where the condition stands.
+/// Stores the condition for its readers.
 package final class ConditionBoard: Sendable {
     private let condition = Mutex(WorkerCondition())
 

@@ -7,7 +7,7 @@ package struct Exposition {
 
     private(set) var text = ""
 
-    /// Everything that a worker shows.
+    /// Writes all metrics of a worker.
     init(_ totals: MetricTotals, labels: LabelSpace, condition: WorkerCondition, process: ProcessReading) {
         text.reserveCapacity(64 * 1_024)
         for definition in MetricCatalog.definitions {
@@ -49,7 +49,7 @@ package struct Exposition {
         }
     }
 
-    /// What no thread writes into cells.
+    /// Writes a metric that no thread keeps in cells.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,
@@ -73,7 +73,7 @@ package struct Exposition {
         case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
-            // What the system does not tell is left out.
+            // Values that the system does not provide are left out.
             if let value = process[definition.metric] { appendSample(definition, values: [], value) }
         }
     }
@@ -119,19 +119,19 @@ package struct Exposition {
         text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
     }
 
-    /// `{name="value",…}`, nothing without labels.
+    /// `{name="value",…}`; empty without labels.
     private static func braced(_ names: [String], _ values: [String]) -> String {
         guard !names.isEmpty else { return "" }
         let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }
         return "{\(pairs.joined(separator: ","))}"
     }
 
-    /// Backslash, quote and line feed are escaped in a label's value.
+    /// Escapes backslash, quote and line feed in a label's value.
     static func escapedValue(_ value: String) -> String {
         escaped(value, quotes: true)
     }
 
-    /// Backslash and line feed in a help text.
+    /// Escapes backslash and line feed in a help text.
     static func escapedHelp(_ help: String) -> String {
         escaped(help, quotes: false)
     }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The values that labels can have: known when the worker starts, and never more than these. What comes from outside and is not
-/// among them is counted under "other" or "none".
+/// The possible values of all labels. They are fixed when the worker starts, so that counting is one addition. A value
+/// from outside that is not among them is counted under "other" or "none".
 package struct LabelSpace: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -14,7 +14,7 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// What signs a pool's provider tokens.
+    /// A key that signs a pool's provider tokens. If a key replaces it, counting continues under the first key's id.
     package struct Signer: Sendable, Hashable {
         package var team: String
         package var keyIdentifier: String
@@ -40,7 +40,8 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// The names under `apps` in the configuration, by the core's number of the app. Records of no app count under one more, "none".
+    /// The names under `apps` in the configuration, by the core's number of the app. Records of no app are counted
+    /// under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
     package var environments = ["production", "sandbox"]
@@ -49,9 +50,9 @@ package struct LabelSpace: Sendable {
     package var answers: AnswerTable
     package var signers: [Signer]
     package var policies: [String]
-    /// Names of Redis' error codes that are told apart; the last should be "other".
+    /// The names of Redis' error codes with a series of their own; the last should be "other".
     package var redisErrors: [String]
-    /// Names of librdkafka's errors that are told apart; the last should be "other".
+    /// The names of librdkafka's errors with a series of their own; the last should be "other".
     package var kafkaErrors: [String]
     /// The topics that are read, by their names in the metrics.
     package var topics = ["commands", "registrations", "deferred", "fanout"]
@@ -79,13 +80,13 @@ package struct LabelSpace: Sendable {
         self.build = build
     }
 
-    /// The index of the topic whose records are ranges of commands to audiences.
+    /// The index of the fan-out topic, whose records are ranges of commands to audiences.
     var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
 
-    /// The index under which records of no configured app count.
+    /// The index for records of no configured app.
     package var noApp: Int { apps.count }
 
-    /// Each value as its labels, in their order. A dimension without cells has none.
+    /// The values of a dimension, each as its labels in order. Empty if the dimension has no cells.
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -117,12 +118,12 @@ package struct LabelSpace: Sendable {
     }
 }
 
-/// APNs' answers as two labels: a status, and the reason that Apple documents for it. An answer that pairs them otherwise counts
-/// under its status and "other", so that the table stays as long as Apple's.
+/// APNs' answers as two labels: a status, and the reason that Apple documents for it. An answer with another
+/// combination is counted under its status and "other", so that the table does not become larger than Apple's.
 package struct AnswerTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
-        /// The status that Apple's table gives it; 0: none, as for "no reason" and "unknown reason".
+        /// The status that Apple's table gives the reason; 0 for "no reason" and "unknown reason".
         package var documentedStatus: UInt16
         package var text: String
 
@@ -132,29 +133,29 @@ package struct AnswerTable: Sendable {
         }
     }
 
-    /// Statuses that are told apart; the place behind them is for all others.
+    /// The statuses with a value of their own. All others share one more value.
     static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
 
     private let reasons: [Reason]
 
-    /// - Parameter reasons: by the number under which their owner knows them.
+    /// - Parameter reasons: by their owner's numbers.
     package init(reasons: [Reason]) {
         self.reasons = reasons
     }
 
-    /// Where an answer counts, without allocation. The reason's number may come from a table that is longer than this one.
+    /// The index for an answer. Does not allocate. The reason's number may be beyond the end of this table.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
     }
 
-    /// Where a GOAWAY's reason counts.
+    /// The index for the reason of a GOAWAY.
     package func reasonIndex(_ reason: Int) -> Int {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
 
-    /// The answers that alerts and people look for are shown before the first of them: a counter that appears with its first count
-    /// has no increase then.
+    /// Whether the series is shown before its first count. Alerts need this: a counter that only appears with its first
+    /// count has no increase at that moment.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
             return index == reasons.count || index == reasons.count + 1

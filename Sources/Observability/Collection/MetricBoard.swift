@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What a thread tells of one partition.
+/// A thread's numbers for one partition.
 public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The number of the topic in ``LabelSpace/topics``.
     public var topic: Int32
     public var partition: Int32
-    /// Lanes: age of the oldest unsettled record, 0 if there is none. -1: not told by this thread.
+    /// Lanes: the age of the oldest unsettled record, 0 if there is none. -1 if this thread does not provide it.
     public var oldestUnsettledMilliseconds: Int64
-    /// Lanes: the offset below which all is settled. -1: not told, or not known yet.
+    /// Lanes: the offset below which all records are settled. -1 if not provided, or not known yet.
     public var watermark: Int64
-    /// Kafka thread: records behind the next one to be settled. -1: not told, or not known yet.
+    /// Kafka thread: the number of records from the next one to be settled. -1 if not provided, or not known yet.
     public var lag: Int64
 
     public init(
@@ -27,17 +27,17 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     }
 }
 
-/// Where one thread's numbers are read by others. The thread never waits for a reader.
+/// Publishes one thread's numbers for other threads to read. The thread never waits for a reader.
 public final class MetricBoard: Sendable {
-    /// Partitions of one thread that are shown one by one.
+    /// The most partitions of one thread that are shown.
     public static let partitionsMax = 4_096
 
-    /// As the thread is named in logs and by the system.
+    /// The thread's name in logs and in the system.
     public let thread: String
     let layout: MetricLayout
-    /// When the thread last showed that it turns, monotonic; -1 before the first time.
+    /// When the thread last showed that it turns, by the monotonic clock; -1 before the first time.
     private let beatMilliseconds = Atomic<Int64>(-1)
-    /// Until when the thread has said that it will not turn, monotonic.
+    /// Until when the thread may be quiet, by the monotonic clock.
     private let quietUntilMilliseconds = Atomic<Int64>(.min)
     private let page: Mutex<Page>
 
@@ -46,7 +46,7 @@ public final class MetricBoard: Sendable {
         var partitions: [PartitionReading] = []
     }
 
-    /// A copy of what was published last.
+    /// A copy of the last published numbers.
     struct Reading {
         var cells: [Int64]
         var partitions: [PartitionReading]
@@ -58,7 +58,7 @@ public final class MetricBoard: Sendable {
         page = Mutex(Page(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }
 
-    /// - Returns: false if a reader has the page this moment.
+    /// - Returns: false if a reader holds the page at this moment.
     func publish(
         _ cells: UnsafeBufferPointer<Int64>,
         partitions: UnsafeBufferPointer<PartitionReading>,
@@ -75,24 +75,24 @@ public final class MetricBoard: Sendable {
         return isTaken != nil
     }
 
-    /// The thread turns. Publishing says so too; this is for a thread that is kept from it.
+    /// Shows that the thread turns. Publishing does so too; this method is for a thread that cannot publish.
     public func beat(nowMilliseconds: Int64) {
         beatMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// The thread will not turn until then, and that is well: it closes a client, with a time limit.
+    /// Announces that the thread will not turn until then: it makes a blocking call with a time limit, such as closing a client.
     public func expectQuiet(untilMilliseconds: Int64) {
         quietUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Since the thread last showed that it turns, or since the quiet that it announced is over; nil before its first turn.
+    /// The time since the thread last turned, or since the end of an announced quiet time; nil before its first turn.
     func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let beat = beatMilliseconds.load(ordering: .relaxed)
         guard beat >= 0 else { return nil }
         return max(0, nowMilliseconds - max(beat, quietUntilMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Copies without sharing: the publishing thread must not pay for a reader's copy.
+    /// Copies the numbers element by element: a shared array would make the publishing thread copy it at its next write.
     func read() -> Reading {
         page.withLock { page in
             Reading(

@@ -1,19 +1,19 @@
-/// Where each metric's numbers stand in a thread's cells: computed once, the same for all threads.
+/// The places of all metrics in a thread's cells. Computed once; the same for all threads.
 ///
-/// A counter or a gauge has one cell for each combination of its dimensions' values; a histogram has its buckets, one more for what
-/// is above them, and the sum, in a row for each combination.
+/// A counter or gauge has one cell for each combination of its dimensions' values. A histogram has a row of cells for
+/// each combination: its buckets, one more for larger values, and the sum.
 struct MetricLayout: Sendable {
-    /// The most cells of one thread, 8 bytes each: 255 apps in two environments come to a fifth of it.
+    /// The most cells of one thread, 8 bytes each. 255 apps in two environments need a fifth of them.
     static let cellsMax = 1 << 20
 
     /// One metric's place.
     struct Place: BitwiseCopyable, Sendable {
-        /// -1: the metric has no cells.
+        /// -1 if the metric has no cells.
         var base: Int32 = -1
-        /// Values of the first and of the second dimension; 1 if there is none.
+        /// The number of values of the first and of the second dimension; 1 if there is none.
         var firstCount: Int32 = 1
         var secondCount: Int32 = 1
-        /// Cells of one series.
+        /// The number of cells of one series.
         var width: Int32 = 1
 
         var seriesCount: Int { Int(firstCount) * Int(secondCount) }

@@ -1,4 +1,4 @@
-/// All that a worker shows of itself: made once at start, shared by its threads and the pages.
+/// All metrics of a worker. Created once at the start, and shared by its threads and the pages.
 package final class MetricRegistry: Sendable {
     package let labels: LabelSpace
     package let lanes: [MetricBoard]
@@ -21,7 +21,7 @@ package final class MetricRegistry: Sendable {
 
     var threads: [MetricBoard] { lanes + [kafka] }
 
-    /// Everything as it was published last.
+    /// Combines the last published numbers of all threads.
     ///
     /// - Parameter nowMilliseconds: monotonic.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
@@ -34,7 +34,7 @@ package final class MetricRegistry: Sendable {
             for cell in place.cell(0, 0)..<place.cell(0, 0) + place.seriesCount * Int(place.width) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
-                // The Kafka thread takes part only where values are added: a lane's flag is none of its.
+                // The Kafka thread contributes only to sums. A lane's flag, for example, has no meaning for it.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -83,34 +83,34 @@ package final class MetricRegistry: Sendable {
 struct MetricTotals: Sendable {
     var layout: MetricLayout
     var cells: [Int64]
-    /// By lane, for what each lane shows by itself.
+    /// The cells of each lane, for metrics with one series per lane.
     var lanes: [[Int64]]
-    /// In the order of topics and partitions.
+    /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// Threads by name; nil: it has not turned yet.
+    /// How long each thread has been silent, by its name; nil if it has not turned yet.
     var silences: [(thread: String, milliseconds: Int64?)]
-    /// Monotonic.
+    /// By the monotonic clock.
     var takenAtMilliseconds: Int64
 
-    /// One series' stored value.
+    /// The stored value of one series.
     subscript(_ metric: Metric, _ first: Int = 0, _ second: Int = 0) -> Int64 {
         cells[layout[metric].cell(first, second)]
     }
 
     func lane(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cell(0, 0)] }
 
-    /// All series of a metric, added up.
+    /// The sum of all series of a metric.
     func sum(_ metric: Metric) -> Int64 {
         let place = layout[metric]
         return (0..<place.seriesCount).reduce(0) { $0 &+ cells[Int(place.base) + $1 * Int(place.width)] }
     }
 
-    /// All series of one value of the first dimension, added up.
+    /// The sum of all series with one value of the first dimension.
     func sum(_ metric: Metric, _ first: Int) -> Int64 {
         (0..<Int(layout[metric].secondCount)).reduce(0) { $0 &+ self[metric, first, $1] }
     }
 
-    /// A histogram's counts, those above the last bound included, and its sum, of one series.
+    /// One series of a histogram: the counts, including those above the last bound, and the sum.
     func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
         guard case .histogram(let bounds) = metric.definition.kind else {
             preconditionFailure("only a histogram has buckets")
@@ -127,13 +127,13 @@ struct MetricTotals: Sendable {
 /// One series of a histogram.
 struct HistogramReading: Sendable, Equatable {
     var bounds: [Int64]
-    /// One more than bounds.
+    /// One more than there are bounds.
     var counts: [Int64]
     var sum: Int64
 
     var count: Int64 { counts.reduce(0, &+) }
 
-    /// What came after `earlier`.
+    /// The observations after `earlier`.
     func since(_ earlier: HistogramReading) -> HistogramReading {
         HistogramReading(bounds: bounds, counts: zip(counts, earlier.counts).map { $0 &- $1 }, sum: sum &- earlier.sum)
     }
@@ -146,8 +146,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// The value below which this share of the observations lies, between the bounds of its bucket as if they were spread evenly;
-    /// the last bound for what is above it. Nil without observations.
+    /// The value below which this share of the observations lies, interpolated within its bucket. The last bound for
+    /// larger values. Nil without observations.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }
@@ -167,7 +167,7 @@ struct HistogramReading: Sendable, Equatable {
 }
 
 enum PartitionTotals {
-    /// One reading of each partition, from what the threads tell of it.
+    /// Combines the threads' readings into one reading per partition.
     static func merged(_ readings: [PartitionReading]) -> [PartitionReading] {
         var merged: [UInt64: PartitionReading] = [:]
         for reading in readings {

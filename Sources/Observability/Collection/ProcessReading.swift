@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the system says of this process. What it does not say is nil: `/proc` may be hidden.
+/// What the system says about this process. A value that it does not provide is nil: `/proc` may be hidden.
 struct ProcessReading: Sendable {
     var cpuMicroseconds: Int64?
     var residentBytes: Int64?
@@ -22,7 +22,7 @@ struct ProcessReading: Sendable {
         }
     }
 
-    /// Asks now: a few system calls.
+    /// Reads the values now, with a few system calls.
     static func now() -> ProcessReading {
         var reading = ProcessReading()
         var time = timespec()
@@ -44,10 +44,10 @@ struct ProcessReading: Sendable {
         return reading
     }
 
-    /// Field 22 of `/proc/self/stat` (proc(5)), ticks since the system's start, and the system's own start.
+    /// Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's start, so the system's own start is added.
     private static let startedAtMilliseconds: Int64? = {
         let own = text(of: "/proc/self/stat")
-        // The second field is the program's name, and may hold anything; the fields after its last parenthesis are plain.
+        // The second field is the program's name, which may have any characters. The fields after its last parenthesis are plain.
         guard let end = own.lastIndex(of: ")") else { return nil }
         let fields = own[end...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
@@ -58,7 +58,8 @@ struct ProcessReading: Sendable {
         return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// The beginning of a file, `bytesMax` bytes of it; empty if it cannot be read.
+    /// The content of a file, at most `bytesMax` bytes; empty if it cannot be read. Reads until the end, because a file
+    /// below `/proc` may come in pieces.
     private static func text(of path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -74,7 +75,7 @@ struct ProcessReading: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Entries of a directory; its own descriptor is one of those that `/proc/self/fd` shows, and is not counted.
+    /// The number of entries of a directory, without the descriptor that this function itself adds to `/proc/self/fd`.
     private static func entryCount(of path: String) -> Int64? {
         guard let directory = opendir(path) else { return nil }
         defer { closedir(directory) }

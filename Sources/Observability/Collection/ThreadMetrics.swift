@@ -1,19 +1,19 @@
-/// The numbers of one thread: plain memory that it alone writes, without atomics, locks or allocation. Every so often it publishes
-/// them to its board, from which they are read.
+/// The numbers of one thread, in plain memory that only this thread writes: without atomics, locks or allocation. The
+/// thread regularly publishes a copy to its board, where others read it.
 public struct ThreadMetrics: ~Copyable {
-    /// The least time between two publications: what is read is at most this old, and a turn more.
+    /// The shortest time between two publications. Published numbers are at most this old, plus one turn.
     public static let publicationMilliseconds: Int64 = 250
 
     public let board: MetricBoard
     private let cells: UnsafeMutableBufferPointer<Int64>
     private let places: UnsafeMutableBufferPointer<MetricLayout.Place>
-    /// Of all histograms, one behind the other, by the metric's raw value: where its bounds begin.
+    /// The bounds of all histograms, one behind the other, and where each metric's bounds begin.
     private let bounds: UnsafeMutableBufferPointer<Int64>
     private let boundsStart: UnsafeMutableBufferPointer<Int32>
     private var nextPublicationMilliseconds = Int64.min
     private var busy = BusyShare()
 
-    /// - Parameter board: of the registry that the numbers belong to; each has one thread that publishes to it.
+    /// - Parameter board: a board of the registry. Only one thread may publish to it.
     public init(board: MetricBoard) {
         self.board = board
         let layout = board.layout
@@ -45,18 +45,18 @@ public struct ThreadMetrics: ~Copyable {
         increase(cell(metric, first, second), by: amount)
     }
 
-    /// Sets a gauge, or a counter that something else counts.
+    /// Sets a gauge, or a counter that is counted elsewhere.
     public func set(_ metric: Metric, _ first: Int = 0, _ second: Int = 0, to value: Int64) {
         cells[cell(metric, first, second)] = value
     }
 
-    /// Sets a gauge unless it stands higher.
+    /// Raises a gauge to a value, unless it is higher already.
     public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
         let cell = cell(metric, first, 0)
         cells[cell] = max(cells[cell], value)
     }
 
-    /// Counts observations of a histogram, usually one. Below zero counts as zero: the two clocks of a duration may be two machines'.
+    /// Adds observations to a histogram, usually one. Negative durations count as zero: their two clocks may belong to two machines.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
         let buckets = Int(places[Int(metric.rawValue)].width) - 2
@@ -69,7 +69,7 @@ public struct ThreadMetrics: ~Copyable {
         increase(start + buckets + 1, by: value &* count)
     }
 
-    /// Not with `&+=`: of that Swift 6.3.1 makes an invalid bitcast under ThreadSanitizer, in a struct that is not copyable.
+    /// Adds to a cell. Without `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under ThreadSanitizer in a non-copyable struct.
     private func increase(_ cell: Int, by amount: Int64) {
         cells[cell] = cells[cell] &+ amount
     }
@@ -86,12 +86,14 @@ public struct ThreadMetrics: ~Copyable {
 
     // MARK: - Publication
 
-    /// Whether gauges should be brought up to date and the numbers published.
+    /// Whether it is time to update the gauges and to publish.
     public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
 
+    /// Records the busy time.
+    ///
     /// - Parameters:
-    ///   - busyMicroseconds: wall time that the thread has worked since it began.
-    ///   - ratio: where the share is shown, and the time itself as `seconds`.
+    ///   - busyMicroseconds: the wall time that the thread has worked since its start.
+    ///   - ratio: the metric for the busy share; `seconds` is the metric for the time itself.
     public mutating func noteBusy(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
@@ -103,9 +105,9 @@ public struct ThreadMetrics: ~Copyable {
         set(seconds, to: busyMicroseconds)
     }
 
-    /// Copies the numbers to the board. If they are being read this very moment, nothing waits: the next turn tries again.
+    /// Copies the numbers to the board. If a reader holds the board, the thread does not wait, and tries again in its next turn.
     ///
-    /// - Parameter partitions: beyond ``MetricBoard/partitionsMax``, the rest is left out.
+    /// - Parameter partitions: beyond ``MetricBoard/partitionsMax`` the rest is left out.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
         let isTaken = board.publish(
             UnsafeBufferPointer(cells),
@@ -116,9 +118,9 @@ public struct ThreadMetrics: ~Copyable {
     }
 }
 
-/// Share of wall time that a thread worked, smoothed over some ten seconds.
+/// The share of wall time that a thread worked, smoothed over about ten seconds.
 struct BusyShare {
-    /// Time constant of the smoothing.
+    /// The time constant of the smoothing.
     static let smoothingMilliseconds: Int64 = 5_000
 
     private(set) var millionths: Int64 = 0

@@ -1,19 +1,19 @@
 import Logging
 import Synchronization
 
-/// The last line of each kind, and how many there were: what /statusz shows of the log. Bounded by the number of kinds.
+/// The last line of each kind, and the number of lines: what /statusz shows of the log. Its size is limited by the number of kinds.
 package final class EventBoard: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// Lines that were suppressed by logs whose threads have no cells to count them in.
+        /// Suppressed lines of logs whose threads have no cells to count them in.
         var suppressedUncounted: UInt64 = 0
-        /// The metadata of the last line that was written, masked.
+        /// The masked metadata of the last written line.
         var lastDetail = ""
     }
 
-    /// Characters of a detail that are kept.
+    /// The most characters of a detail that are kept.
     static let detailMax = 300
 
     private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
@@ -35,15 +35,16 @@ package final class EventBoard: Sendable {
         }
     }
 
-    /// For logs without metrics of their own: what ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` has suppressed.
+    /// Counts a line that ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for logs without
+    /// metrics of their own.
     func countSuppressed(_ kind: LogKind) {
         entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
     }
 
-    /// By kind.
+    /// Indexed by kind.
     var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
 
-    /// Kinds that happened, the latest first.
+    /// The kinds that have happened, the latest first.
     var happened: [Event] {
         entries.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
     }

@@ -1,11 +1,11 @@
 import Logging
 
-/// One thread's log: each line is of a kind, and each kind has its allowance of lines.
+/// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// The first lines of a kind are written; beyond the allowance they are counted, and the next one that is written says how many were
-/// not. A line that is not written costs no text.
+/// The first lines of a kind in a window are written. Further lines are only counted, and the next written line says
+/// how many were suppressed. No text is made for a suppressed line.
 package struct KindLog: ~Copyable, Sendable {
-    /// Lines of one kind that a thread writes in one window.
+    /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
     package static let windowMilliseconds: Int64 = 60_000
 
@@ -24,12 +24,12 @@ package struct KindLog: ~Copyable, Sendable {
         self.events = events
     }
 
-    /// Writes a line, or counts it.
+    /// Writes a line, or counts it as suppressed.
     ///
     /// - Parameters:
-    ///   - level: the kind's own, unless this line is more or less important than its kind.
-    ///   - nowMilliseconds: monotonic.
-    /// - Returns: false if it was suppressed; the caller counts it in its metrics.
+    ///   - level: the kind's own level, unless this line is more or less important.
+    ///   - nowMilliseconds: by the monotonic clock.
+    /// - Returns: false if the line was suppressed; the caller counts it in its metrics.
     @discardableResult
     package mutating func log(
         _ kind: LogKind,

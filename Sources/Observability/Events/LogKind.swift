@@ -1,7 +1,7 @@
 import Logging
 
-/// A kind of log line. Its identifier stands in each of its lines as `kind`, in `causeway_log_lines_suppressed_total`, on /statusz,
-/// and in the page that explains it.
+/// A kind of log line. Its identifier is in each of its lines as `kind`, in `causeway_log_lines_suppressed_total`, on
+/// /statusz, and on the page that explains it.
 package enum LogKind: UInt8, CaseIterable, Sendable {
     case workerStarted
     case workerStopped
@@ -77,17 +77,17 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// As it is printed: small letters and hyphens.
+    /// The printed form: small letters and hyphens.
     package var identifier: String { definition.identifier }
 }
 
-/// What a kind of log line says, and what to do about it.
+/// The level and texts of a kind of log line.
 package struct LogKindDefinition: Sendable {
     package var kind: LogKind
     package var identifier: String
     package var level: Logger.Level
     package var message: String
     package var meaning: String
-    /// What to do; empty: nothing.
+    /// What to do; empty if nothing need be done.
     package var action: String
 }

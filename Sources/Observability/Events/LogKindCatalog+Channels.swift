@@ -7,55 +7,55 @@ extension LogKindCatalog {
             "channel-created",
             .info,
             "a channel was created",
-            "An audience has a broadcast channel now; kafka.topics.channels tells app servers of it."
+            "An audience now has a broadcast channel; kafka.topics.channels tells the app servers."
         ),
         line(
             .channelDeleted,
             "channel-deleted",
             .info,
             "a channel was deleted",
-            "Its audience ended channels.keepSeconds ago, or somebody asked for it."
+            "The channel's audience ended channels.keepSeconds ago, or somebody asked for the deletion."
         ),
         line(
             .channelLost,
             "channel-lost",
             .warning,
             "a channel is gone from APNs",
-            "Somebody else deleted it, or the app's capability was turned off. Another is created and published; who had subscribed to the first "
-                + "hears no more.",
-            "Find out who deletes channels. Phones that start from now on subscribe to the new one."
+            "Somebody else deleted the channel, or the app's capability was turned off. A new channel is "
+                + "created and published, but subscribers of the old one get no more broadcasts.",
+            "Find out who deletes channels. Activities that start from now on subscribe to the new channel."
         ),
         line(
             .channelOrphanDeleted,
             "channel-orphan-deleted",
             .warning,
             "a channel without an owner was deleted",
-            "A worker died, or lost APNs' answer, between creating it and telling of it. Nobody had subscribed.",
-            "Nothing after a crash. If it goes on: the management service answers too late, see channel-refused."
+            "A worker died, or lost APNs' answer, while it created the channel and before it published it. Nobody had subscribed.",
+            "Nothing, after a crash. If it continues, the management service answers too late; see channel-refused."
         ),
         line(
             .channelRefused,
             "channel-refused",
             .warning,
             "a channel could not be created",
-            "The audience's members with tokens are reached all the same; devices start without a channel.",
-            "Read `error`: FeatureNotEnabled wants the Broadcast Capability on developer.apple.com, CannotCreateChannelConfig fewer channels."
+            "Members with tokens are still reached. Devices start activities without a channel.",
+            "Read `error`. FeatureNotEnabled: enable the Broadcast Capability on developer.apple.com. CannotCreateChannelConfig: use fewer channels."
         ),
         line(
             .channelsUnknown,
             "channels-unknown",
             .info,
             "APNs has channels that are not ours",
-            "Others made them, or it cannot be told who did. They are left alone, and count against the limit of 10,000.",
-            "If nobody needs them: causeway channels reconcile --delete-unknown."
+            "Somebody else created them, or nobody can tell who did. They are not touched, and count towards the limit of 10,000.",
+            "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
         line(
             .channelTrouble,
             "channel-trouble",
             .warning,
-            "channels cannot be looked after",
-            "Redis, Kafka or APNs' management does not answer; what is due is done by a later look.",
-            "Read `error`. The network policy must let out the management's port (2196, in the sandbox 2195)."
+            "channels cannot be maintained",
+            "Redis, Kafka or APNs' management service does not answer. The next check does what is due.",
+            "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."
         ),
     ]
 }

@@ -2,7 +2,7 @@ import Logging
 
 /// All kinds of log lines.
 package enum LogKindCatalog {
-    /// By ``LogKind``'s raw value.
+    /// Indexed by ``LogKind``'s raw value.
     package static let definitions: [LogKindDefinition] = {
         let all = worker + kafka + redis + apns + channels + keys + configuration + traces
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
@@ -34,198 +34,204 @@ package enum LogKindCatalog {
             "worker-started",
             .info,
             "worker started",
-            "Its threads run; Kafka, Redis and APNs may come later."
+            "The worker's threads run; the connections to Kafka, Redis and APNs may follow later."
         ),
-        line(.workerStopped, "worker-stopped", .info, "worker stopped", "It has drained and left its group."),
+        line(.workerStopped, "worker-stopped", .info, "worker stopped", "The worker has drained and left its group."),
         line(
             .workerFailed,
             "worker-failed",
             .critical,
-            "the worker cannot go on",
-            "A thread or a client could not start, or broke for good; the process ends with 70 and is restarted.",
-            "Read `error`. If it comes again at once, it is the configuration or the machine."
+            "the worker cannot continue",
+            "A thread or a client could not start, or failed for good. The process ends with code 70 and is restarted.",
+            "Read `error`. If it happens again at once, the cause is the configuration or the machine."
         ),
-        line(.workerDraining, "worker-draining", .info, "draining", "A signal to stop came: nothing new is begun."),
+        line(
+            .workerDraining,
+            "worker-draining",
+            .info,
+            "draining",
+            "The worker received a signal to stop, and begins nothing new."
+        ),
         line(
             .drainTimeOver,
             "drain-time-over",
             .warning,
             "drain time is over",
-            "Something did not answer before the partitions were given up; the next owner reads it again, and Redis keeps it from "
-                + "being sent twice.",
-            "If it comes with every stop, look at Redis', APNs' and Kafka's latency, or raise worker.drainMilliseconds."
+            "Something did not answer before the partitions were given up. The next "
+                + "owner reads the records again; Redis prevents a second push.",
+            "If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise worker.drainMilliseconds."
         ),
         line(
             .httpFailed,
             "http-failed",
             .warning,
             "the HTTP endpoint refused a request",
-            "Somebody asked for too much, too slowly, or not in HTTP.",
-            "Nothing, unless it is your own probe or scraper."
+            "A client asked for too much, too slowly, or not in HTTP.",
+            "Nothing, unless the client is your own probe or scraper."
         ),
     ]
 
     private static let redis: [LogKindDefinition] = [
-        line(.redisReady, "redis-ready", .info, "Redis is ready", "A lane has its connection."),
+        line(.redisReady, "redis-ready", .info, "Redis is ready", "A lane is connected to Redis."),
         line(
             .redisLost,
             "redis-lost",
             .warning,
-            "Redis is lost",
-            "A lane's connection ended; its commands wait, unsent, until another is made.",
-            "Check Redis, the network policy and the credentials; `reason` says what was seen."
+            "the connection to Redis is lost",
+            "A lane lost its connection. Its commands wait, unsent, until it is connected again.",
+            "Check Redis, the network policy and the credentials; `reason` has the error."
         ),
         line(
             .redisWarning,
             "redis-warning",
             .warning,
             "Redis",
-            "Redis is set up in a way that endangers what Causeway promises.",
-            "Read `warning`. Eviction must be noeviction: an evicted activity forgets what it has shown."
+            "Redis is configured in a way that endangers Causeway's guarantees.",
+            "Read `warning`. The eviction policy must be noeviction: if an activity is evicted, Causeway no longer knows what it shows."
         ),
         line(
             .redisRefused,
             "redis-refused",
             .error,
             "Redis refused a call",
-            "What Redis holds under the key is not what Causeway writes; the command fails, with a result.",
-            "Read `reason`. Another program writes keys of the same names: give Causeway a database, or a Redis, of its own."
+            "A key has a value that Causeway did not write. The command fails, with a result.",
+            "Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its own."
         ),
         line(
             .redisError,
             "redis-error",
             .error,
             "Redis answers with an error",
-            "A call was not carried out. It is made again until it is; nothing is concluded from it.",
-            "Read `reason`. OOM: give Redis memory. NOPERM: the user's rights. A text that is not explained here: report it."
+            "A call was not carried out. It is repeated until it succeeds; no command is settled because of it.",
+            "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Any text that is not explained here: report it."
         ),
         line(
             .redisReplicasMissing,
             "redis-replicas-missing",
             .error,
-            "Redis' replicas do not acknowledge",
-            "Fewer than redis.replicas have what a lane wrote. For 10 s its registrations and held states wait, then they go on without.",
-            "Bring the replicas back. Until then a failover would have registrations and commands read once more from Kafka."
+            "Redis' replicas do not acknowledge writes",
+            "Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then continue without replicas.",
+            "Bring the replicas back. A failover before that means that registrations and commands are read from Kafka again."
         ),
         line(
             .redisReplicasBack,
             "redis-replicas-back",
             .notice,
             "Redis' replicas acknowledge again",
-            "As many as redis.replicas do."
+            "At least redis.replicas replicas acknowledge writes."
         ),
         line(
             .redisEmptied,
             "redis-emptied",
             .error,
-            "Redis has lost everything",
-            "A primary knows nothing of partitions that this worker reads: they are read once more, so that phones are served again.",
-            "Find out why: a restart without persistence, FLUSHALL, eviction. Phones may be told once more what they show."
+            "Redis has lost all its data",
+            "A primary has no data of partitions that this worker reads. They are read again, so that phones are served again.",
+            "Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get a state again that they already show."
         ),
         line(
             .redisReplaced,
             "redis-replaced",
             .warning,
-            "Redis is another process",
-            "A primary was restarted, or a replica took its place. What was written last may be missing, so it is read once more.",
-            "Nothing, if it was meant."
+            "Redis was restarted or replaced",
+            "A primary was restarted, or a replica replaced it. Its last writes may be missing, so their records are read again.",
+            "Nothing, if the restart or failover was intended."
         ),
         line(
             .rereadingBegan,
             "rereading-began",
             .notice,
-            "Partitions are read once more",
-            "What they wrote to Redis is missing. No alert rings twice by it, and nothing starts twice."
+            "partitions are read again",
+            "Redis has lost what their records wrote. No alert rings twice because of this, and nothing starts twice."
         ),
         line(
             .membersMissing,
             "members-missing",
             .warning,
-            "Audiences miss members for ten minutes",
-            "Redis lost its data, and some partitions of registrations are still not read again. Rounds go on without their members.",
-            "See which worker reads the registrations, and whether Redis and Kafka answer."
+            "audiences have missed members for ten minutes",
+            "Redis lost its data, and some partitions of registrations have not been read again. Rounds continue without these members.",
+            "Find the worker that reads the registrations, and check whether Redis and Kafka answer it."
         ),
     ]
 
     private static let apns: [LogKindDefinition] = [
-        line(.apnsConnected, "apns-connected", .info, "APNs connection is up", "TLS and HTTP/2 stand."),
+        line(.apnsConnected, "apns-connected", .info, "APNs connection is up", "TLS and HTTP/2 are set up."),
         line(
             .apnsAuthenticated,
             "apns-authenticated",
             .info,
             "APNs connection is authenticated",
-            "APNs accepted the provider token and lets pushes go side by side."
+            "APNs accepted the provider token and now allows parallel pushes."
         ),
         line(
             .apnsStreamLimit,
             "apns-stream-limit",
             .debug,
             "APNs changed its stream limit",
-            "It allows more or fewer pushes at once."
+            "APNs allows more or fewer pushes at once."
         ),
         line(
             .apnsGoAway,
             "apns-goaway",
             .notice,
             "APNs sent GOAWAY",
-            "APNs ends a connection in order; another is made, and no push is lost by it.",
-            "Read `reason`, if there is one: Apple says there what it dislikes."
+            "APNs ends a connection in an orderly way. Another connection is opened, and no push is lost.",
+            "Read `reason`, if there is one: Apple's reason for ending the connection."
         ),
         line(
             .apnsRetiring,
             "apns-retiring",
             .info,
             "APNs connection takes no more pushes",
-            "What it has under way is awaited."
+            "The connection waits for the answers to its pushes in flight."
         ),
         line(
             .apnsClosed,
             "apns-closed",
             .warning,
             "APNs connection has ended",
-            "Not in order: it broke, or could not be made. It is tried again, less and less often.",
-            "Read `cause` and `detail`. connectFailed for all: egress to port 443 or 2197, a proxy in between, or DNS."
+            "The connection broke or could not be made. It is retried with growing pauses.",
+            "Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, a proxy in between, and DNS."
         ),
         line(
             .apnsUnresolved,
             "apns-unresolved",
             .warning,
             "APNs host has no address",
-            "DNS does not answer for Apple's name.",
-            "Check the cluster's DNS and the network policy's rule for it."
+            "DNS has no answer for Apple's host name.",
+            "Check the cluster's DNS, and the network policy's rule for DNS."
         ),
         line(
             .apnsRoomAwaited,
             "apns-room-awaited",
             .notice,
-            "No further APNs connection: the process has as many as it may",
-            "The pool wants one more, and the process's limit, of all or for each address, is reached. It opens one when there is room.",
-            "Pushes go on over the connections that there are. If they wait for long, run more workers."
+            "no further APNs connection: the process has as many as it may",
+            "The pool wants one more connection, but the process is at its limit, in all or per address. It is opened when there is room.",
+            "Pushes continue over the existing connections. If they wait for long, run more workers."
         ),
         line(
             .apnsBreakerOpen,
             "apns-breaker-open",
             .critical,
-            "APNs refuses too much: only probes are sent, and no token is retired",
-            "What is sent now cannot succeed. Pushes wait; newer states replace them.",
-            "Read `cause`. availability: Apple's status page. deviceTokens: tokens of the other environment or of another bundle. "
-                + "providerToken: key id, team id, or a key of the other environment."
+            "APNs refuses too many pushes: only probes are sent, and no token is retired",
+            "Pushes cannot succeed now, so they wait. Newer states replace them.",
+            "Read `cause`. availability: see Apple's status page. deviceTokens: the tokens belong to the other "
+                + "environment or to another bundle. providerToken: wrong key id or team id, or a key of the other environment."
         ),
         line(
             .apnsBreakerClosed,
             "apns-breaker-closed",
             .notice,
             "APNs accepts again",
-            "A probe succeeded; pushes go on."
+            "A probe succeeded, so pushes continue."
         ),
-        line(.apnsDrained, "apns-drained", .debug, "APNs pool is drained", "Every push was answered."),
+        line(.apnsDrained, "apns-drained", .debug, "APNs pool is drained", "Every push of the pool has its answer."),
         line(
             .providerTokenTrouble,
             "provider-token-trouble",
             .critical,
             "APNs refuses the provider token",
-            "The key, its id or its team is wrong, the clock is, or too many tokens are signed for the team.",
-            "Read `reason`. Compare teamId and keyId with Apple's developer site; check the machine's clock."
+            "The key, its id, its team or this machine's clock is wrong, or too many tokens are signed for the team.",
+            "Read `reason`. Compare teamId and keyId with Apple's developer site, and check the machine's clock."
         ),
     ]
 
@@ -235,7 +241,7 @@ package enum LogKindCatalog {
             "key-readable-by-others",
             .warning,
             "the key file is readable by others: chmod o-r, or defaultMode 0440",
-            "Anyone who can read the file can push as you.",
+            "Everybody who can read the file can send pushes as you.",
             "Set defaultMode 0440 on the secret's volume, and fsGroup."
         ),
         line(
@@ -243,37 +249,37 @@ package enum LogKindCatalog {
             "key-offered",
             .notice,
             "a key file was replaced: one push tries the new key",
-            "It takes the old one's place if APNs accepts it; every other push goes with the old one until then."
+            "The new key replaces the old one if APNs accepts it. All other pushes use the old key until then."
         ),
         line(
             .keyLoaded,
             "key-loaded",
             .notice,
             "APNs accepts the new key, which is now in use",
-            "A key file changed, and the new one is good."
+            "A key file was replaced, and the new key works."
         ),
         line(
             .keyRejected,
             "key-rejected",
             .error,
-            "a new key file is refused; the one before it stays in use",
-            "The file changed into something that is no usable key.",
-            "Read `error`, and write the file again, whole."
+            "a new key file is refused; the previous key stays in use",
+            "The file was replaced by one without a usable key.",
+            "Read `error`, and write the complete file again."
         ),
         line(
             .fleetTokenSigned,
             "fleet-token-signed",
             .info,
             "signed the fleet's provider token",
-            "It was this worker's turn; the others take the token from Redis."
+            "It was this worker's turn. The other workers read the token from Redis."
         ),
         line(
             .fleetTokensAway,
             "fleet-tokens-away",
             .warning,
             "the fleet's provider token cannot be fetched from Redis: the last one is used to its end",
-            "Redis is away, or refuses the user.",
-            "Repair Redis within the hour that a token lives; see `error`."
+            "Redis is away, or rejects the user.",
+            "Repair Redis within an hour, before the last token ends; see `error`."
         ),
         line(
             .fleetTokensBack,
@@ -287,7 +293,7 @@ package enum LogKindCatalog {
             "fleet-token-unreadable",
             .error,
             "the fleet's provider token cannot be read",
-            "It was written with another key: this worker signs its own beside it, which Apple may refuse as too many.",
+            "Another key sealed the token. This worker signs its own token as well, and Apple may refuse so many tokens.",
             "Give all workers of the fleet the same apns.sharedTokenKeyFile."
         ),
         line(
@@ -295,8 +301,8 @@ package enum LogKindCatalog {
             "fleet-token-not-signed",
             .error,
             "a provider token could not be signed or sealed",
-            "OpenSSL refused the key.",
-            "Check the key file; restart the worker."
+            "OpenSSL could not sign or encrypt with the key.",
+            "Check the key file, then restart the worker."
         ),
     ]
 
@@ -306,23 +312,23 @@ package enum LogKindCatalog {
             "configuration-reloaded",
             .notice,
             "configuration reloaded",
-            "The file was read again, after SIGHUP or a change of it; `changed` names the keys that were taken."
+            "The file was read again, after SIGHUP or because it changed; `changed` names the keys with new values."
         ),
         line(
             .configurationRejected,
             "configuration-rejected",
             .error,
-            "the configuration was not reloaded: it is wrong, and the one before it stays in use",
-            "Nothing of it was taken. A worker that starts now does not run: it ends with 78.",
-            "Read `faults`; causeway check says the same."
+            "the configuration was not reloaded: it has faults, and the previous one stays in use",
+            "None of its values are used. A worker that starts with it now ends with code 78.",
+            "Read `faults`; causeway check shows the same."
         ),
         line(
             .configurationNeedsRestart,
             "configuration-needs-restart",
             .warning,
-            "the configuration has changes that count from the next start only",
-            "The other changes, if there are any, were taken; `keys` names those that were not.",
-            "Restart the workers when it suits: kubectl rollout restart."
+            "the configuration has changes that need a restart",
+            "All other changes are in use; `keys` names those that are not.",
+            "Restart the workers at a good moment: kubectl rollout restart."
         ),
     ]
 
@@ -332,17 +338,17 @@ package enum LogKindCatalog {
             "traces-refused",
             .warning,
             "traces cannot be exported: they are offered again for a while, then dropped",
-            "The collector at tracing.endpoint is away, or refuses them. Nothing else waits for it.",
+            "The collector at tracing.endpoint is away, or refuses traces. Nothing else waits for it.",
             "Read `error`; check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
         ),
-        line(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector takes them."),
+        line(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector accepts traces."),
         line(
             .tracesDropped,
             "traces-dropped",
             .warning,
             "traces were dropped",
-            "More were sampled than the collector took, or the worker ended before it took them; `records` says how many.",
-            "Lower tracing.samplesPerMillion, or give the collector more room."
+            "More were sampled than the collector accepted, or the worker ended before the last were sent; `records` is their number.",
+            "Lower tracing.samplesPerMillion, or give the collector more capacity."
         ),
     ]
 }

@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// The log of those who have no thread of their own: for lines that are rare.
+/// A log that several threads share, for rare lines.
 package final class SharedKindLog: Sendable {
     private let log: Mutex<KindLog>
     private let events: EventBoard

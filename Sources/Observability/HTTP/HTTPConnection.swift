@@ -1,24 +1,25 @@
 import Reactor
 
-/// One client of the endpoint.
+/// One client's connection to the endpoint.
 ///
-/// *reading* (waits for a head, or for the rest of one) → answers → *reading*, or *ending* (the last answer is on its way).
+/// States: *reading* waits for a request head, or for the rest of one. Its answers lead to *reading* or *ending*.
+/// *ending* sends the last answer.
 final class HTTPConnection: StreamHandler {
-    /// From a request's first byte to the end of its head.
+    /// The time limit from a request's first byte to the end of its head.
     static let requestMilliseconds: Int64 = 10_000
-    /// For taking an answer, and for sending the next request after it.
+    /// The time limit for taking an answer and sending the next request.
     static let idleMilliseconds: Int64 = 30_000
-    /// Requests answered for one arrival of bytes; what is behind them is read when the answers have gone.
+    /// The most requests that are answered for one arrival of bytes. Further ones are read when the answers have been sent.
     private static let answersPerArrivalMax = 16
 
     private(set) lazy var stream = Stream(accepted: descriptor, loop: endpoint.loop, handler: self, tls: nil)
-    /// In the order of their coming.
+    /// The connection's number, in the order of arrival.
     let number: UInt64
     private let descriptor: Int32
     private unowned let endpoint: HTTPEndpoint
     private var received: [UInt8] = []
     private var isEnding = false
-    /// The connection is given up at this time.
+    /// The time at which the connection is closed.
     private(set) var deadlineMilliseconds: Int64
 
     init(number: UInt64, descriptor: Int32, endpoint: HTTPEndpoint) {
@@ -53,7 +54,7 @@ final class HTTPConnection: StreamHandler {
         var answers = 0
         while !isEnding, !received.isEmpty {
             guard stream.pendingOutputBytes < Stream.highWaterBytes, answers < Self.answersPerArrivalMax else {
-                // A client that asks without reading is not read from: one that pipelines more than this is no scraper.
+                // Do not read from a client that does not read its answers. A client that pipelines so many requests is no scraper.
                 if stream.pendingOutputBytes >= Stream.highWaterBytes { return stream.pauseReading() }
                 return refuse(400)
             }
@@ -90,13 +91,13 @@ final class HTTPConnection: StreamHandler {
         stream.shutdownAfterFlush()
     }
 
-    /// Its time is over.
+    /// Closes the connection because its time is over.
     func expire() {
         if !received.isEmpty, !isEnding { return refuse(408) }
         abandon()
     }
 
-    /// Answers what is under way, and nothing more.
+    /// Sends the answers in progress, then closes.
     func end() {
         guard !isEnding else { return }
         isEnding = true

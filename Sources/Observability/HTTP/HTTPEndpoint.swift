@@ -1,14 +1,14 @@
 import Glibc
 import Reactor
 
-/// An HTTP/1.1 server for a few clients who only ask: `GET` and `HEAD`, no bodies. It lives on a loop of its own, so that it answers
-/// also when everything else in the process is busy, and everything about it has a limit.
+/// An HTTP/1.1 server for a few reading clients: `GET` and `HEAD` without bodies. It has a loop and thread of its own,
+/// so that it answers while the rest of the process is busy. Everything in it has a limit.
 final class HTTPEndpoint: ListenerHandler, TimerHandler, DescriptorHandler {
-    /// Beyond it, the connection that would be given up first makes room.
+    /// The most connections. One more replaces the connection that is nearest to its deadline.
     static let connectionsMax = 64
     static let sampleMilliseconds: Int64 = 5_000
     private static let sweepMilliseconds: Int64 = 1_000
-    /// How long answers may still be taken after the endpoint was told to stop.
+    /// How long answers may still be sent after the endpoint was told to stop.
     private static let stopMilliseconds: Int64 = 1_000
 
     private enum TimerTag {
@@ -91,17 +91,17 @@ final class HTTPEndpoint: ListenerHandler, TimerHandler, DescriptorHandler {
         for connection in connections.values { connection.end() }
     }
 
-    /// After the loop has ended.
+    /// Releases everything, after the loop has ended.
     func close() {
         listener?.close()
         loop.remove(descriptor: control.wakeup.descriptor)
     }
 }
 
-/// What an endpoint shows. Called on the endpoint's thread alone.
+/// The pages of an endpoint. Called only on the endpoint's thread.
 protocol ObservedPages: AnyObject {
     func answer(_ head: HTTPRequestHead, nowMilliseconds: Int64) -> HTTPAnswer
-    /// Every few seconds: the moment to note the numbers that rates are made of.
+    /// Called every few seconds, to record the numbers from which rates are computed.
     func sample(nowMilliseconds: Int64)
     func refused(status: Int, nowMilliseconds: Int64, wallMilliseconds: Int64)
 }

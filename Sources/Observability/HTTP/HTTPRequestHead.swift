@@ -1,15 +1,15 @@
-/// The head of an HTTP/1.1 request without a body (RFC 9112), as far as this endpoint needs it.
+/// The head of an HTTP/1.1 request without a body (RFC 9112), with the fields that this endpoint needs.
 package struct HTTPRequestHead: Sendable, Equatable {
-    /// Bytes of a request's line and fields.
+    /// The most bytes of the request line and the header fields.
     package static let bytesMax = 8_192
     static let fieldsMax = 64
 
     package var method: String
-    /// What stands before the question mark.
+    /// The text before the question mark.
     package var path: String
-    /// What stands behind it; empty if there is none.
+    /// The text behind the question mark; empty if there is none.
     package var query: String
-    /// The media types that the client wants; empty if it does not say.
+    /// The media types that the client accepts; empty if it names none.
     package var accept: String
     package var keepsAlive: Bool
 
@@ -22,21 +22,21 @@ package struct HTTPRequestHead: Sendable, Equatable {
     }
 
     enum Parsed: Equatable {
-        /// More bytes are needed.
+        /// The head is not complete.
         case incomplete
-        /// - Parameter length: bytes that the head took.
+        /// - Parameter length: the number of bytes in the head.
         case complete(HTTPRequestHead, length: Int)
-        /// What is wrong, as a status; the connection is to be closed after it.
+        /// The head is invalid. The connection must be closed after an answer with this status.
         case refused(status: Int)
     }
 
-    /// Reads one head from the beginning of what has come.
+    /// Reads one head from the beginning of the received bytes.
     static func parse(_ bytes: [UInt8]) -> Parsed {
         guard let end = headEnd(bytes) else {
             return bytes.count > bytesMax ? .refused(status: 431) : .incomplete
         }
         guard end <= bytesMax else { return .refused(status: 431) }
-        // Header fields are ASCII in all that matters here; what is not becomes a replacement character, and matches nothing.
+        // All relevant header fields are ASCII. Other bytes become replacement characters, which match nothing.
         let lines = String(decoding: bytes[..<(end - 4)], as: UTF8.self)
             .split(separator: "\r\n", omittingEmptySubsequences: false)
         guard let first = lines.first, lines.count - 1 <= fieldsMax else { return .refused(status: 431) }
@@ -58,7 +58,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
         return .complete(head, length: end)
     }
 
-    /// - Returns: a status if the fields are wrong, or announce a body.
+    /// - Returns: a status if the fields are invalid or announce a body.
     private mutating func take(fields: ArraySlice<Substring>, needsHost: Bool) -> Int? {
         var hosts = 0
         for line in fields {
@@ -81,7 +81,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
         return hosts == 1 || !needsHost && hosts == 0 ? nil : 400
     }
 
-    /// The place behind the empty line.
+    /// The place behind the empty line that ends the head.
     private static func headEnd(_ bytes: [UInt8]) -> Int? {
         var index = 3
         while index < bytes.count {
@@ -97,7 +97,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
         character.unicodeScalars.contains { $0.value < 0x20 && $0 != "\t" || $0.value == 0x7F }
     }
 
-    /// RFC 9110, section 5.6.2.
+    /// Whether the text is a token (RFC 9110, section 5.6.2).
     private static func isToken(_ text: Substring) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
@@ -110,7 +110,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
 }
 
 extension Substring {
-    /// Without the spaces and tabs around it: OWS in RFC 9110, section 5.6.3.
+    /// The text without spaces and tabs around it: OWS in RFC 9110, section 5.6.3.
     var trimmed: Substring {
         var text = self
         while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
@@ -119,9 +119,9 @@ extension Substring {
     }
 }
 
-/// What is answered.
+/// The answer to a request.
 package struct HTTPAnswer: Sendable, Equatable {
-    /// Below what a stream takes at once.
+    /// Small enough for a stream's output.
     package static let bodyBytesMax = 6 * 1024 * 1024
 
     package var status: Int
@@ -134,7 +134,7 @@ package struct HTTPAnswer: Sendable, Equatable {
         body = Array(text.utf8)
     }
 
-    /// An answer that says its status and no more.
+    /// An answer that has only its status as text.
     static func plain(_ status: Int) -> HTTPAnswer {
         HTTPAnswer(status: status, text: "\(status) \(phrase(of: status))\n")
     }
@@ -155,7 +155,7 @@ package struct HTTPAnswer: Sendable, Equatable {
         }
     }
 
-    /// The head and, unless only that was asked for, the body.
+    /// The bytes of the head and, unless only the head was requested, of the body.
     func bytes(headOnly: Bool, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\n"
         head += "Content-Type: \(contentType)\r\nContent-Length: \(body.count)\r\n"

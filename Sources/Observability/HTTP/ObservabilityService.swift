@@ -3,10 +3,10 @@ import Reactor
 import ServiceLifecycle
 import Synchronization
 
-/// `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on a thread of its own.
+/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on a thread of its own.
 ///
-/// It should stand before the worker in its service group: groups end their services from the last to the first, and it is to be
-/// asked while the worker drains.
+/// It must precede the worker in its service group. A group stops its services from the last to the first, so the
+/// endpoint then still answers while the worker drains.
 package final class ObservabilityService: Service {
     private let address: SocketAddress
     private let registry: MetricRegistry
@@ -15,8 +15,8 @@ package final class ObservabilityService: Service {
 
     /// - Parameters:
     ///   - host: a numeric address, such as 0.0.0.0, 127.0.0.1 or ::.
-    ///   - port: 0: the system chooses.
-    /// - Throws: ``ObservabilityError`` if the host is no numeric address.
+    ///   - port: 0 for a port of the system's choice.
+    /// - Throws: ``ObservabilityError`` if the host is not a numeric address.
     package init(host: String, port: UInt16, registry: MetricRegistry, logger: Logger) throws {
         guard let address = SocketAddress(numeric: host, port: port) else {
             throw ObservabilityError(reason: "http.host: \(host) is not a numeric address")
@@ -27,11 +27,12 @@ package final class ObservabilityService: Service {
         control = try HTTPControl()
     }
 
-    /// The port that it listens on, once it does.
-    /// - Throws: why it does not.
+    /// The port that it listens on. Waits until it listens.
+    ///
+    /// - Throws: why it does not listen.
     package func port() async throws -> UInt16 { try await control.port() }
 
-    /// Returns after a graceful shutdown, or when it is cancelled.
+    /// Returns after a graceful shutdown, or when the task is cancelled.
     /// - Throws: ``ObservabilityError`` if it cannot listen.
     package func run() async throws {
         let (address, registry, logger, control) = (address, registry, logger, control)
@@ -50,8 +51,8 @@ package final class ObservabilityService: Service {
                 }
             }
         } catch {
-            // Those who wait for the port must hear of it too.
-            let failure = ObservabilityError(reason: "the HTTP endpoint has no thread: \(error)")
+            // Callers that wait for the port must get the error, too.
+            let failure = ObservabilityError(reason: "the HTTP endpoint's thread could not start: \(error)")
             control.noteEnded(failure)
             throw failure
         }
@@ -65,13 +66,13 @@ package final class ObservabilityService: Service {
     }
 }
 
-/// Why there is no endpoint.
+/// Why the endpoint does not work.
 package struct ObservabilityError: Error, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }
 }
 
-/// What passes between the service and its thread.
+/// The state that the service and its thread share.
 final class HTTPControl: Sendable {
     private enum Phase {
         /// → `listening`, `ended`.
@@ -127,7 +128,15 @@ final class HTTPControl: Sendable {
             }
             return (state.waitingForPort, state.waitingForEnd)
         }
-        for continuation in port { continuation.resume(throwing: error ?? ObservabilityError(reason: "it has ended")) }
+        for continuation in port {
+            continuation.resume(
+                throwing: error
+                    ?? ObservabilityError(
+                        reason:
+                            "the HTTP endpoint has ended"
+                    )
+            )
+        }
         for continuation in end { continuation.resume() }
     }
 
@@ -139,7 +148,14 @@ final class HTTPControl: Sendable {
                     state.waitingForPort.append(continuation)
                     return nil
                 case .listening(let port): return .success(port)
-                case .ended(let error): return .failure(error ?? ObservabilityError(reason: "it has ended"))
+                case .ended(let error):
+                    return .failure(
+                        error
+                            ?? ObservabilityError(
+                                reason:
+                                    "the HTTP endpoint has ended"
+                            )
+                    )
                 }
             }
             if let known { continuation.resume(with: known) }

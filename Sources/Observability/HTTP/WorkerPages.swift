@@ -95,7 +95,7 @@ final class WorkerPages: ObservedPages {
             : HTTPAnswer(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
     }
 
-    /// A client that asks for JSON by name gets it; browsers, which take anything, get the page.
+    /// Whether the client asks for JSON by name. Browsers accept anything, and get the HTML page.
     static func wantsJSON(_ head: HTTPRequestHead) -> Bool {
         if head.query.split(separator: "&").contains("format=json") { return true }
         return head.accept.split(separator: ",")

@@ -4,10 +4,10 @@ import Logging
 
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
-/// A line goes out with one `write`, so lines of several threads never mix. Lines that could carry a device token, a
-/// provider token or a key are masked (`Redaction`), wherever they come from.
+/// Each line is one `write`, so lines of several threads never mix. Device tokens, provider tokens and keys are masked
+/// in every line, no matter where it comes from (`Redaction`).
 package struct LineLogHandler: LogHandler {
-    /// The shared threshold, unless this logger was given a level of its own.
+    /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {
         get { ownLevel ?? threshold.level }
         set { ownLevel = newValue }
@@ -21,7 +21,7 @@ package struct LineLogHandler: LogHandler {
     private let format: WorkerConfiguration.Log.Format
     private let descriptor: Int32
 
-    /// - Parameter descriptor: stays the caller's, and open for as long as the handler lives.
+    /// - Parameter descriptor: not owned. It must stay open as long as the handler lives.
     package init(
         label: String,
         threshold: LogThreshold,
@@ -54,7 +54,7 @@ package struct LineLogHandler: LogHandler {
         write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
     }
 
-    /// Whatever cannot be written is lost: a log that blocks or stops the worker would be the greater harm.
+    /// Writes a line. Lines that cannot be written are lost, since a log that blocks or stops the worker would be worse.
     private func write(_ line: String) {
         var line = line
         line.withUTF8 { bytes in
@@ -70,7 +70,7 @@ package struct LineLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// A logger that writes lines to standard error.
+    /// Creates a logger that writes to standard error.
     package init(label: String, format: WorkerConfiguration.Log.Format, threshold: LogThreshold) {
         self.init(label: label) { label in
             LineLogHandler(label: label, threshold: threshold, format: format)

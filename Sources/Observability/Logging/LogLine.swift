@@ -1,6 +1,6 @@
 import Logging
 
-/// One event, ready to be written in either form.
+/// One event, ready to be written as JSON or text.
 struct LogLine {
     var time: Timestamp
     var level: Logger.Level
@@ -8,7 +8,7 @@ struct LogLine {
     var message: String
     var fields: Logger.Metadata
 
-    /// `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`, fields in the order of their names.
+    /// `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`. Metadata fields are sorted by name.
     var json: String {
         var line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"logger\":"
         Self.appendJSON(label, to: &line)
@@ -89,7 +89,7 @@ struct LogLine {
         line += "\""
     }
 
-    /// Text as it is, but on one line and without control characters: what is logged may come from outside.
+    /// Appends a text on one line, with control characters escaped: logged text may come from outside.
     private static func appendText(_ text: String, to line: inout String) {
         for scalar in text.unicodeScalars {
             switch scalar {

@@ -1,8 +1,8 @@
-/// Masks what must never be printed, as the last thing before a line leaves the process.
+/// Masks secrets in a line, as the last step before it leaves the process.
 ///
-/// Nothing should ever log a token; this is for the day when something does. Masked are runs of 40 and more hex digits
-/// (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), what follows a PEM
-/// header, and passwords inside URLs.
+/// No code should log a secret; this is the safeguard if some code does. Masked are: runs of 40 or more hex digits
+/// (device tokens have 64 or 160), provider tokens (a JWT begins with `eyJ`, the Base64 of `{"`), the text after a PEM
+/// header, and passwords in URLs.
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40
@@ -24,7 +24,7 @@ enum Redaction {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// In order, not overlapping.
+    /// The ranges of secrets, in order and without overlap.
     private static func secretRanges(in bytes: UnsafeBufferPointer<UInt8>) -> [Range<Int>] {
         var ranges: [Range<Int>] = []
         var index = 0
@@ -44,7 +44,7 @@ enum Redaction {
         return ranges
     }
 
-    /// The end of a run of hex digits or of a JWT that begins at `start`.
+    /// The end of the run of hex digits or the JWT that begins at `start`.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return hexEnd }
@@ -53,7 +53,7 @@ enum Redaction {
         return end - start >= tokenBytesMin ? end : nil
     }
 
-    /// `user:password` of a URL whose authority begins at `start`.
+    /// The `user:password` of a URL whose authority begins at `start`.
     private static func credentials(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
         let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
         guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
@@ -85,7 +85,7 @@ enum Redaction {
         }
     }
 
-    /// Base64url, and hex with it.
+    /// Whether the byte is a digit of Base64url, and so possibly of hex.
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

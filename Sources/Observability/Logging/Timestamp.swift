@@ -1,8 +1,8 @@
 import Glibc
 
-/// A moment, printed as RFC 3339 has it: UTC, milliseconds.
+/// A moment, printed as in RFC 3339: UTC, with milliseconds.
 struct Timestamp: Sendable, CustomStringConvertible {
-    /// Since 1970.
+    /// Milliseconds since 1970.
     var milliseconds: Int64
 
     static func now() -> Timestamp {

@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Rounds that do not come to an end.
+    /// Findings about rounds that do not finish.
     var audiences: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
@@ -12,13 +12,13 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
                     sight:
-                        "An audience of \(app) has had members that wait for its newest state for \(Numeral.duration(microseconds: oldest * 1_000)).",
+                        "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldest * 1_000)) for its newest state.",
                     meaning: turns > 0
-                        ? "\(Numeral.grouped(turns)) members had their turn in the last minute, and newer commands come before all have."
-                        : "No member had its turn in the last minute: its rounds stand still.",
+                        ? "\(Numeral.grouped(turns)) members had their turn in the last minute, but newer commands come before all have had theirs."
+                        : "No member had its turn in the last minute: the rounds do not advance.",
                     action: turns > 0
-                        ? "If lanes are busy, add workers. Else send to the audience less often, or widen its policy's spacing."
-                        : "See what else is found here: the rounds wait for it, and go on by themselves."
+                        ? "If lanes are busy, add workers. Otherwise send to the audience less often, or widen its policy's spacing."
+                        : "See the other findings: the rounds wait for these faults, and then continue by themselves."
                 )
             }
     }

@@ -12,7 +12,7 @@ extension Diagnosis {
                         alert: "CausewayBreakerOpen",
                         sight: "Pushes of \(name) are paused.",
                         meaning:
-                            "What was sent could not succeed. One probe at a time goes out; newer states replace what waits.",
+                            "Pushes cannot succeed now. One probe at a time is sent; newer states replace the waiting ones.",
                         action:
                             "The event apns-breaker-open below says why: availability is Apple; deviceTokens a wrong "
                             + "environment or bundle; providerToken a wrong key, team or environment.",
@@ -27,7 +27,8 @@ extension Diagnosis {
                         alert: "",
                         sight: "No APNs connection is ready for \(name).",
                         meaning: isNeeded
-                            ? "\(window.now[.pushesWaiting, index]) pushes wait for one." : "Nothing waits for it now.",
+                            ? "\(window.now[.pushesWaiting, index]) pushes wait for one."
+                            : "No push waits for one now.",
                         action: "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
                         kinds: [.apnsClosed, .apnsUnresolved]
                     )
@@ -42,7 +43,7 @@ extension Diagnosis {
                     severity: .broken,
                     alert: "CausewayProviderTokenOld",
                     sight: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
-                    meaning: "No newer one could be signed. It is not used any longer: its pushes wait.",
+                    meaning: "No newer token could be signed. This one is no longer used, so its pushes wait.",
                     action:
                         "See the event provider-token-trouble below, and the machine's clock; then restart this worker.",
                     kinds: [.providerTokenTrouble]
@@ -55,8 +56,9 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayKeyFileRejected",
                     sight: "The new key file of \(app) is refused.",
-                    meaning: "The key before it stays in use, until this worker restarts: then it cannot start.",
-                    action: "See the event key-rejected below, and write the file again, whole.",
+                    meaning:
+                        "The previous key stays in use until this worker restarts. Then the worker cannot start.",
+                    action: "See the event key-rejected below, and write the complete file again.",
                     kinds: [.keyRejected]
                 )
             )
@@ -64,7 +66,7 @@ extension Diagnosis {
         return findings
     }
 
-    /// Shares among the answers of the window.
+    /// Findings from the shares of APNs' answers in the window.
     var answers: [Finding] {
         var all: Int64 = 0
         var refused: Int64 = 0
@@ -84,7 +86,7 @@ extension Diagnosis {
                 }
             }
         }
-        // Of a few answers a share says little, unless it is most of them: a first push with a wrong key is the only one.
+        // With few answers a share says little, unless it is above half: the first push with a wrong key is the only answer.
         let isMany = all >= Self.answersMin
         var findings: [Finding] = []
         if isMany ? refused * 100 > all : refused * 2 > all {
@@ -94,7 +96,7 @@ extension Diagnosis {
                     alert: "CausewayPushesRefused",
                     sight:
                         "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
-                    meaning: "No retry helps against these. Their commands are failed, and their results say so.",
+                    meaning: "No retry helps. Their commands have failed, and their results say so.",
                     action:
                         "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
                         + "bundle. PayloadTooLarge, BadPriority…: the producer."
@@ -107,7 +109,7 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayTokensDying",
                     sight: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
-                    meaning: "Activities have ended or apps were deleted, and their producer does not know.",
+                    meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action: "Have the producers read the invalidations topic. After a big event it passes by itself."
                 )
             )
@@ -123,7 +125,7 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayDeadLetters",
                     sight: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
-                    meaning: "They are no commands: no phone saw them.",
+                    meaning: "They are not valid commands, and no phone saw them.",
                     action: "Read the topic's `error`, `detail` and `source` headers, and tell the producer."
                 )
             )
@@ -132,7 +134,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Commands whose activities have no token that is known; single ones overtake their registration.
+    /// A finding if many commands are held because their activities' tokens are unknown. Single commands may arrive
+    /// before their registration.
     private func heldShare(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldMin else { return nil }
@@ -142,7 +145,7 @@ extension Diagnosis {
             severity: .broken,
             alert: "CausewayTokensUnknown",
             sight: "\(Numeral.grouped(counts[outcome])) of \(Numeral.grouped(all)) commands of \(app) are held.",
-            meaning: "No token of their activities is known: their phones show nothing new until one registers.",
+            meaning: "Their activities have no known token: the phones show nothing new until one is registered.",
             action: "See whether registrations are written for the same activities and the same app."
         )
     }
@@ -158,20 +161,21 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayFreshnessSlow",
                     sight: "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
-                    meaning: "From the command's time to APNs' answer. Phones show old states for so long.",
+                    meaning:
+                        "This is the time from a command's record to APNs' answer. Phones show old states meanwhile.",
                     action: "The stages below say where the time goes."
                 )
             )
         }
         if let held = heldShare(of: app, index) { findings.append(held) }
-        // A budget that nothing was drawn on says nothing.
+        // The budget means nothing if no push was retried.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "CausewayRetryBudgetSpent",
                     sight: "The retry budget of \(app) is spent.",
-                    meaning: "Pushes that would be tried again fail instead.",
+                    meaning: "Pushes that need a retry wait.",
                     action: "APNs, or the way to it, has been failing: see pushes by answer."
                 )
             )
@@ -183,9 +187,9 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayBudgetExhausted",
-                    sight: "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and went at 5.",
+                    sight: "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and were sent at 5.",
                     meaning: "Their activities' budgets are spent: phones show them later, when idle.",
-                    action: "Ask for priority 10 less often, or give the app the policy that it needs."
+                    action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )
             )
         }

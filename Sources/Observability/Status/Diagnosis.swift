@@ -1,15 +1,15 @@
 import Numbers
 
-/// Says what is wrong, from numbers alone: the same thresholds as the alerts, for the worker that is asked.
+/// Finds what is wrong, from the numbers alone. Uses the same thresholds as the alerts, for one worker.
 struct Diagnosis {
     static let staleMilliseconds: Int64 = 60_000
     static let freshnessMicroseconds: Int64 = 5_000_000
     static let tokenAgeMilliseconds: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
-    /// Answers in the window before their shares mean something.
+    /// The fewest answers in the window for which shares are meaningful.
     static let answersMin: Int64 = 100
-    /// Held commands in the window before their share means something.
+    /// The fewest held commands in the window for which their share is meaningful.
     static let heldMin: Int64 = 20
 
     let labels: LabelSpace
@@ -20,7 +20,7 @@ struct Diagnosis {
 
     private var now: MetricTotals { window.now }
 
-    /// The worst first.
+    /// All findings, the worst first.
     var findings: [Finding] {
         (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + load + traces)
             .enumerated()
@@ -37,8 +37,9 @@ struct Diagnosis {
                     severity: .broken,
                     alert: "CausewayRestarting",
                     sight: "The thread \(check.name) \(check.text).",
-                    meaning: "It is stuck. Kubernetes restarts this worker when /livez has failed long enough.",
-                    action: "If you can, take a stack first (gdb -p, thread apply all bt) and report it."
+                    meaning:
+                        "The thread is stuck. Kubernetes restarts this worker when /livez has failed for long enough.",
+                    action: "If you can, first record the stacks (gdb -p, thread apply all bt), and report them."
                 )
             }
         if condition.isDraining {
@@ -47,7 +48,8 @@ struct Diagnosis {
                     severity: .note,
                     alert: "",
                     sight: "This worker is draining.",
-                    meaning: "It was told to stop: it finishes what is under way and gives its partitions back.",
+                    meaning:
+                        "The worker was told to stop. It finishes the work in progress and gives its partitions back.",
                     action: "Nothing."
                 )
             )
@@ -89,7 +91,7 @@ struct Diagnosis {
                 severity: .attention,
                 alert: "CausewayLaneBusy",
                 sight: "The Kafka thread works more than 80 % of the time.",
-                meaning: "It deals the records of all lanes: at 100 % all of them fall behind.",
+                meaning: "This thread distributes the records to all lanes: at 100 % all of them fall behind.",
                 action: "Add workers, up to the number of partitions. Lanes do not help: there is one such thread."
             )
         ]
@@ -106,7 +108,7 @@ struct Diagnosis {
                 alert: "",
                 sight: "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
-                meaning: "Traces are incomplete. Nothing else waits for the collector.",
+                meaning: "Traces are incomplete. Nothing else is affected.",
                 action:
                     "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
                 kinds: [.tracesRefused, .tracesDropped]
@@ -126,9 +128,9 @@ struct Diagnosis {
                 sight: away == now.lanes.count
                     ? "Redis is away." : "Redis is away for \(away) of \(now.lanes.count) lanes.",
                 meaning:
-                    "Nothing is sent without it, since it knows what each phone shows. Commands wait in Kafka; none is lost.",
+                    "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
-                    "Check Redis, the network policy and the credentials; the event redis-lost below says what was seen.",
+                    "Check Redis, the network policy and the credentials; the event redis-lost below has the error.",
                 kinds: [.redisLost]
             )
         ]
@@ -142,7 +144,7 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayRedisServerAway",
                 sight: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
-                meaning: "Commands whose keys are there wait; the others go on.",
+                meaning: "Commands with keys on these servers wait; all others continue.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
                 kinds: [.redisLost]
             )
@@ -157,18 +159,18 @@ struct Diagnosis {
             Finding(
                 severity: emptied > 0 ? .broken : .attention,
                 alert: emptied > 0 ? "CausewayRedisLost" : "",
-                sight: (emptied > 0 ? "Redis has lost everything" : "Redis may have lost what was written last")
-                    + (count > 0 ? ": \(count) partitions are read once more." : "; all has been read once more."),
+                sight: (emptied > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
+                    + (count > 0 ? ": \(count) partitions are read again." : "; all partitions were read again."),
                 meaning:
                     "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
                 action:
-                    "Nothing for the phones. The events redis-emptied and redis-replaced below name the server: find out why.",
+                    "The phones need nothing. The events redis-emptied and redis-replaced below name the server: find out why.",
                 kinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
             )
         ]
     }
 
-    /// Codes of `causeway_redis_errors_total` that do not pass by themselves.
+    /// The codes of `causeway_redis_errors_total` that do not pass by themselves.
     static let redisErrorsThatStay: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
@@ -186,7 +188,7 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayRedisErrors",
                 sight: "Redis answers calls with errors: \(seen.joined(separator: ", ")).",
-                meaning: "The calls are made again until they succeed. Their commands wait; none is lost.",
+                meaning: "The calls are repeated until they succeed. Their commands wait; none is lost.",
                 action: "The event redis-error below has the text.",
                 kinds: [.redisError]
             )
@@ -201,9 +203,9 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayRedisReplicasMissing",
-                sight: "Replicas of Redis did not acknowledge what was written, \(Numeral.grouped(count)) times.",
-                meaning: "Registrations and held states wait 10 s for redis.replicas, then go on without.",
-                action: "Bring the replicas back. A failover before that has Kafka's records read once more.",
+                sight: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
+                meaning: "Registrations and held states wait 10 s for redis.replicas, then continue without them.",
+                action: "Bring the replicas back. A failover before that makes workers read Kafka's records again.",
                 kinds: [.redisReplicasMissing, .redisReplicasBack]
             )
         ]
@@ -216,7 +218,7 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayKafkaAway",
                 sight: "No Kafka broker is reachable.",
-                meaning: "Nothing is read, and results cannot be written. What is under way waits; none is lost.",
+                meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
                     "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
                 kinds: [.kafkaAway, .kafkaError]
@@ -234,18 +236,18 @@ struct Diagnosis {
                     alert: "CausewayNoPartitions",
                     sight: "This worker reads no partition.",
                     meaning: isMember
-                        ? "Others read them all: it stands by."
+                        ? "Other workers read all partitions; this one is a standby."
                         : condition.isTopicMissing
-                            ? "A topic that it reads does not exist, or may not be seen."
-                            : "It is not in its group yet.",
+                            ? "A topic that it reads does not exist, or the user may not see it."
+                            : "The worker is not in its group yet.",
                     action: isMember
-                        ? "Nothing, or fewer workers, or more partitions."
+                        ? "Nothing. Or run fewer workers, or add partitions."
                         : "Wait a minute; then check the topics, the group's name and its rights.",
                     kinds: isMember ? [] : [.kafkaError]
                 )
             )
         }
-        // A record of the fan-out topic is settled when the last of its members is: `audiences` tells of those.
+        // A record of the fan-out topic is settled with the last of its members, so `audiences` reports those.
         let single = now.partitions.filter { Int($0.topic) != labels.fanoutTopic }
         if let oldest = single.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
             oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
@@ -257,7 +259,7 @@ struct Diagnosis {
                     alert: "CausewayCommandsStale",
                     sight: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
                     meaning:
-                        "Nothing behind it is committed, and a restart begins again at it.",
+                        "Records behind it cannot be committed, and a restart begins with it.",
                     action:
                         "See what the waiting records wait for, below. A restart does not help."
                 )
@@ -268,9 +270,11 @@ struct Diagnosis {
                 Finding(
                     severity: .broken,
                     alert: "CausewayPartitionStandsStill",
-                    sight: "\(now[.partitionsStandingStill]) partitions stand still.",
-                    meaning: "Where to read on is not known, or records were deleted before they were read.",
-                    action: "The event offset-gone below names them. A person decides where to go on: see the runbook.",
+                    sight: "\(now[.partitionsStandingStill]) partitions are stuck and not read.",
+                    meaning:
+                        "The offset to continue at is not known, or records were deleted before they were read.",
+                    action:
+                        "The event offset-gone below names them. An operator must decide where to continue: see the runbook.",
                     kinds: [.offsetGone]
                 )
             )
@@ -283,7 +287,7 @@ struct Diagnosis {
                     alert: "",
                     sight: "\(now[.partitionsPaused]) partitions are paused.",
                     meaning: "A lane holds as many records as it may.",
-                    action: "See what the waiting records wait for; it is that which is slow."
+                    action: "See below what the waiting records wait for: that part is slow."
                 )
             )
         }
@@ -294,19 +298,19 @@ struct Diagnosis {
         guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(now)
         let lagBefore = Self.lag(before)
-        // Some seconds' worth of records is how Kafka breathes.
+        // A lag of some seconds' worth of records is normal.
         let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
         guard lagNow - lagBefore > max(1_000, usual) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",
             sight: "The lag grew from \(Numeral.grouped(lagBefore)) to \(Numeral.grouped(lagNow)) records.",
-            meaning: "More is written than this worker reads.",
+            meaning: "More records are written than this worker reads.",
             action: "If lanes are busy, add workers. If not, see what the waiting records wait for."
         )
     }
 
-    /// Of all partitions; what a broker says of one may be any number.
+    /// The lag of all partitions. A broker may report any number, so the sum saturates.
     static func lag(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
             let (total, isTooMany) = sum.addingReportingOverflow(max(0, reading.lag))

@@ -1,6 +1,6 @@
 import Numbers
 
-/// Whether the worker lives, and whether it is where it should be.
+/// Whether the worker is alive, or whether it is ready.
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
         var name: String
@@ -12,7 +12,7 @@ struct HealthReport: Sendable {
 
     var isPassed: Bool { checks.allSatisfy(\.isPassed) }
 
-    /// A line a check, for `curl` and for Kubernetes' events.
+    /// One line per check, for `curl` and for Kubernetes' events.
     var text: String {
         checks.map { "[\($0.isPassed ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
             + (isPassed ? "ok\n" : "not ok\n")
@@ -20,15 +20,15 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// A thread that shows nothing for so long is stuck.
+    /// A thread that is silent for longer is stuck.
     static let silenceMilliseconds: Int64 = 15_000
-    /// From the endpoint's own start: how long a thread may take to its first turn.
+    /// How long after the endpoint's start a thread may take to its first turn.
     static let firstTurnMilliseconds: Int64 = 30_000
 
-    /// From the endpoint's own start: how long Kafka may take to be found before it counts as away.
+    /// How long after the endpoint's start a broker may take to be found before Kafka counts as away.
     static let firstContactMilliseconds: Int64 = 30_000
 
-    /// Every thread turns. Only a restart helps where one does not.
+    /// Alive: every thread turns. If one does not, only a restart helps.
     static func live(silences: [(thread: String, milliseconds: Int64?)], upMilliseconds: Int64) -> HealthReport {
         HealthReport(
             checks: silences.map { thread, silence in
@@ -45,17 +45,17 @@ extension HealthReport {
         )
     }
 
-    /// In its group with its share of the partitions, keys read and not refused, not on its way out. What is away elsewhere is no reason: a
-    /// restart would not bring it back, and a rollout must not stop for it.
+    /// Ready: the worker is in its group with its share of the partitions, its keys are read and not refused, and it is not
+    /// stopping. A service that is away does not count: a restart would not bring it back, and a rollout must not stop for it.
     ///
-    /// - Parameter isEveryKeyRefused: APNs takes no app's provider token: what this worker reads it could not send.
+    /// - Parameter isEveryKeyRefused: whether APNs refuses every app's provider token, so that this worker could send nothing.
     static func ready(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,
         upMilliseconds: Int64
     ) -> HealthReport {
-        // All of it is of one condition. The metrics are a moment old: beside it they would tell of a share of nothing, or of an absence,
-        // that never was.
+        // All facts come from one condition. The published metrics are a moment older, so mixing both could show a
+        // state that never existed.
         let isMissed = !condition.hasMetKafka && upMilliseconds >= firstContactMilliseconds
         let isKafkaAway = condition.isKafkaAway || isMissed
         return HealthReport(checks: [
@@ -64,7 +64,7 @@ extension HealthReport {
             Check(
                 name: "draining",
                 isPassed: !condition.isDraining,
-                text: condition.isDraining ? "on its way out" : "no"
+                text: condition.isDraining ? "yes" : "no"
             ),
         ])
     }
@@ -73,14 +73,19 @@ extension HealthReport {
         let assigned = condition.partitionsAssigned
         return switch condition.membership {
         case .left: Check(name: "group", isPassed: false, text: "has left")
-        // With the cooperative protocol what stays is read while the rest is shared again.
+        // With the cooperative protocol the worker keeps reading its partitions during a rebalance.
         case .member where assigned > 0, .joining where assigned > 0:
             Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
-        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: others read them all")
+        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaAway:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
         case .joining where condition.isTopicMissing:
-            Check(name: "group", isPassed: false, text: "a topic that it reads does not exist, or may not be seen")
+            Check(
+                name: "group",
+                isPassed: false,
+                text:
+                    "a topic that it reads does not exist, or the user may not see it"
+            )
         case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
         }
     }
@@ -88,6 +93,11 @@ extension HealthReport {
     private static func keys(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
         guard condition.areKeysLoaded else { return Check(name: "keys", isPassed: false, text: "not loaded yet") }
         guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
-        return Check(name: "keys", isPassed: false, text: "APNs refuses every app's: a wrong key, team or environment")
+        return Check(
+            name: "keys",
+            isPassed: false,
+            text:
+                "APNs refuses every app's key: wrong key, team or environment"
+        )
     }
 }

@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// Commands to audiences: rounds, and what became of their members.
+/// The tables of commands to audiences: rounds, and the outcomes of members.
 extension StatusBuilder {
-    private static let noCommand = "No command to an audience came yet."
+    private static let noCommand = "No command to an audience has arrived yet."
 
-    /// Apps whose audiences have had a command.
+    /// The apps whose audiences have had a command.
     private var appsWithAudiences: [(index: Int, name: String)] {
         labels.apps.enumerated()
             .filter { index, _ in
@@ -19,13 +19,14 @@ extension StatusBuilder {
             key: "audiences",
             title: "Audiences",
             explanation:
-                "Rounds through their members; times are from a command's record to the last phone of a range, last minute.",
+                "Rounds through their members. Times are from a command's record to the last phone of a range, in the last minute.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "commands", title: "commands fanned out"),
-                .init(key: "ranges", title: "ranges finished"), .init(key: "overtaken", title: "of them overtaken"),
-                .init(key: "rounds", title: "rounds under way"), .init(key: "oldestRoundSeconds", title: "the oldest"),
+                .init(key: "ranges", title: "ranges finished"), .init(key: "overtaken", title: "superseded ranges"),
+                .init(key: "rounds", title: "rounds in progress"),
+                .init(key: "oldestRoundSeconds", title: "the oldest"),
                 .init(key: "oldestRangeSeconds", title: "oldest unfinished command"),
-                .init(key: "parked", title: "members sent again"),
+                .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
             rows: appsWithAudiences.map { index, name in
                 let oldest = now[.audienceOldestRound, index]
@@ -58,13 +59,14 @@ extension StatusBuilder {
         }
         return StatusTable(
             key: "audienceMembers",
-            title: "What became of audiences' members",
+            title: "Outcomes of audiences' members",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
-                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+                .init(key: "perSecond", title: "per second, last minute"),
+                .init(key: "total", title: "since the start"),
             ],
             rows: rows,
-            emptyText: "No member had its turn yet."
+            emptyText: "No member has had its turn yet."
         )
     }
 }

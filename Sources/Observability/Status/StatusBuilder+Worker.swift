@@ -5,10 +5,10 @@ extension StatusBuilder {
         StatusTable(
             key: "threads",
             title: "Threads",
-            explanation: "The busy share says when to scale: above 80 % for minutes, add workers or lanes.",
+            explanation: "The busy share shows when to scale: above 80 % for minutes, add workers or lanes.",
             columns: [
                 .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
-                .init(key: "turnedSecondsAgo", title: "turned, ago"),
+                .init(key: "turnedSecondsAgo", title: "last turn, ago"),
             ],
             rows: window.now.silences.enumerated()
                 .map { index, silence in
@@ -52,11 +52,11 @@ extension StatusBuilder {
         StatusTable(
             key: "events",
             title: "What happened",
-            explanation: "The last of each kind, the latest first. The kinds are explained in METRICS.md.",
+            explanation: "The last line of each kind, the latest first. METRICS.md explains the kinds.",
             columns: [
                 .init(key: "secondsAgo", title: "ago"), .init(key: "kind", title: "kind"),
                 .init(key: "level", title: "level"), .init(key: "message", title: "message"),
-                .init(key: "detail", title: "the last one said"), .init(key: "count", title: "times"),
+                .init(key: "detail", title: "last detail"), .init(key: "count", title: "times"),
             ],
             rows: events.prefix(Self.eventsMax)
                 .map { event in

@@ -1,8 +1,8 @@
 import Numbers
 
-/// Makes the status report of the numbers.
+/// Builds the status report from the numbers.
 struct StatusBuilder {
-    /// Partitions that are shown: those that lag or wait most.
+    /// The most partitions that are shown: those with the largest lag or wait.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let countsMax = 5
@@ -42,7 +42,7 @@ struct StatusBuilder {
         )
     }
 
-    /// A person who is called reads the reason beside the finding, and need not look for it in a table.
+    /// Adds the log's details to a finding, so that the reader need not search for them in a table.
     private func withItsEvents(_ finding: Finding) -> Finding {
         var finding = finding
         finding.seen = events.filter { finding.kinds.contains($0.kind) }
@@ -54,7 +54,7 @@ struct StatusBuilder {
         return finding
     }
 
-    /// One sentence: what is flowing.
+    /// One sentence about the flow of records and pushes.
     private var summary: String {
         guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }
@@ -73,15 +73,15 @@ struct StatusBuilder {
     private var flow: StatusTable {
         let lines: [(String, Metric)] = [
             ("records received", .recordsReceived), ("merged into a newer state", .coalesced),
-            ("commands settled", .outcomes), ("pushes", .pushes), ("pushes tried again", .pushRetries),
-            ("at priority 10", .budgetSpent), ("wished for 10, sent at 5", .budgetDemotions),
+            ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
+            ("at priority 10", .budgetSpent), ("asked for 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
         ]
         return StatusTable(
             key: "flow",
             title: "What flows",
             columns: [
-                .init(key: "what", title: ""), .init(key: "perSecond", title: "a second, last minute"),
+                .init(key: "what", title: ""), .init(key: "perSecond", title: "per second, last minute"),
                 .init(key: "total", title: "since the start"),
             ],
             rows: lines.map { title, metric in
@@ -108,10 +108,11 @@ struct StatusBuilder {
             }
         return StatusTable(
             key: "outcomes",
-            title: "What became of commands",
+            title: "Outcomes of commands",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
-                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+                .init(key: "perSecond", title: "per second, last minute"),
+                .init(key: "total", title: "since the start"),
             ],
             rows: rows,
             emptyText: "No command was settled yet."
@@ -218,7 +219,7 @@ struct StatusBuilder {
         )
     }
 
-    /// What was counted most, by name: `stream 1,144, deadline 2`.
+    /// The most frequent counts, by name: `stream 1,144, deadline 2`.
     private func counts(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: now[metric, $0]) }
             .filter { $0.count > 0 }
@@ -277,7 +278,8 @@ struct StatusBuilder {
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
-                .init(key: "perSecond", title: "a second, last minute"), .init(key: "total", title: "since the start"),
+                .init(key: "perSecond", title: "per second, last minute"),
+                .init(key: "total", title: "since the start"),
             ],
             rows: rows,
             emptyText: "No push was answered yet."
@@ -291,7 +293,7 @@ struct StatusBuilder {
             key: "redis",
             title: "Redis",
             columns: [
-                .init(key: "lanesReady", title: "lanes that have it"), .init(key: "lanes", title: "of"),
+                .init(key: "lanesReady", title: "lanes connected"), .init(key: "lanes", title: "of"),
             ] + Self.quantileColumns + [
                 .init(key: "serversAway", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
                 .init(key: "errors", title: "errors"), .init(key: "errorCodes", title: "by code"),

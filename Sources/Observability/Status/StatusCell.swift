@@ -1,14 +1,14 @@
 import LiveActivity
 import Numbers
 
-/// One fact, as people read it and as programs do.
+/// One value, for people and for programs.
 struct StatusCell: Sendable, Equatable {
     enum Tone: String, Sendable {
         case plain, good, attention, broken, faint
     }
 
     var text: String
-    /// A JSON value.
+    /// The value in JSON.
     var json: String
     var tone = Tone.plain
 
@@ -26,7 +26,7 @@ struct StatusCell: Sendable, Equatable {
         StatusCell(text: flag ? "yes" : "no", json: flag ? "true" : "false")
     }
 
-    /// Events in a window, shown for one second; nil if there was no window yet.
+    /// Events in a window, per second; nil if there is no window yet.
     static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let events, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, events) * 100_000 / windowMilliseconds
@@ -37,7 +37,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// JSON: seconds.
+    /// In JSON: seconds.
     static func duration(microseconds: Int64?) -> StatusCell {
         guard let microseconds else { return .none }
         return StatusCell(
@@ -46,7 +46,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// JSON: seconds.
+    /// In JSON: seconds.
     static func duration(milliseconds: Int64?) -> StatusCell {
         duration(
             microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }
@@ -54,7 +54,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// JSON: 0 to 1.
+    /// In JSON: 0 to 1.
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(
@@ -71,31 +71,31 @@ struct StatusCell: Sendable, Equatable {
     static let none = StatusCell(text: "–", json: "null", tone: .faint)
 }
 
-/// Facts of one kind, a row each.
+/// A table of values.
 struct StatusTable: Sendable {
     struct Column: Sendable {
-        /// In JSON.
+        /// The name in JSON.
         var key: String
-        /// For people.
+        /// The title for people.
         var title: String
     }
 
     var key: String
     var title: String
-    /// A sentence under the title: what one sees here.
+    /// A sentence under the title that explains the table.
     var explanation = ""
     var columns: [Column]
     var rows: [[StatusCell]]
-    /// What is said when there is no row.
+    /// The text of a table without rows.
     var emptyText = "Nothing."
 }
 
-/// What is wrong, or worth knowing, and what to do about it.
+/// A fault, or something worth knowing, and what to do about it.
 struct Finding: Sendable, Equatable {
     enum Severity: Int, Sendable, Comparable {
-        /// Worth knowing; no harm.
+        /// Worth knowing; harmless.
         case note
-        /// Somebody should look in the daytime.
+        /// Somebody should look during working hours.
         case attention
         /// Pushes do not arrive as they should.
         case broken
@@ -106,20 +106,20 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The alert that says the same, and its place in the runbook; empty if there is none.
+    /// The alert for the same condition, which is also its heading in the runbook; empty if there is none.
     var alert: String
-    /// What is seen.
+    /// What was observed.
     var sight: String
     /// What it means.
     var meaning: String
     var action: String
-    /// The log's lines that tell more of it.
+    /// The kinds of log lines that say more.
     var kinds: [LogKind] = []
-    /// What the last of these lines said, the latest first.
+    /// The details of the last of these lines, the latest first.
     var seen: [String] = []
 }
 
-/// The whole of /statusz.
+/// The content of /statusz.
 struct StatusReport: Sendable {
     var host: String
     var version: String
@@ -131,7 +131,7 @@ struct StatusReport: Sendable {
     var ready: HealthReport
     var tables: [StatusTable]
 
-    /// The worst of the findings; nil: all is well.
+    /// The severity of the worst finding; nil if there is none.
     var severity: Finding.Severity? { findings.map(\.severity).max() }
 }
 

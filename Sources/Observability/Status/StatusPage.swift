@@ -1,6 +1,6 @@
 import Numbers
 
-/// /statusz as a page: dark, without scripts, with nothing from elsewhere; it loads itself again every ten seconds.
+/// /statusz as an HTML page: dark, without scripts or external content. It reloads itself every ten seconds.
 enum StatusPage {
     static let contentType = "text/html; charset=utf-8"
 
@@ -137,7 +137,7 @@ enum StatusPage {
         """
 }
 
-/// The same for programs.
+/// /statusz as JSON, for programs.
 enum StatusDocument {
     static let contentType = "application/json"
 

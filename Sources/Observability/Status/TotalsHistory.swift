@@ -1,34 +1,34 @@
-/// Totals of the last minute, so that what counts can be shown as a rate.
+/// The totals of the last minute, from which rates are computed.
 struct TotalsHistory: Sendable {
     static let windowMilliseconds: Int64 = 60_000
-    /// At one sample every five seconds, the window and one more.
+    /// With a sample every five seconds: the window, and some more.
     static let samplesMax = 16
 
     private var samples: [MetricTotals] = []
 
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
-        // Only sums are compared; a lane's own cells are many.
+        // Only sums are compared, and the lanes' cells are many, so do not keep these.
         var kept = totals
         kept.lanes = []
         samples.append(kept)
     }
 
-    /// The latest totals that are a window old or more, else the oldest.
+    /// The latest totals that are at least as old as the window, else the oldest.
     func before(nowMilliseconds: Int64) -> MetricTotals? {
         samples.last { $0.takenAtMilliseconds <= nowMilliseconds - Self.windowMilliseconds } ?? samples.first
     }
 }
 
-/// Now, and up to a minute ago: what status and diagnosis look at.
+/// The present totals, and those of up to a minute ago. Status and diagnosis use them.
 struct MetricWindow: Sendable {
     var now: MetricTotals
     var before: MetricTotals?
 
-    /// Zero before there is anything to compare with.
+    /// The length of the window; zero while there are no older totals.
     var milliseconds: Int64 { before.map { max(0, now.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
 
-    /// What was counted in the window; nil without one.
+    /// How much was counted in the window; nil without a window.
     func count(_ metric: Metric) -> Int64? { milliseconds > 0 ? before.map { now.sum(metric) - $0.sum(metric) } : nil }
 
     func count(_ metric: Metric, _ first: Int) -> Int64? {
@@ -39,7 +39,7 @@ struct MetricWindow: Sendable {
         milliseconds > 0 ? before.map { now[metric, first, second] - $0[metric, first, second] } : nil
     }
 
-    /// Observations in the window; all since the start without one.
+    /// The observations in the window; without a window, all since the start.
     func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
         let all = now.histogram(metric, first)
         return before.map { all.since($0.histogram(metric, first)) } ?? all

@@ -1,29 +1,30 @@
-/// A record's place in a trace and what vendors have to say of it, as the core carries both beside the record: the context in 25 bytes,
-/// then `tracestate` as it came.
+/// A record's trace, in the form in which the core carries it with the record: the context in 25 bytes, then
+/// `tracestate` as it was received.
 ///
-/// In the byte of flags, bit 2 is ours: the trace begins here.
+/// In the byte of flags, bit 2 is our own: the trace begins here.
 public struct CarriedTrace {
     /// 16 bytes of the trace's id, 8 of the span's, 1 of flags.
     static let contextBytes = 25
-    /// A longer `tracestate` is dropped: so much has to be passed on (W3C Trace Context, section 3.3.1.5), more need not be.
+    /// The longest `tracestate` that is kept. At least this much must be propagated (W3C Trace Context, section
+    /// 3.3.1.5); a longer one is dropped.
     public static let stateBytesMax = 512
     /// The most that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + stateBytesMax
 
-    /// The trace, and the span that what is done with the record hangs on.
+    /// The trace, and the parent span of the spans for this record.
     public var context: TraceContext
-    /// No header named it: it begins at this worker, and its span is that of the record here.
+    /// Whether the trace begins at this worker, because no header named one. Then the span is the record's own.
     public var isBegunHere = false
-    /// Empty for none.
+    /// The `tracestate`; empty if there is none.
     public var state = UnsafeRawBufferPointer(start: nil, count: 0)
 
-    /// A place without a `tracestate`.
+    /// A trace without a `tracestate`.
     public init(context: TraceContext, isBegunHere: Bool = false) {
         self.context = context
         self.isBegunHere = isBegunHere
     }
 
-    /// What ``write(to:)`` wrote; nil of nothing. Valid while the bytes are.
+    /// Reads what ``write(to:)`` wrote; nil if there are no bytes. Valid as long as the bytes.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]
@@ -38,7 +39,7 @@ public struct CarriedTrace {
         state = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
     }
 
-    /// - Parameter room: at least ``bytesMax`` long.
+    /// - Parameter room: at least ``bytesMax`` bytes.
     /// - Returns: the part that was written.
     public func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
         precondition(room.count >= Self.contextBytes + state.count, "room for a trace")

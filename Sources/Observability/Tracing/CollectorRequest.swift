@@ -1,28 +1,28 @@
 import CausewayConfiguration
 import Reactor
 
-/// One `POST` to a collector, over a connection and a loop of its own. It waits, so it runs on a thread that nobody else needs.
+/// One `POST` to a collector, over a connection and a loop of its own. It blocks, so it needs a thread that has nothing else to do.
 struct CollectorRequest: Sendable {
-    /// Addresses of one name that are tried.
+    /// The most addresses of one name that are tried.
     static let addressesMax = 8
 
     struct Failure: Error, Equatable, CustomStringConvertible {
         var cause: TracePostFailure
-        /// For logs. Nothing of the request's headers is in it.
+        /// For logs. Has nothing from the request's headers.
         var description: String
     }
 
     var address: CollectorAddress
-    /// Of an address with `https`.
+    /// Required for an address with `https`.
     var tls: TLSContext?
-    /// Read again for each request, so that what expires can be replaced: see ``CollectorHeaders``.
+    /// Read again for each request, so that a credential can be replaced; see ``CollectorHeaders``.
     var headersFile: String?
-    /// For all of it, the name's look-up included.
+    /// The limit for the whole request, including the name look-up.
     var timeoutMilliseconds: Int
-    /// Signalled for good when nobody waits any longer. It is not drained: requests that begin later see it too.
+    /// Signalled when nobody waits any longer. It is never drained, so that later requests end at once, too.
     var interruption: Wakeup
 
-    /// - Returns: the status.
+    /// - Returns: the status of the answer.
     func post(_ body: String) throws(Failure) -> Int {
         let headers: String
         do throws(SecretFileError) {
@@ -43,25 +43,25 @@ struct CollectorRequest: Sendable {
     }
 }
 
-/// `reason` in `causeway_trace_posts_failed_total`.
+/// Why a request failed; `reason` in `causeway_trace_posts_failed_total`.
 enum TracePostFailure: UInt8, CaseIterable, Sendable {
-    /// Its name could not be looked up.
+    /// The collector's name could not be resolved.
     case unresolved
-    /// No connection to it.
+    /// No connection could be made.
     case unconnected
-    /// Its certificate is not trusted, out of date, or another's.
+    /// The collector's certificate is not trusted, out of date, or for another name.
     case certificate
-    /// The connection ended, or TLS failed otherwise, before there was an answer.
+    /// The connection ended, or TLS failed otherwise, before the answer.
     case lost
-    /// What it answered is no HTTP.
+    /// The answer is not HTTP.
     case malformed
-    /// Its time was over before the answer had come.
+    /// The time limit passed before the answer.
     case late
-    /// It answered 429, 502, 503 or 504: later perhaps.
+    /// The answer is 429, 502, 503 or 504: a retry may succeed.
     case overloaded
-    /// It answered another status that is no success.
+    /// The answer is another status that is no success.
     case refused
-    /// The file of headers could not be read.
+    /// The file with the headers could not be read.
     case headers
     /// The worker was told a second time to stop.
     case hurried
@@ -69,9 +69,9 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     var name: String { "\(self)" }
 }
 
-/// The request on its way. Used on one thread.
+/// A request in progress. Used on one thread.
 private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHandler {
-    /// Of the answer only the first line matters, which is far shorter.
+    /// Only the first line of the answer matters, which is far shorter.
     private static let answerBytesMax = 4_096
 
     private let loop: EventLoop
@@ -107,7 +107,7 @@ private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHa
         } catch {
             return end(.unconnected, error.description)
         }
-        // The look-up may outlive the exchange: its thread is not waited for.
+        // The look-up may outlive the exchange, since nobody waits for its thread.
         loop.resolve(host: request.address.host, port: request.address.port) { [weak self] resolution in
             self?.resolved(resolution)
         }
@@ -149,7 +149,7 @@ private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHa
         loop.stop()
     }
 
-    func timerFired(tag: UInt64) { end(.late, "no answer in time") }
+    func timerFired(tag: UInt64) { end(.late, "no answer within the time limit") }
 
     func descriptorReady(_ events: Interest) { end(.hurried, "the worker was told again to stop") }
 
@@ -157,13 +157,13 @@ private final class CollectorExchange: StreamHandler, TimerHandler, DescriptorHa
 
     func streamDrained(_ stream: Stream) {}
 
-    /// `HTTP/1.1 200 OK`
+    /// Reads the status line, such as `HTTP/1.1 200 OK`.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         answer.append(contentsOf: bytes.prefix(Self.answerBytesMax - answer.count))
         guard answer.contains(UInt8(ascii: "\n")) || answer.count == Self.answerBytesMax else { return }
         let words = String(decoding: answer, as: UTF8.self).split(separator: " ", maxSplits: 2)
         guard words.count >= 2, words[0].hasPrefix("HTTP/1."), let status = Int(words[1].prefix(3)) else {
-            return end(.malformed, "no HTTP answer")
+            return end(.malformed, "the answer is not HTTP")
         }
         end(.success(status))
     }

@@ -2,33 +2,33 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// What a lane tells of one record of a sampled trace when its result is produced: enough for its spans, and of fixed size.
+/// A lane's report about one record of a sampled trace, made when its result is produced. Has all data for its spans, in a fixed size.
 public struct FinishedTrace: BitwiseCopyable, Equatable {
-    /// What a record came to.
+    /// How a record ended.
     enum Ending: BitwiseCopyable, Equatable {
         case outcome(Outcome)
-        /// A command to an audience became a record for each range of its members: these are parts of the same trace.
+        /// A command to an audience was fanned out into one record per range of members. These records are parts of the same trace.
         case fannedOut
-        /// One of these ranges was done; so many members had their turn.
+        /// One of these ranges is finished; this many members had their turn.
         case range(RoundOutcome, members: UInt32)
     }
 
     public var context: TraceContext
-    /// The span that the record's producer named; nil where the trace begins here.
+    /// The span that the record's producer named; nil if the trace begins here.
     var parent: UInt64?
-    /// Of a range it has no meaning.
+    /// Not used for a range.
     var topic: RecordTopic
     var partition: Int32
     var offset: Int64
-    /// Index of the app; past the end for none.
+    /// The index of the app; beyond the end if there is none.
     var application: Int
     var event: Event
     var ending: Ending
     var priority: UInt8
     var attempts: UInt8
-    /// 0 where nothing was answered.
+    /// 0 if APNs did not answer.
     var status: UInt16
-    /// UNIX milliseconds; -1 where it did not come to that.
+    /// UNIX milliseconds; -1 if the record did not reach that stage.
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64
     var sentMilliseconds: Int64
@@ -36,10 +36,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
     var finishedMilliseconds: Int64
 
     /// - Parameters:
-    ///   - trace: as it came with the record, or was begun here.
-    ///   - seed: of the lane. A record whose result is produced a second time has the same spans as the first time.
+    ///   - trace: the trace that came with the record, or that begins here.
+    ///   - seed: the lane's seed. If a record's result is produced a second time, its spans have the same ids as before.
     public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
-        // What a record's token set free is another part of the same trace.
+        // Commands that the record's token released are further parts of the same trace, not its root.
         let isRoot = trace.isBegunHere && view.resultsBefore == 0
         context = Self.context(of: trace, offset: view.offset, resultsBefore: view.resultsBefore, seed: seed)
         parent = isRoot ? nil : trace.context.span
@@ -59,7 +59,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
         self.finishedMilliseconds = finishedMilliseconds
     }
 
-    /// A command to an audience is over for the lane that has fanned it out.
+    /// A command to an audience has been fanned out.
     ///
     /// - Parameter admittedMilliseconds: UNIX milliseconds.
     public init(
@@ -74,7 +74,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
         self.admittedMilliseconds = admittedMilliseconds
     }
 
-    /// One range of a command to an audience is done. Its fan-out record names the command's span.
+    /// One range of a command to an audience is finished. Its fan-out record names the command's span.
     public init(
         _ trace: CarriedTrace,
         _ range: FinishedRange,
@@ -100,7 +100,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
         self.finishedMilliseconds = finishedMilliseconds
     }
 
-    /// The trace, and in it the span of what is done with a record: the same each time that it is asked for.
+    /// The trace with the span for a record. Its id follows from the seed, the parent and the offset, so it is the same
+    /// whenever it is computed. Therefore a fan-out record can name its command's span before that span is exported.
     public static func context(of trace: CarriedTrace, offset: Int64, resultsBefore: Int, seed: UInt64) -> TraceContext
     {
         guard !trace.isBegunHere || resultsBefore > 0 else { return trace.context }
@@ -108,28 +109,28 @@ public struct FinishedTrace: BitwiseCopyable, Equatable {
         return trace.context.child(span: span(seed ^ trace.context.span, number))
     }
 
-    /// The id of a span inside this one.
+    /// The id of a span within this one.
     func span(inside number: UInt64) -> UInt64 { Self.span(context.span, number) }
 
-    /// Two numbers as a third that looks like neither and is not zero.
+    /// Mixes two numbers into a third that is never zero.
     private static func span(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()
     }
 }
 
-/// A range of a command to an audience that is done, as its span has it.
+/// A finished range of a command to an audience, for its span.
 public struct FinishedRange: BitwiseCopyable, Sendable {
-    /// The fan-out record.
+    /// The partition of the fan-out record.
     public var partition: Int32
     public var offset: Int64
     public var event: Event
     public var outcome: RoundOutcome
-    /// Members that had their turn.
+    /// The number of members that had their turn.
     public var members: UInt32
-    /// 5 or 10; of members without frequent updates.
+    /// 5 or 10, the priority for members without frequent updates.
     public var priority: UInt8
-    /// Of the fan-out record, UNIX milliseconds.
+    /// When the fan-out record was received, UNIX milliseconds.
     public var receivedMilliseconds: Int64
 
     public init(

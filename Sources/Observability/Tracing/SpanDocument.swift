@@ -3,26 +3,28 @@ import Delivery
 import Glibc
 import LiveActivity
 
-/// Finished traces as OpenTelemetry's protocol has them in JSON (OTLP 1.x, ExportTraceServiceRequest): ids in hexadecimal, 64-bit numbers
-/// as strings. A record comes to up to three spans:
+/// Finished traces in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest): ids are hexadecimal, 64-bit
+/// numbers are strings. A record has up to three spans:
 ///
-/// - `consume <topic>`, a consumer's: from its receipt until its result was handed to the producer. The result names this span as its parent.
-/// - `admit`: from its receipt to Redis' last word, waiting for pace and budget included. Only of what was admitted.
-/// - `send`, a client's: from its last sending to APNs' answer. Only of what was answered.
+/// - `consume <topic>`, kind consumer: from its receipt until its result was handed to the producer. The result names
+///   this span as its parent.
+/// - `admit`: from its receipt to the last verdict of Redis, including the wait for pace and budget. Only if the record was admitted.
+/// - `send`, kind client: from the last sending to APNs' answer. Only if APNs answered.
 ///
-/// A command to an audience is consumed twice: until it is fanned out, and in each range until all members have had their turn. The spans of the
-/// ranges, `consume <fan-out topic>`, are inside the command's; the result of a range and, of the last range, that of the command name them.
+/// A command to an audience is consumed twice: until it is fanned out, and then in each range, until all members have
+/// had their turn. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span. A range's
+/// result names its range's span; the command's result names the span of the last range.
 ///
-/// The attributes are those of OpenTelemetry's conventions for messaging and HTTP, and our own under `causeway.`; none of them is an id of an
-/// activity or device, or a token.
+/// The attributes follow OpenTelemetry's conventions for messaging and HTTP, and our own begin with `causeway.`. None
+/// of them has an id of an activity or device, or a token.
 package struct SpanDocument {
     var commandsTopic: String
     var registrationsTopic: String
     var fanoutTopic: String
     var groupIdentifier: String
-    /// Bundle ids, by index.
+    /// The apps' bundle ids, by index.
     var applications: [String]
-    /// The process, such as a pod's name.
+    /// The name of this process, such as a pod's name.
     var instance: String
 
     package init(_ configuration: WorkerConfiguration) {
@@ -135,17 +137,18 @@ package struct SpanDocument {
         return #"{"traceId":""# + hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow)
             + #"","spanId":""# + hexadecimal(identifier) + #"","#
             + (parent.map { #""parentSpanId":""# + hexadecimal($0) + #"","# } ?? "")
-            // Bit 0 sampled, bit 1 random, bits 8 and 9: whether the parent is in another process, which only `consume`'s is.
+            // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, which is possible
+            // only for `consume`.
             + #""flags":"# + String(trace.context.flags | (kind == .consumer && parent != nil ? 0x300 : 0x100))
             + #","name":""# + name + #"","kind":"# + String(kind.rawValue)
             + #","startTimeUnixNano":""# + nanoseconds(times.begin)
-            // Clocks of two threads: never before the beginning.
+            // The times may come from two threads, so make sure that the end is not before the beginning.
             + #"","endTimeUnixNano":""# + nanoseconds(max(times.begin, times.end))
             + #"","attributes":["# + attributes.joined(separator: ",") + "]"
             + (isError ? #","status":{"code":2}}"# : "}")
     }
 
-    /// A key holds nothing that JSON escapes; a host's or a group's name may.
+    /// A key has nothing that JSON escapes; a value, such as a host's or group's name, may.
     private static func text(_ key: String, _ value: String) -> String {
         #"{"key":""# + key + #"","value":{"stringValue":"# + JSONLiteral.string(value) + "}}"
     }

@@ -1,20 +1,20 @@
 import Synchronization
 
-/// Why nobody is told of a record's spans; `reason` in `causeway_traces_dropped_total`.
+/// Why a record's spans were dropped; `reason` in `causeway_traces_dropped_total`.
 enum TraceDrop: UInt8, CaseIterable, Sendable {
-    /// The lane's ring was full: more were sampled than the collector took.
+    /// The lane's ring was full: more records were sampled than the collector took.
     case full
-    /// The collector refused them in a way that no retry cures.
+    /// The collector refused the spans, and a retry would not help.
     case refused
-    /// They were offered as often as they are.
+    /// The spans were offered as often as allowed.
     case undelivered
-    /// The worker ended before they were taken.
+    /// The worker ended before the spans were taken.
     case stopped
 
     var name: String { "\(self)" }
 }
 
-/// What became of traces: counted by the lanes' rings and the exporter, read with the metrics.
+/// Counts what happened to traces. The lanes' rings and the exporter write it; it is read with the metrics.
 package final class TraceBoard: Sendable {
     private struct Counts {
         var exported: UInt64 = 0
@@ -23,13 +23,13 @@ package final class TraceBoard: Sendable {
     }
 
     private let counts = Mutex(Counts())
-    /// Apart from the others: a lane waits for nobody.
+    /// Not under the lock of the other counts: a lane must never wait.
     private let full = Atomic<UInt64>(0)
 
     var exported: UInt64 { counts.withLock { $0.exported } }
-    /// By the raw value of ``TracePostFailure``.
+    /// Indexed by the raw value of ``TracePostFailure``.
     var failures: [UInt64] { counts.withLock { $0.failures } }
-    /// By the raw value of ``TraceDrop``.
+    /// Indexed by the raw value of ``TraceDrop``.
     var drops: [UInt64] {
         var drops = counts.withLock { $0.drops }
         drops[Int(TraceDrop.full.rawValue)] = full.load(ordering: .relaxed)
@@ -37,7 +37,7 @@ package final class TraceBoard: Sendable {
     }
     var dropped: UInt64 { drops.reduce(0, &+) }
 
-    /// Of a record whose ring was full. On any lane's thread.
+    /// Counts a record whose ring was full. Called on any lane's thread.
     func noteFull() { full.wrappingAdd(1, ordering: .relaxed) }
 
     func noteExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }

@@ -1,16 +1,16 @@
-/// The place of a record in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
+/// A place in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
 public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
-    /// Bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
+    /// The bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
     public static let textBytes = 55
 
-    /// The trace: 16 bytes, never all zero.
+    /// The id of the trace: 16 bytes, never all zero.
     public var traceHigh: UInt64
     public var traceLow: UInt64
-    /// The span that is the parent of what is done next; never zero.
+    /// The span that is the parent of further spans; never zero.
     public var span: UInt64
-    /// Bit 0: the trace is recorded. The other bits of a version that is not known are not kept (section 3.2.2.5).
+    /// Bit 0: the trace is recorded. Other bits of an unknown version are not kept (section 3.2.2.5).
     public var isSampled: Bool
-    /// Bit 1 of level 2: the trace's low seven bytes are random.
+    /// Bit 1, in level 2: the low seven bytes of the trace's id are random.
     public var isRandom: Bool
 
     public init(traceHigh: UInt64, traceLow: UInt64, span: UInt64, isSampled: Bool, isRandom: Bool = false) {
@@ -22,8 +22,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         self.isRandom = isRandom
     }
 
-    /// Reads a header's value. Nil for what the specification has receivers ignore: another form, upper case, zero ids, version ff.
-    /// A later version is read as far as version 00 goes (section 4.3).
+    /// Reads a header's value. Nil if the specification tells receivers to ignore it: another form, upper case, zero
+    /// ids, version ff. A later version is read as if it were version 00 (section 4.3).
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textBytes,
@@ -41,14 +41,14 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         isRandom = flags & 2 != 0
     }
 
-    /// The same trace, one span further.
+    /// The same trace with another parent span.
     public func child(span: UInt64) -> TraceContext {
         TraceContext(traceHigh: traceHigh, traceLow: traceLow, span: span, isSampled: isSampled, isRandom: isRandom)
     }
 
-    /// Writes it as version 00, without allocation.
+    /// Writes the context as version 00, without allocation.
     ///
-    /// - Parameter output: at least ``textBytes`` long.
+    /// - Parameter output: at least ``textBytes`` bytes.
     public func write(to output: UnsafeMutableRawBufferPointer) {
         precondition(output.count >= Self.textBytes, "room for a traceparent")
         output[0] = UInt8(ascii: "0")
@@ -63,10 +63,10 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         output[54] = UInt8(ascii: "0") + UInt8(flags)
     }
 
-    /// As the header has them: bit 0 sampled, bit 1 random.
+    /// The flags as in the header: bit 0 sampled, bit 1 random.
     var flags: Int { (isSampled ? 1 : 0) + (isRandom ? 2 : 0) }
 
-    /// A number in lower-case hexadecimal digits, 16 at most.
+    /// Reads at most 16 lower-case hexadecimal digits.
     private static func number(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
         var value: UInt64 = 0
         for index in range {

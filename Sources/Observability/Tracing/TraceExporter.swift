@@ -3,12 +3,12 @@ import Dispatch
 import Logging
 import Reactor
 
-/// Where a worker's traces go.
+/// The collector that a worker's traces are sent to.
 package struct TraceCollector: Sendable {
     var address: CollectorAddress
-    /// Of an address with `https`; nil for one without.
+    /// Required for an address with `https`, else nil.
     var tls: TLSContext?
-    /// See ``CollectorHeaders``.
+    /// A file; see ``CollectorHeaders``.
     var headersFile: String?
 
     package init(address: CollectorAddress, tls: TLSContext?, headersFile: String?) {
@@ -18,22 +18,22 @@ package struct TraceCollector: Sendable {
     }
 }
 
-/// Sends what the lanes' rings hold to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
+/// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
-/// HTTP by streams of our own: FoundationNetworking's session can end the process when a collector is not there.
-/// A batch that the collector cannot take now is offered again, `attemptsMax` times in all; meanwhile the rings fill and the lanes drop.
-/// Nothing of the worker waits for this or fails by it.
+/// Uses the streams of `Reactor`, because FoundationNetworking's session can end the process when a collector is
+/// unreachable. A batch that the collector cannot take now is offered again, `attemptsMax` times in all. Meanwhile the
+/// rings fill, and the lanes drop traces. Nothing else in the worker waits for the exporter or fails because of it.
 package actor TraceExporter {
-    /// Between two looks at the rings.
+    /// The time between two looks at the rings.
     static let interval = Duration.seconds(1)
-    /// Records in one request; each comes to three spans at most.
+    /// The most records in one request. Each has at most three spans.
     static let tracesPerRequest = 512
-    /// Requests of one look, so that it ends.
+    /// The most requests in one look, so that a look ends.
     static let requestsPerLook = 64
     static let attemptsMax = 5
-    /// From the beginning of one request to its answer.
+    /// The time limit of one request.
     static let requestMilliseconds = 5_000
-    /// The last look, when the worker has stopped, begins no request after so long.
+    /// After this time the last look, when the worker has stopped, starts no further request.
     static let finishMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -42,11 +42,11 @@ package actor TraceExporter {
     private let board: TraceBoard
     private let log: SharedKindLog
     private let interruption: Wakeup
-    /// Requests wait on its thread.
+    /// Requests block a thread of this queue.
     private let queue = DispatchQueue(label: "causeway.traces")
-    /// A batch that has not been taken yet.
+    /// The batch that has not been taken yet.
     private var waiting: (body: String, count: Int, attempts: Int)?
-    /// The next batch begins at this one, so that a busy lane does not crowd out the others.
+    /// The ring with which the next batch begins. It rotates, so that a busy lane does not displace the others.
     private var firstRing = 0
     private var isTroubled = false
     private var dropsSaid: UInt64 = 0
@@ -66,10 +66,10 @@ package actor TraceExporter {
         interruption = try Wakeup()
     }
 
-    /// Ends the request that is under way, and every later one at once: nobody waits for them any longer.
+    /// Ends the request in progress and all later ones at once, because nobody waits for them any longer.
     package nonisolated func hurry() { interruption.signal() }
 
-    /// Looks until its task is cancelled.
+    /// Exports traces until its task is cancelled.
     package func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
@@ -81,14 +81,14 @@ package actor TraceExporter {
         }
     }
 
-    /// Sends what is left, once the lanes have ended, and says what could not be.
+    /// Sends the remaining traces after the lanes have ended, and logs those that could not be sent.
     package func finish() async {
         let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
         while await look(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
         giveUp()
     }
 
-    /// What nobody takes any more is lost, and counted as such. Also for a worker that ends without waiting for anything.
+    /// Drops and counts the remaining traces. Also for a worker that ends without waiting.
     package func giveUp() {
         var records = waiting?.count ?? 0
         waiting = nil
@@ -99,7 +99,7 @@ package actor TraceExporter {
         sayDrops()
     }
 
-    /// - Returns: whether something was sent.
+    /// - Returns: whether anything was sent.
     @discardableResult
     private func look(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
@@ -124,7 +124,7 @@ package actor TraceExporter {
         return traces.isEmpty ? nil : (document.json(traces), traces.count, 0)
     }
 
-    /// - Returns: whether the batch that waits is out of the way, taken or given up.
+    /// - Returns: whether the waiting batch is done: taken or given up.
     private func offer(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waiting else { return true }
         batch.attempts += 1
@@ -148,8 +148,8 @@ package actor TraceExporter {
         return !isPassing
     }
 
-    /// - Returns: nil if the collector took it, else why not. Which statuses may pass is the protocol's (OTLP specification, "OTLP/HTTP
-    ///   Response").
+    /// - Returns: nil if the collector took the batch, else why not. The protocol defines which statuses allow a retry
+    ///   (OTLP specification, "OTLP/HTTP Response").
     private func post(_ body: String, timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
         let request = CollectorRequest(
             address: collector.address,
@@ -174,7 +174,7 @@ package actor TraceExporter {
         }
     }
 
-    /// At most once a look, and only if there were any.
+    /// Logs new drops, at most once per look.
     private func sayDrops() {
         let total = board.dropped
         guard total > dropsSaid, !isTroubled || waiting == nil else { return }

@@ -1,6 +1,6 @@
 import Reactor
 
-/// Finished traces on their way from one lane to the exporter. What finds no room is dropped and counted: a lane waits for nobody.
+/// Finished traces in transit from one lane to the exporter. If the ring is full, a trace is dropped and counted: a lane never waits.
 package final class TraceRing: Sendable {
     static let capacity = 4_096
 
@@ -9,11 +9,11 @@ package final class TraceRing: Sendable {
 
     package init(_ board: TraceBoard) { self.board = board }
 
-    /// On the lane's thread.
+    /// Called on the lane's thread.
     package func push(_ trace: FinishedTrace) {
         if !ring.push(trace) { board.noteFull() }
     }
 
-    /// On the exporter's.
+    /// Called on the exporter's thread.
     func pop() -> FinishedTrace? { ring.pop() }
 }

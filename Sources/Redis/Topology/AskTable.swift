@@ -1,13 +1,13 @@
-/// Which keys' next calls go to another node, since the one that has their slot said ASK: each entry serves one call.
+/// The keys whose next call must go to another node, because the slot's owner answered ASK. Each entry serves one call.
 ///
-/// A key has one place in the table, by its fingerprint; two keys that meet there displace each other, and the displaced one is told
-/// ASK once more. So the table is bounded, and the last that was told always gets through.
+/// The table has one place per fingerprint. If two keys share a place, the later entry replaces the earlier one, whose
+/// key then gets another ASK. So the table has a fixed size, and the latest entry always works.
 struct AskTable: ~Copyable {
-    /// A power of two: more than the calls for one slot that are under way at a time.
+    /// A power of two, larger than the number of outstanding calls for one slot.
     static let capacity = 2_048
 
     private struct Entry {
-        /// 0: none.
+        /// 0 for an empty place.
         var fingerprint: UInt64
         var node: Int
     }
@@ -42,7 +42,7 @@ struct AskTable: ~Copyable {
         count -= 1
     }
 
-    /// The node is not to be asked any more.
+    /// Removes all entries that lead to this node.
     mutating func removeAll(for node: Int) {
         for place in entries.indices where entries[place].fingerprint != 0 && entries[place].node == node {
             entries[place].fingerprint = 0

@@ -1,28 +1,27 @@
 import Reactor
 
-/// A Redis cluster: a connection to each primary, and which of them has which slot.
+/// A Redis cluster: a connection to each primary, and the map from slots to primaries.
 ///
-/// What is known of the slots is corrected by the servers themselves. MOVED points its slot at another server at once, and has all
-/// slots asked for again; ASK sends the one call after it elsewhere. The slots are asked for at most once a second, with jitter so that a
-/// fleet does not ask together, and again and again for as long as a server that has slots is not to be reached: so the replica that
-/// takes its place is found.
+/// The servers themselves correct the map. MOVED changes its slot at once, and triggers a look-up of all slots. ASK redirects
+/// only the one call after it. Slots are looked up at most once a second, with jitter so that a fleet does not ask all at
+/// once. While a server with slots cannot be reached, look-ups continue, so the replica that replaces it is found.
 final class Cluster {
-    /// Between two look-ups of the slots, at least.
+    /// The shortest time between two look-ups of the slots.
     static let refreshSpacingMilliseconds: Int64 = 1_000
-    /// A look-up comes up to this much later than it could.
+    /// The longest random delay of a look-up.
     static let refreshJitterMilliseconds: Int64 = 250
-    /// A server that was named by ASK is kept for this long after it, though it may have no slots of its own yet.
+    /// How long a server is kept after an ASK named it, even if it has no slots yet.
     static let askedServerMilliseconds: Int64 = 60_000
-    /// Servers that are connected to at a time: the primaries, and some that are coming or going.
+    /// The most servers that are connected at a time: the primaries, and some that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
     private struct Node {
         let location: RedisURL.Location
-        /// Has slots by the last look-up, or was named by MOVED since.
+        /// Whether the server has slots, according to the last look-up or to a MOVED since then.
         var isMapped: Bool
-        /// Monotonic; named by ASK then.
+        /// The monotonic time at which an ASK last named the server.
         var askedAtMilliseconds = Int64.min
-        /// Monotonic: from then on it may be dropped, its last calls answered.
+        /// The monotonic time from which the server may be dropped, because its last calls have ended.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -36,9 +35,9 @@ final class Cluster {
     private let makeSession: (RedisConfiguration) -> any RedisSession
     private let lookup: SlotMapLookup
 
-    /// A place that is nil is free. Places do not move: the slots and the asked keys name them.
+    /// The servers; nil is a free place. Places do not move, since the slots and the ASK table refer to them.
     private var nodes: ContiguousArray<Node?> = []
-    /// By the same places, apart: what is looked at for each call.
+    /// The connections of the same places, in an array of their own because every call looks here.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var owners: ContiguousArray<UInt16>
     private var asks = AskTable()
@@ -85,7 +84,7 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// Before the first look-up nobody knows how many there are: one.
+    /// 1 before the first look-up, when the number of servers is not known.
     var serversAway: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
@@ -102,7 +101,7 @@ final class Cluster {
         }
         let owner = Int(owners[place.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // The slot's owner may have changed.
+            // The slot may have a new owner.
             requestRefresh()
             return nil
         }
@@ -125,7 +124,7 @@ final class Cluster {
         connections.firstIndex { $0 === connection }
     }
 
-    /// The place of the server, which is connected to if it is new. Nil if there are too many.
+    /// The place of a server; connects if the server is new. Nil if there are too many servers.
     private func position(of location: RedisURL.Location) -> Int? {
         if let known = nodes.firstIndex(where: { $0?.location == location }) {
             nodes[known]?.retiresAtMilliseconds = .max
@@ -154,7 +153,7 @@ final class Cluster {
         return free
     }
 
-    /// Servers without slots are dropped once their last calls must have been answered.
+    /// Schedules servers without slots to be dropped, at a time when their last calls must have ended.
     private func retireUnmapped() {
         let now = loop.nowMilliseconds
         let grace = 2 * configuration.responseDeadlineMilliseconds
@@ -197,7 +196,7 @@ final class Cluster {
 
     // MARK: - The slots
 
-    /// Has the slots asked for, soon. Idempotent, and cheap when that is under way.
+    /// Requests a look-up of the slots soon. Idempotent, and cheap while one is scheduled or running.
     private func requestRefresh() {
         guard !isRefreshWanted, !isClosed else { return }
         isRefreshWanted = true
@@ -214,7 +213,7 @@ final class Cluster {
     }
 
     private func startTimer(_ milliseconds: Int64) {
-        // The one that was told of a failure may have asked for the slots by then.
+        // An error handler may have scheduled a look-up already.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }
@@ -227,7 +226,7 @@ final class Cluster {
         }
     }
 
-    /// Those that work first, then all others that may; each group in chance's order, so that not always the same one answers.
+    /// The servers to ask: those that are ready first, then all others. Each group is shuffled, so that the load is spread.
     private func candidates() -> [RedisURL.Location] {
         let known = nodes.compactMap { $0?.location }
         let ready = nodes.indices.filter { connections[$0]?.isReady ?? false }.compactMap { nodes[$0]?.location }
@@ -242,7 +241,7 @@ final class Cluster {
         case .success(let map):
             pause.reset()
             apply(map)
-            // Until each slot has a server that works.
+            // Look up again until each slot has a server that is ready.
             if isRefreshWanted || !isWhole { scheduleRefresh() }
         case .failure(let error):
             handler?.redisLost(error)
@@ -255,7 +254,7 @@ final class Cluster {
         hasMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.isMapped = false }
-        // No more primaries than there are places for, but some places may be taken by servers that go.
+        // There are places for all primaries, but servers that leave may still occupy some.
         let positions = map.primaries.map { position(of: $0) }
         for case let position? in positions { nodes[position]?.isMapped = true }
         for slot in owners.indices {
@@ -266,14 +265,14 @@ final class Cluster {
         retireUnmapped()
     }
 
-    /// All slots have a server, and all servers with slots are ready.
+    /// Whether all slots have a server, and all servers with slots are ready.
     private var isWhole: Bool {
         !owners.contains(SlotMap.unowned)
             && nodes.indices.allSatisfy { nodes[$0]?.isMapped != true || connections[$0]?.isReady == true }
     }
 
     private func follow(_ redirection: Redirection, keyFingerprint: UInt64) {
-        // Too many servers: then only the next look-up helps.
+        // No place is free, so only the next look-up can help.
         guard let position = position(of: redirection.location) else { return requestRefresh() }
         if redirection.isAsk {
             nodes[position]?.askedAtMilliseconds = loop.nowMilliseconds
@@ -293,7 +292,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
 
     func wasLost(_ connection: RedisConnection) {
         guard let position = position(of: connection) else { return }
-        // A call that was sent there is best sent by the slot's owner again.
+        // The slot's owner should decide again where such calls go.
         asks.removeAll(for: position)
         if nodes[position]?.retiresAtMilliseconds != .max {
             remove(position)
@@ -314,7 +313,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         switch Timer(rawValue: tag) {
         case .refresh:
             refreshTimer = .none
-            // What was missing may have come by itself meanwhile.
+            // The cluster may have become complete without a look-up.
             if isRefreshWanted || !hasMap || !isWhole { startLookup() }
         case .retirement:
             retirementTimer = .none
@@ -326,7 +325,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
 }
 
 extension RedisError {
-    /// The server does not have the key's slot, or may not write it.
+    /// Whether the error says that the server does not have the key's slot or may not write it.
     fileprivate var concernsSlots: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true

@@ -1,14 +1,15 @@
 import Reactor
 
-/// A connection for a few commands with whole replies: to a Sentinel, for a cluster's slots, for ``RedisQueries``. It allocates, and is
-/// made for the occasion: it is not opened again when it is lost.
+/// A connection for a few commands with whole replies: to a Sentinel, for a cluster's slots, or for ``RedisQueries``.
+/// It allocates memory, is made for one purpose, and does not reconnect. Calls never share it: they use
+/// ``RedisConnection``, whose replies are flat and allocate nothing.
 ///
-/// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` nothing is told any
-/// more.
+/// Each command ends once, in order: with its reply, or with the error that ended the connection. After `close` no
+/// completion is called.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
-    /// Commands that wait for their reply at a time.
+    /// The most commands that wait for their reply.
     static let commandsMax = 4_096
 
     private let loop: EventLoop
@@ -18,24 +19,24 @@ final class CommandConnection {
     private var stream: Stream?
     private var reader: ValueReader?
     private var waiting: ArraySlice<Completion> = []
-    /// What was sent before there was a connection.
+    /// Commands that were sent before the connection was up.
     private var unsent: [[[UInt8]]] = []
     private var isConnected = false
-    /// Closed, or lost.
+    /// Whether the connection was closed or lost.
     private(set) var isOver = false
     private var deadlineTimer = TimerIdentifier.none
 
-    /// Connects at once. The first commands are the URL's: to log in, and to select its database.
+    /// Connects at once. The URL's own commands, to log in and to select its database, go first.
     ///
     /// - Parameters:
-    ///   - url: its first location is connected to.
-    ///   - configuration: for the limits and TLS only.
+    ///   - url: the connection goes to its first location.
+    ///   - configuration: used only for the limits and TLS.
     init(loop: EventLoop, url: RedisURL, configuration: RedisConfiguration) {
         precondition(!url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         self.loop = loop
         self.url = url
         self.configuration = configuration
-        // For the look-up as well, which has no limit of its own.
+        // The deadline includes the look-up, which has no limit of its own.
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.responseDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
@@ -117,7 +118,7 @@ final class CommandConnection {
         if !withCommandText(arguments, { stream?.write($0) }) { end(RedisError(.protocolViolation, "no memory")) }
     }
 
-    /// The connection's own commands go first; that they fail ends it.
+    /// Sends the connection's own commands, before those that wait. If one of them fails, the connection ends.
     private func introduce() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authentication) }
@@ -127,7 +128,7 @@ final class CommandConnection {
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // The text of an unknown error may repeat the password.
+                // The text of an unknown error may contain the password.
                 self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
@@ -147,7 +148,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
     func turnEnded() { connectToNextAddress() }
 
     func timerFired(tag: UInt64) {
-        // An idle connection waits for nothing.
+        // An idle connection has no deadline.
         if isConnected && waiting.isEmpty { return }
         end(RedisError(.deadline))
     }

@@ -1,11 +1,11 @@
-/// Where a key is in a cluster, and a fingerprint to recognize it by.
+/// A key's slot in a cluster, and a fingerprint that identifies the key.
 struct KeyPlace: Equatable {
-    /// Slots of a cluster, whatever its size.
+    /// The number of slots, the same in every cluster.
     static let slotCount = 16_384
 
-    /// 0 through 16,383: CRC16 of the hash tag.
+    /// 0 through 16,383: the CRC16 of the hash tag.
     var slot: Int
-    /// A hash of the whole key. Never 0, which stands for no key.
+    /// A hash of the whole key. Never 0, which means "no key".
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {
@@ -13,7 +13,7 @@ struct KeyPlace: Equatable {
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// The slot of a key by the rule of the cluster specification: of the hash tag if there is one that is not empty, else of the whole key.
+    /// The slot of a key by the cluster specification: from the hash tag if there is one that is not empty, else from the whole key.
     static func slot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
@@ -28,7 +28,7 @@ struct KeyPlace: Equatable {
     }
 }
 
-/// Tells keys apart that are asked for at about the same time: eight bytes in one step, each step one multiplication.
+/// A hash that distinguishes keys of calls made at about the same time. Each step takes eight bytes with one multiplication.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
@@ -48,7 +48,7 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // With the length, so that a zero byte counts.
+        // Mixes in the length, so that a trailing zero byte counts.
         take(rest ^ UInt64(bytes.count) << 56)
     }
 
@@ -58,11 +58,11 @@ public struct KeyFingerprint {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, initially 0, nothing reflected (the cluster specification's appendix A).
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected (appendix A of the cluster specification).
 private struct CRC16 {
     private(set) var value: UInt16 = 0
 
-    /// Never changed once it is there, and never released.
+    /// Created once, and never changed or freed.
     nonisolated(unsafe) private static let table: UnsafePointer<UInt16> = {
         let table = UnsafeMutablePointer<UInt16>.allocate(capacity: 256)
         for index in 0..<256 {

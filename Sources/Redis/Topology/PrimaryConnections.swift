@@ -1,31 +1,31 @@
 import Reactor
 
-/// Connections to the primaries of whatever topology is configured, for the control side.
+/// Connections to the primaries of any topology, for the control side.
 ///
-/// Each call blocks its thread until the answers are there, for a few of the configuration's deadlines at most, on a loop of its own; when
-/// it is over (its task is cancelled, as a rule), it ends without them. Not to be shared between threads.
+/// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a loop of its own.
+/// A call also ends, without answers, when `isOver` returns true: normally when its task is cancelled. Not for several threads.
 final class PrimaryConnections {
-    /// A command, and the server that is to have it.
+    /// A command, and the server that it is for.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])
-    /// What came of one.
+    /// The result of one command.
     typealias Answer = Result<RedisValue, RedisError>
 
-    /// How long a call may wait for its replies, whatever the deadlines of its connections allow.
+    /// The longest time that a call waits for its replies, whatever the deadlines of its connections are.
     static let blockedMillisecondsMax: Int64 = 60_000
-    /// How soon a call ends that is over.
+    /// How often a waiting call checks whether it is over.
     private static let cancellationMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private let isOver: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
-    /// In a cluster, once known.
+    /// The cluster's slots, once known.
     private var map: SlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
-    /// With Sentinels, once known.
+    /// The primary named by the Sentinels, once known.
     private var primary: RedisURL.Location?
 
-    /// Connects to nothing yet.
+    /// Creates the object without connecting.
     init(
         configuration: RedisConfiguration,
         isOver: @escaping () -> Bool = { Task.isCancelled }
@@ -41,7 +41,7 @@ final class PrimaryConnections {
 
     deinit { forget() }
 
-    /// Ends all connections and forgets who is primary: the next call finds out again.
+    /// Ends all connections and forgets the primaries, so that the next call searches for them.
     func forget() {
         for connection in connections.values { connection.close() }
         connections = [:]
@@ -49,7 +49,7 @@ final class PrimaryConnections {
         primary = nil
     }
 
-    /// The next call finds out which servers there are; connections stay.
+    /// Forgets the primaries, so that the next call searches for them. Connections are kept.
     func searchAgain() {
         map = nil
         primary = nil
@@ -57,7 +57,7 @@ final class PrimaryConnections {
 
     // MARK: - Servers
 
-    /// The primaries, each with those of the slots that it has; without a cluster, all of them.
+    /// The primaries, each with the slots from `slots` that it has. Without a cluster the primary has all of them.
     func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
         guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
         let map = try self.slots()
@@ -98,7 +98,7 @@ final class PrimaryConnections {
     private func slots() throws(RedisError) -> SlotMap {
         if let map { return map }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        // Those that were primaries last know as well as those that are configured, which may have gone.
+        // Ask the last known primaries first: the configured servers may no longer exist.
         let others = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try found {
             lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + others, $0)
@@ -112,7 +112,7 @@ final class PrimaryConnections {
         _ find: (@escaping (Result<Value, RedisError>) -> Void) -> Void
     ) throws(RedisError) -> Value {
         var found: Result<Value, RedisError>?
-        // Between two calls the loop stands still, and its clock with it.
+        // Between two calls the loop does not turn, so its clock is old.
         loop.refreshClock()
         find { found = $0 }
         return try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
@@ -120,10 +120,10 @@ final class PrimaryConnections {
 
     // MARK: - Commands
 
-    /// Sends commands all at once. A reply that names another server is followed there, once: the map may be wrong for as long as a slot is
-    /// on its way.
+    /// Sends commands all at once. If a reply names another server, the command goes there, once: while a slot is
+    /// moving the map may be wrong.
     ///
-    /// - Returns: what came of each, in their order. No command is repeated.
+    /// - Returns: the results, in order. No command is repeated.
     func send(_ commands: [Command]) -> [Answer] {
         zip(commands, transmit(commands)).map { followed($0.1, of: $0.0) }
     }
@@ -137,7 +137,7 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    /// Sends commands all at once, and follows no reply elsewhere.
+    /// Sends commands all at once, and does not follow replies that name another server.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
@@ -165,9 +165,10 @@ final class PrimaryConnections {
         return connection
     }
 
-    /// Every connection has deadlines, which answer for a server that says nothing; the limit is for one that never comes to an end.
+    /// Turns the loop until `value` returns a value. The connections' own deadlines end silent servers; the limit here
+    /// is for a server that answers without end.
     ///
-    /// - Returns: nil if the limit was reached, or it is over.
+    /// - Returns: nil if the limit was reached or `isOver` returned true.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {
         let end = loop.nowMilliseconds + Self.blockedMillisecondsMax
         while true {

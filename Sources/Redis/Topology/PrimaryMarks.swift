@@ -1,29 +1,29 @@
-/// Small texts that are kept on every primary. By them a worker notices that a primary has lost its data, or is another one.
+/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced.
 ///
-/// On a cluster a text stands under one key at each of ``SlotAnchors``. For the control side, over the same configuration as the lanes: each
-/// call blocks its thread until the answers are there, for a few of the configuration's deadlines at most, on a loop of its own. Not to be
-/// shared between threads. No call is repeated.
+/// In a cluster each text is stored under one key at each of ``SlotAnchors``. For the control side, with the same
+/// configuration as the lanes. Each call blocks its thread until the answers arrive, at most a few of the
+/// configuration's deadlines, on a loop of its own. Not for several threads. No call is repeated.
 public final class PrimaryMarks {
-    /// A server that has keys, and what it answered.
+    /// A server with keys, and its answers.
     public struct Primary: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
-        /// In the order of the names that were asked for; nil where there is none.
+        /// The texts under the requested names, in order; nil where there is none.
         public let texts: [String?]
-        /// Its places for marks, as positions in ``SlotAnchors``; not empty.
+        /// The primary's places for marks, as positions in ``SlotAnchors``. Not empty.
         let anchors: [Int]
     }
 
     public enum Writing: Sendable {
-        /// At each of the primary's places, whether there was one or not.
+        /// At all of the primary's places, whether a mark exists or not.
         case everywhere
-        /// The same, but only over one that is there.
+        /// At all of the primary's places, but only where a mark exists.
         case overAll
-        /// At the place that is looked at, over one that is there.
+        /// At the first place, which `look` reads, and only if a mark exists there.
         case overFirst
     }
 
-    /// Marks asked for or written at a time.
+    /// The most marks that are read or written at a time.
     private static let batchMax = 1_024
     private static let textBytesMax = 256
 
@@ -31,11 +31,12 @@ public final class PrimaryMarks {
     private let group: String
     private let isCluster: Bool
     private var looks = 0
-    /// Between two looks at who is primary, where nothing says that it has changed.
+    /// After this many looks the primaries are searched for again, even if nothing indicates a change.
     private static let looksPerSearch = 10
 
-    /// Connects to nothing yet.
-    /// - Parameter group: whose marks they are; other groups have others.
+    /// Creates the object without connecting.
+    ///
+    /// - Parameter group: the group that the marks belong to. Each group has marks of its own.
     public init(configuration: RedisConfiguration, group: String) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
         self.group = group
@@ -50,8 +51,9 @@ public final class PrimaryMarks {
 
     // MARK: - Looking
 
-    /// Asks every primary what it has under these names. One that does not answer, or has no place for marks, is left out.
-    /// - Throws: if it is not known which primaries there are.
+    /// Reads the marks under these names on every primary. A primary that does not answer, or has no place for marks, is left out.
+    ///
+    /// - Throws: if the primaries cannot be found.
     public func look(_ names: [String]) throws(RedisError) -> [Primary] {
         looks += 1
         if isCluster || looks.isMultiple(of: Self.looksPerSearch) { connections.searchAgain() }
@@ -62,7 +64,7 @@ public final class PrimaryMarks {
                 guard !own.isEmpty, let primary = look(names, at: location, own) else { continue }
                 primaries.append(primary)
             }
-            // One that does not answer may have been replaced.
+            // No primary answered, so they may have been replaced.
             if primaries.isEmpty { connections.searchAgain() }
             return primaries
         } catch {
@@ -74,7 +76,7 @@ public final class PrimaryMarks {
     private func look(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
         guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
         else { return nil }
-        // A user who may not ask learns nothing: then only what is missing is noticed.
+        // If the user may not send INFO, the run id is unknown, and only missing marks are noticed.
         let server = ServerInformation(reply: reply)
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.batchMax) {
@@ -95,7 +97,9 @@ public final class PrimaryMarks {
     // MARK: - Writing
 
     /// Writes marks to the primary.
-    /// - Returns: for each whether it was written wherever it was to be; one that was to replace another and found none was not.
+    ///
+    /// - Returns: for each mark whether it was written at all its places. A mark that had to replace another and found
+    ///   none was not written: without this condition, a loss between `look` and `write` would be hidden.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
         let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

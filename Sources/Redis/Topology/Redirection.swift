@@ -1,15 +1,15 @@
 import Numbers
 
-/// What MOVED and ASK say: which server has the slot, for good or for the one call.
+/// The content of MOVED or ASK: the server that has the slot, for good (MOVED) or for one call (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var slot: Int
     var location: RedisURL.Location
 
-    /// Reads `MOVED 3999 127.0.0.1:6381`. Nil if it is neither of the two errors, or not as they are written.
+    /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Nil if the text is no valid MOVED or ASK.
     ///
-    /// - Parameter answering: who said it. A cluster that does not know its own addresses leaves the host out, or says `?`: then the
-    ///   other server is where this one is, at the port.
+    /// - Parameter answering: the server that sent the error. A cluster that does not know its own addresses leaves the
+    ///   host out or writes `?`. Then the other server has this server's host, with the port from the error.
     init?(error text: UnsafeRawBufferPointer, answering: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }
@@ -21,7 +21,7 @@ struct Redirection: Equatable {
             return nil
         }
         guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeyPlace.slotCount,
-            // The host may be an IPv6 address, without brackets.
+            // The host may be an IPv6 address without brackets.
             let colon = words[2].lastIndex(of: UInt8(ascii: ":")),
             let port = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[2][(colon + 1)...])),
             let location = RedisURL.Location(
@@ -38,7 +38,7 @@ struct Redirection: Equatable {
 extension RedisURL.Location {
     private static let hostBytesMax = 255
 
-    /// A server as another one names it. Nil if the host or the port cannot be.
+    /// A server's location as another server announced it. Nil if host or port is invalid.
     init?(announced host: String, port: UInt64, by answering: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

@@ -1,9 +1,8 @@
 import Reactor
 
-/// Redis as a lane sees it: one server, a primary that Sentinels watch, or a cluster. Gives out the connection for a key.
+/// A lane's access to Redis: one server, a primary that Sentinels watch, or a cluster. Gives out the connection for a key.
 ///
-/// All of it happens on the lane's thread; giving out a connection allocates nothing. What becomes of the calls is told to the handler
-/// by the connections themselves.
+/// Used only on the lane's thread. Giving out a connection allocates nothing. The connections themselves report results to the handler.
 public final class RedisClient {
     private enum Kind {
         case single(RedisConnection)
@@ -15,8 +14,8 @@ public final class RedisClient {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called with each connection's configuration, once for each server that is connected to; each call of a server
-    ///     goes over its session.
+    ///   - makeSession: called once for each server, with its connection's configuration. All calls to the server go
+    ///     through this session.
     public init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -47,7 +46,7 @@ public final class RedisClient {
         }
     }
 
-    /// Connects, and stays connected until `close`. Once.
+    /// Connects, and stays connected until `close`. Call it once.
     public func connect() {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.connect()
@@ -55,7 +54,7 @@ public final class RedisClient {
         }
     }
 
-    /// Ends all connections; outstanding calls fail, from inside this call. Idempotent.
+    /// Ends all connections. Outstanding calls fail inside this call. Idempotent.
     public func close() {
         switch kind {
         case .single(let connection):
@@ -68,7 +67,7 @@ public final class RedisClient {
         }
     }
 
-    /// Some calls are taken; of a cluster, those for the keys of at least one server.
+    /// Whether calls may be issued: in a cluster, for the keys of at least one server.
     public var isReady: Bool {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady
@@ -76,7 +75,7 @@ public final class RedisClient {
         }
     }
 
-    /// Servers that hold keys and take no calls now.
+    /// How many servers with keys take no calls now.
     public var serversAway: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
@@ -84,7 +83,7 @@ public final class RedisClient {
         }
     }
 
-    /// Keys are on several servers, so that one key's may be away while others are there.
+    /// Whether the keys are on several servers, so that some keys may be away while others are not.
     public var hasSeveralServers: Bool {
         if case .cluster = kind { true } else { false }
     }
@@ -97,8 +96,8 @@ public final class RedisClient {
         }
     }
 
-    /// The connection for one call with this key, which is to be issued at once. Nil if the key's server is not ready now; `redisReady`
-    /// will tell.
+    /// The connection for one call with this key. The call must follow at once. Nil if the key's server is not ready;
+    /// `redisReady` follows.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -1,25 +1,25 @@
-/// What Redis holds, for the control side: reads only, from primaries, over the same configuration as the lanes.
+/// Reads data from the primaries, for the control side, with the same configuration as the lanes. Never writes.
 ///
-/// Each call blocks its thread until the answer is there, on a loop of its own. Not to be shared between threads.
+/// Each call blocks its thread until the answer arrives, on a loop of its own. Not for several threads.
 public final class RedisQueries {
-    /// Fields of a hash with their values, as the server gives them.
+    /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// Attempts at one command: a cluster may change, and a connection be lost, in between.
+    /// The most attempts at one command. Between two attempts a cluster may change, or a connection may be lost.
     static let attemptsMax = 5
-    /// Commands under way at a time.
+    /// The most commands that are outstanding at a time.
     static let pipelineMax = 512
-    /// What SCAN is asked to look at in one step.
+    /// The COUNT of each SCAN: about how many keys the server checks.
     static let scanCount = 1_000
-    /// Steps of SCAN over one server, which looks at as many keys in each.
+    /// The most steps of SCAN over one server.
     public static let scanStepsMax = 1_000_000
 
     private let connections: PrimaryConnections
     private let isOver: () -> Bool
 
-    /// Connects to nothing yet.
+    /// Creates the object without connecting.
     ///
-    /// - Parameter isOver: asked while a call waits; then it ends with an error.
+    /// - Parameter isOver: checked while a call waits; if true, the call ends with an error.
     public init(
         configuration: RedisConfiguration,
         isOver: @escaping () -> Bool = { Task.isCancelled }
@@ -33,12 +33,12 @@ public final class RedisQueries {
 
     // MARK: - Queries
 
-    /// A hash's fields, in the server's order; empty if there is no such hash.
+    /// A hash's fields, in the server's order; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
         try hashes([key])[0]
     }
 
-    /// The same for many keys, in their order.
+    /// The fields of many hashes, in the order of the keys.
     public func hashes(_ keys: [[UInt8]]) throws(RedisError) -> [Hash] {
         var hashes: [Hash] = []
         hashes.reserveCapacity(keys.count)
@@ -51,7 +51,7 @@ public final class RedisQueries {
         return hashes
     }
 
-    /// The strings under many keys, in their order; empty where there is none.
+    /// The strings under many keys, in their order; empty where a key does not exist.
     public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
@@ -68,11 +68,11 @@ public final class RedisQueries {
         return values
     }
 
-    /// The keys that match a glob pattern, of all primaries, each once.
+    /// The keys on all primaries that match a glob pattern, each once.
     ///
-    /// A key that comes or goes meanwhile may be there or not; all others are.
+    /// Keys that are created or deleted during the scan may be missing or present; all others are complete.
     ///
-    /// - Returns: `isComplete` is false if there are more than `keysMax`, or more than one server looks at in `stepsMax` steps.
+    /// - Returns: `isComplete` is false if there are more keys than `keysMax`, or a server has more than `stepsMax` steps can check.
     public func scan(
         match pattern: String,
         keysMax: Int = 1_000_000,
@@ -101,9 +101,9 @@ public final class RedisQueries {
         return (Array(keys), true)
     }
 
-    /// The clock that the scripts read, UNIX milliseconds.
+    /// The clock that the scripts read, in UNIX milliseconds.
     ///
-    /// - Parameter key: its server's clock; nil: that of any primary.
+    /// - Parameter key: the clock of this key's server; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
         let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].orItsError()
         guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
@@ -128,7 +128,7 @@ public final class RedisQueries {
 
     // MARK: - Commands
 
-    /// One command for each key, pipelined to the servers that have them, and again where that was wrong.
+    /// Sends one command for each key, pipelined, to the servers that have the keys. Repeats those that went to the wrong server.
     private func ask(_ questions: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: questions.count)
         var open = Array(questions.indices)

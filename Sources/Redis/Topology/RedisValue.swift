@@ -1,6 +1,6 @@
 import CHiredis
 
-/// A whole reply, for the commands of the control side: Sentinel's and the cluster's answers, and what ``RedisQueries`` reads.
+/// A whole reply, for commands of the control side: to Sentinels, about a cluster's slots, and from ``RedisQueries``.
 enum RedisValue: Equatable {
     case string([UInt8])
     case integer(Int64)
@@ -9,7 +9,7 @@ enum RedisValue: Equatable {
     /// The error's text.
     case error([UInt8])
 
-    /// A string's bytes as text; nil for anything else.
+    /// The bytes of a string as text; nil for any other value.
     var text: String? {
         if case .string(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { nil }
     }
@@ -22,16 +22,16 @@ enum RedisValue: Equatable {
         if case .integer(let number) = self { number } else { nil }
     }
 
-    /// The value, unless it is an error.
+    /// The value; throws it if it is an error.
     func orItsError() throws(RedisError) -> RedisValue {
         guard case .error(let text) = self else { return self }
         throw text.withUnsafeBytes { RedisError(reply: $0) }
     }
 }
 
-/// hiredis' parser with limits on all that the peer can make long. It allocates; for calls there is ``ReplyReader``.
+/// hiredis' parser, with limits on everything that the peer can make long. It allocates memory; calls use ``ReplyReader``.
 final class ValueReader {
-    /// A large cluster with its slots in many pieces tells less than this.
+    /// The most elements: more than a large cluster with many slot ranges needs.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
@@ -39,7 +39,7 @@ final class ValueReader {
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
     private let partial: UnsafeMutablePointer<PartialValue>
 
-    /// Nil if there is no memory.
+    /// Nil if memory could not be allocated.
     init?() {
         functions = .allocate(capacity: 1)
         functions.initialize(
@@ -70,7 +70,7 @@ final class ValueReader {
         functions.deallocate()
     }
 
-    /// False if the reader has failed.
+    /// Takes received bytes. False if the reader has failed.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return true }
         return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
@@ -93,7 +93,7 @@ final class ValueReader {
     }
 }
 
-/// A reply under way: its parts in the order they came, an array before its elements.
+/// A reply that is being parsed. Its parts are in the order of arrival, an array before its elements.
 private struct PartialValue {
     private enum Part {
         case value(RedisValue)
@@ -103,7 +103,7 @@ private struct PartialValue {
     private var parts: [Part] = []
     private var byteCount = 0
 
-    /// False if a limit is passed.
+    /// Appends a part. False if a limit is exceeded.
     mutating func append(_ value: RedisValue, byteCount count: Int = 0) -> Bool {
         byteCount += count
         guard parts.count < ValueReader.elementsMax, byteCount <= ValueReader.replyBytesMax else { return false }
@@ -126,7 +126,7 @@ private struct PartialValue {
         return isWhole ? whole : nil
     }
 
-    /// As deep as the parser goes: nine arrays.
+    /// Builds the value that begins at `position`. Recurses as deep as the parser allows: nine arrays.
     private func value(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
         let part = parts[position]
@@ -144,7 +144,7 @@ private struct PartialValue {
     }
 }
 
-// The parser's calls, as in `ReplyReader`: null makes the parser fail.
+// The parser's callbacks, as in `ReplyReader`: null makes the parser fail.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

@@ -1,9 +1,9 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by a name, and makes sure that it is one.
+/// Finds the primary that the Sentinels know by a name, and checks that it is one.
 ///
-/// The Sentinels are asked one after the other, beginning with the one that was right last, each on a connection of its own: so a
-/// Sentinel that is away or has been cut off is passed over (the guidelines for Sentinel clients, steps 1 to 3). One look-up at a time.
+/// Asks the Sentinels one after the other, each on a connection of its own, and begins with the one that was right last. So a
+/// Sentinel that is away or cut off is skipped (steps 1 to 3 of the guidelines for Sentinel clients). One look-up at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -11,7 +11,7 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// Of the Sentinel that is asked first.
+    /// The place of the Sentinel that is asked first.
     private var position = 0
     private var sentinelsLeft = 0
     private var connection: CommandConnection?
@@ -25,7 +25,7 @@ final class SentinelLookup {
         if case .host(let name, _) = configuration.url.location { primaryName = name } else { primaryName = "" }
     }
 
-    /// - Parameter completion: comes from the loop, once, unless the look-up is cancelled.
+    /// - Parameter completion: called from the loop, once, unless the look-up is cancelled.
     func find(_ completion: @escaping Completion) {
         precondition(self.completion == nil, "one look-up at a time")
         self.completion = completion
@@ -82,7 +82,7 @@ final class SentinelLookup {
         if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
     }
 
-    /// While a failover is under way, Sentinels may still name the server that was.
+    /// Asks the server for its role: during a failover Sentinels may still name the old primary.
     private func checkRole(of location: RedisURL.Location) {
         ask(configuration.url.at(location), ["ROLE"]) { lookup, reply in
             switch reply {
@@ -92,12 +92,12 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // A user who may not ask: then the first write will say.
+                // The user may not send ROLE. Trust the Sentinel: the first write will tell.
                 lookup.finish(error.code == .noPermission ? .success(location) : .failure(error))
             case .success:
                 lookup.finish(.failure(RedisError(.protocolViolation)))
             case .failure(let error):
-                // The Sentinel may be one that has been cut off.
+                // The Sentinel itself may be cut off, so ask the next one.
                 lookup.askNextSentinel(after: error)
             }
         }
@@ -110,8 +110,8 @@ final class SentinelLookup {
     }
 }
 
-/// The connection to the primary that Sentinels name, looked up afresh for each attempt: so it follows a failover by itself, when the
-/// old primary's connections break or it says READONLY.
+/// Gives a connection its server: asks the Sentinels for the primary before each attempt to connect. So the connection
+/// follows a failover when the old primary's connection breaks or answers READONLY.
 final class SentinelOwner: ConnectionOwner {
     private let lookup: SentinelLookup
 

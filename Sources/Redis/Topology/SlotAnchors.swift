@@ -1,18 +1,18 @@
-/// Hash tags whose slots are spread evenly over a cluster, so that each of its primaries has some of them.
+/// Hash tags whose slots are spread evenly over a cluster, so that each primary has some of them.
 ///
-/// They are always the same, and what is kept under them moves with its slot: a primary that takes slots over has it too.
+/// The tags never change. Keys with these tags move with their slots: a primary that takes over slots takes over these keys.
 struct SlotAnchors {
-    /// A primary with fewer slots than every this many has no anchor, and cannot be watched.
+    /// One slot in each block of this many slots is an anchor. A primary so small that it has no anchor cannot be watched.
     static let slotsApart = 128
     static let count = KeyPlace.slotCount / slotsApart
 
-    /// One tag for each ``slotsApart`` slots, with its slot, in their order.
+    /// One tag per ``slotsApart`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
-    /// Of servers that stand alone: one place for all.
+    /// The one place of a server without a cluster.
     static let alone = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// Of a cluster. Takes some thousand checksums.
+    /// The places of a cluster. Computing them takes some thousand checksums.
     static let ofCluster: SlotAnchors = {
         var found: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

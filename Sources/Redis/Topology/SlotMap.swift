@@ -1,25 +1,25 @@
 import Reactor
 
-/// Which server has each slot, as one server of a cluster tells it.
+/// The server of each slot, as one server of a cluster reported it.
 struct SlotMap: Equatable {
-    /// More primaries than Redis recommends for a cluster.
+    /// The most primaries: more than Redis recommends for a cluster.
     static let primariesMax = 1_000
     static let unowned = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Servers that can be asked too, when a primary cannot.
+    /// Replicas, which can be asked for the slots if a primary cannot.
     private(set) var replicas: [RedisURL.Location] = []
-    /// By slot: a position in `primaries`, or `unowned`.
+    /// For each slot: a position in `primaries`, or `unowned`.
     private(set) var owners = [UInt16](repeating: unowned, count: KeyPlace.slotCount)
 
-    /// Reads the reply to CLUSTER SLOTS: ranges of slots, each with its first and last slot, its primary and its replicas; a server is a
-    /// host and a port, and more that is not needed here. Nil if it is anything else.
+    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and its
+    /// replicas; a server is a host, a port, and more that is not needed. Nil if the reply has any other form.
     ///
-    /// - Parameter answering: who said it. What has no host, or `?`, is where this one is.
+    /// - Parameter answering: the server that sent the reply. A server without a host, or with `?`, has this server's host.
     init?(slots reply: RedisValue, answering: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var positions: [RedisURL.Location: UInt16] = [:]
-        // Each slot is told of once, so that no reply takes more steps than there are slots.
+        // Each slot may appear only once, so that a reply never takes more steps than there are slots.
         var slotsLeft = Int64(KeyPlace.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
@@ -53,7 +53,7 @@ struct SlotMap: Equatable {
 final class SlotMapLookup {
     typealias Completion = (Result<SlotMap, RedisError>) -> Void
 
-    /// Servers asked in one look-up.
+    /// The most servers that one look-up asks.
     static let attemptsMax = 8
 
     private let loop: EventLoop
@@ -70,8 +70,8 @@ final class SlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// - Parameters:
-    ///   - candidates: not empty; the likeliest first.
-    ///   - completion: comes from the loop, once, unless the look-up is cancelled.
+    ///   - candidates: the servers to ask, the likeliest first. Not empty.
+    ///   - completion: called from the loop, once, unless the look-up is cancelled.
     func find(candidates: [RedisURL.Location], _ completion: @escaping Completion) {
         precondition(!isRunning, "one look-up at a time")
         self.candidates = candidates.prefix(Self.attemptsMax)
@@ -107,11 +107,11 @@ final class SlotMapLookup {
             askNext(after: RedisError(error.code, "\(candidate): \(error.reason)"))
         case .success(let value):
             guard let map = SlotMap(slots: value, answering: candidate) else {
-                return askNext(after: RedisError(.protocolViolation, "\(candidate): these are no slots of a cluster"))
+                return askNext(after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS"))
             }
-            // A server that has just come to a cluster, or was sent away from it.
+            // The server may have just joined the cluster, or have been removed from it.
             guard !map.primaries.isEmpty else {
-                return askNext(after: RedisError(.clusterDown, "\(candidate): this server's cluster has no slots"))
+                return askNext(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
             }
             finish(.success(map))
         case .failure(let error):
