@@ -1,21 +1,24 @@
 public import Delivery
 public import LiveActivity
 
-/// The first command of an audience that is to have a channel waits for it, so that a start can name it and nothing need be sent twice.
+/// The first command of an audience waits for the audience's broadcast channel, so that a start can name the channel and nothing is sent
+/// twice.
 ///
-/// It waits behind its admission, which is repeated when the keeper has answered: the store then counts the broadcasts that there will be.
-/// Whatever becomes of the service that manages channels, a command waits for two seconds at most, and of one audience one command in a minute.
+/// The command waits after its admission. When the keeper has answered, the command is admitted again, so that the store counts the
+/// broadcasts that now exist. A command waits two seconds at most, even if the service that manages channels is away. After a wait
+/// without a channel, commands of that audience do not wait for a minute.
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
-    /// Commands that wait at one time. Others go on without their channel, and later commands find it.
+    /// Commands that may wait at the same time. Others go on without their channel, and later commands find it.
     static var channelWaitersMax: Int { 1_024 }
-    /// After a command has waited in vain, none of its audience waits for so long.
+    /// How long no command of an audience waits after one has waited without getting a channel.
     static var channelPatienceMilliseconds: Int64 { 60_000 }
-    /// Audiences of which that is remembered. With as many, no command waits.
+    /// Audiences for which such a wait is remembered. At this number no command waits.
     static var channelWaitsInVainMax: Int { 4_096 }
 
-    /// Whether a command that was admitted waits for its audience's channel now. If the audience is to have one and has none, and the command
-    /// does not wait, then its result will say why.
+    /// Whether a command that was admitted waits for its audience's channel now.
+    ///
+    /// If the audience needs a channel, has none, and the command does not wait, the command's result says why.
     mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]
@@ -63,7 +66,7 @@ extension Audiences {
         channelWaitsInVain[key] = now.monotonicMilliseconds + Self.channelPatienceMilliseconds
     }
 
-    /// The keeper could not create a channel that an audience is to have.
+    /// The keeper of channels could not create a channel that an audience needs.
     public mutating func channelRefused(
         application: UInt16,
         audience: AudienceDigest,
