@@ -56,7 +56,7 @@ extension LogKindCatalog {
             "the metadata of a committed offset is not used",
             "It says which records above the offset are settled. Without it they are read again: results may be written twice, and Redis "
                 + "keeps pushes and alerts from being sent twice.",
-            "Nothing, once. If `cause` says that it is not of this worker's making, something else commits offsets for this group."
+            "Nothing, once. If `cause` says that no Causeway worker wrote it, something else commits offsets for this group."
         ),
         line(
             .kafkaAway,
