@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension JSONWriter {
-    /// One object, written by `body`, as bytes of its own.
+    /// One object, written by `body`, as separate bytes.
     static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -40,7 +40,7 @@ extension JSONWriter {
     }
 }
 
-/// Decimal numbers without floating point: rates are exact to the digit that is shown.
+/// Decimal numbers without floating point, so that rates are exact to the displayed digit.
 enum Hundredths {
     /// `numerator / denominator` in hundredths, rounded to the nearest.
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {
