@@ -49,7 +49,7 @@ struct LightPhones {
         let definition: LightCrowd
         let application: Int
         var phones: [LightPhone]
-        /// When the last token of each phone became invalid, UNIX milliseconds.
+        /// When tokens of the crowd last became invalid, UNIX milliseconds.
         var retiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10 = 0
@@ -112,7 +112,7 @@ struct LightPhones {
         return (crowd, place.number, place.generation)
     }
 
-    // MARK: - What bodies say
+    // MARK: - Bodies
 
     /// - Returns: nil if no phone can decode it.
     mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {

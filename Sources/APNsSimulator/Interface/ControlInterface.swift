@@ -7,36 +7,44 @@ import Glibc
 ///
 /// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
 ///
-/// | call | request | answer |
-/// | --- | --- | --- |
-/// | `GET /` | | `host`, `port`, `managementPort`, `environment`, `caFile` |
-/// | `POST /apps` | `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`), `identifierAttribute` | |
-/// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their registrations say that they take channels, `audiences` of the registrations | `installed`, `next` |
-/// | `POST /offline`, `POST /online` | `app`, `devices` | |
-/// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, `channel`; members beside the list are the defaults. Or one activity for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
-/// | `GET /activities?app&since&limit&alerts` | | `activities`, each with its alerts if `alerts=true`; `next` |
-/// | `GET /activity?app&activity`, `GET /phone?app&device` | | what is shown |
-/// | `GET /registrations?since&limit&waitMilliseconds` | | `registrations`: `key`, `value`; `next` |
-/// | `POST /rotate` | `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void` | |
-/// | `POST /dismiss` | `app`, `activity` | |
-/// | `POST /uninstall` | `app`, `device` | |
-/// | `POST /expect` | `app`, `activities`: for each id a content state, or null for nothing | `matching`, `mismatches` |
-/// | `GET /summary`, `GET /stats` | | counts of the phones, of the service |
-/// | `POST /crowds` | a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`, `identifiers`: `numbered` or `uuid`, `timestamp` that they show at first | `phones` |
-/// | `GET /crowd?app&name` | | what its phones show, newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`; the numbers of phones that went back in time (`reversed`), got an alert twice (`alertedTwice`), got no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`; `effects` |
-/// | `GET /crowd/registrations?app&name&from&limit` | | `registrations`: `key`, `value`; `next` |
-/// | `POST /crowd/dismiss`, `POST /crowd/rotate` | `app`, `name`, `from`, `count` | `phones` |
-/// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds` | the same |
-/// | `GET`, `PUT`, `DELETE /management/faults` | the same, for the service that manages channels | the same |
-/// | `GET /channels?app` | | `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds` |
-/// | `POST /channels` | `app`, `storage`: `none` or `newest`: creates a channel as somebody else | `channel` |
-/// | `POST /channels/delete` | `app`, `channel`: deletes the channel as somebody else | |
-/// | `POST /broadcasts` | `app`, `enabled`: the app's capability; turning it off deletes all its channels | |
-/// | `POST /goaway` | nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds` | |
-/// | `POST /cut` | nothing: closes all connections without GOAWAY and close_notify | |
-/// | `POST /silence` | nothing, or `stopsReading`: leaves all connections half open | |
-/// | `POST /clock` | `advanceMilliseconds` | |
-/// | `POST /reset` | | |
+/// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
+/// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`),
+///   `identifierAttribute`.
+/// - `POST /phones`. Takes `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their
+///   registrations say that they take channels, `audiences` of the registrations. Gives `installed`, `next`.
+/// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
+/// - `POST /activities`. Takes `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`,
+///   `audiences`, `channel`; members beside the list are the defaults. Or one activity for each of `devices`, or of `devicePrefix` and
+///   `count`, named by `prefix` and number. Gives `registrations`.
+/// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
+/// - `GET /activity?app&activity`, `GET /phone?app&device`. Gives what is shown.
+/// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
+/// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.
+/// - `POST /dismiss`. Takes `app`, `activity`.
+/// - `POST /uninstall`. Takes `app`, `device`.
+/// - `POST /expect`. Takes `app`, `activities`: for each id a content state, or null for nothing. Gives `matching`, `mismatches`.
+/// - `GET /summary`, `GET /stats`. Gives counts of the phones, of the service.
+/// - `POST /crowds`. Takes a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
+///   `identifiers`: `numbered` or `uuid`, `timestamp` that they show at first. Gives `phones`.
+/// - `GET /crowd?app&name`. Gives what its phones show, newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`,
+///   `firstMilliseconds`, `lastMilliseconds`; the numbers of phones that went back in time (`reversed`), got an alert twice
+///   (`alertedTwice`), got no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`;
+///   `effects`.
+/// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
+/// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an
+///   object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the same.
+/// - `GET`, `PUT`, `DELETE /management/faults`. Takes the same, for the service that manages channels. Gives the same.
+/// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`,
+///   `broadcasts`, `stored`, `leastDistanceMilliseconds`.
+/// - `POST /channels`. Takes `app`, `storage`: `none` or `newest`: creates a channel as somebody else. Gives `channel`.
+/// - `POST /channels/delete`. Takes `app`, `channel`: deletes the channel as somebody else.
+/// - `POST /broadcasts`. Takes `app`, `enabled`: the app's capability; turning it off deletes all its channels.
+/// - `POST /goaway`. Takes nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
+/// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
+/// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
+/// - `POST /clock`. Takes `advanceMilliseconds`.
+/// - `POST /reset`.
 ///
 /// If an item of a list is faulty, the items before it have been carried out.
 final class ControlInterface: Sendable {

@@ -39,6 +39,8 @@ public struct Faults: Sendable, Equatable {
     /// A connection gets a GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
     /// How many of these requests, the last ones, are not processed. The GOAWAY's last stream is the one before them.
+    ///
+    /// They are left alone before the GOAWAY is sent. If no further request comes, they stay unanswered until the client's deadline.
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()

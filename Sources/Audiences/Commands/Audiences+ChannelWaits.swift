@@ -18,7 +18,7 @@ extension Audiences {
 
     /// Whether a command that was admitted waits for its audience's channel now.
     ///
-    /// If the audience needs a channel, has none, and the command does not wait, the command's result says why.
+    /// If the audience needs a channel, has none, and the command does not wait, the command's result says why. An end needs no channel.
     mutating func awaitsChannel(_ command: UInt32, now: Moment) -> Bool {
         let slot = commands[command]
         let audience = audiences[slot.audience]

@@ -3,8 +3,9 @@ import LiveActivity
 
 /// Commands that name a channel which their producer keeps.
 ///
-/// Each is admitted as a command to an audience without members, so versions, deduplication and `unchanged` apply to the channel. Each
-/// sends one broadcast.
+/// Each is admitted under a digest of the environment and the channel's id, as a command to an audience without members. So versions,
+/// deduplication and `unchanged` apply to the channel. Each command sends one broadcast and has one result. There are no totals, and the
+/// keeper of channels is not involved.
 extension Audiences {
     /// Admits the command without asking for a size: such a channel has no members.
     mutating func admitToChannel(_ command: UInt32) {
@@ -31,7 +32,7 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }
 
-    /// Whether a refusal shows that a channel stores no messages.
+    /// Notes that a channel stores no messages, if a refusal shows that. Returns whether it does.
     ///
     /// APNs takes no expiration but 0 on such a channel, and otherwise answers `BadExpirationDate`. The state is then sent again with
     /// expiration 0.

@@ -125,8 +125,9 @@ struct StartPlace {
 // MARK: - Channels
 
 extension Audiences {
-    /// The dictionary that is written once for all devices of a start to an audience with channels. None if the start names a channel
-    /// itself: then its producer keeps that channel.
+    /// The part of Apple's dictionary that is the same for all devices of a start to an audience with channels. An address completes it.
+    ///
+    /// None if the start names a channel itself: then its producer keeps that channel.
     static func openDictionary(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.layout.aps.bytes(in: slot.body.bytes)
         guard slot.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
@@ -137,6 +138,9 @@ extension Audiences {
     }
 
     /// The address under which a device's activity can be reached; nil: the start's own dictionary says it.
+    ///
+    /// It is the audience's channel if the device takes channels and the audience has one in its environment, else a request for a token.
+    /// It is never both.
     ///
     /// A channel's id that would make the body too long is left out. The activity then gets a token and pushes of its own.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {

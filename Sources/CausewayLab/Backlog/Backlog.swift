@@ -10,7 +10,7 @@ final class Backlog {
     private static let logLinesMax = 1_000
     /// Matches of the season that are played: enough to fill the partitions evenly.
     static let matches = 20
-    /// The number of balls of the shortest match, and so the most commands for one activity.
+    /// The most commands for one activity. No match that is played has fewer balls.
     static let commandsPerActivityMax = 200
     /// The embedded broker keeps 5 MiB of a partition, compressed, and silently drops the oldest records. In a batch a command of the
     /// season takes some 50 bytes, a result less. So two million of them fit. If a record were dropped, the reading would not end.

@@ -100,7 +100,7 @@ extension Intake {
         return assignments.all.count { asked.contains($0) || assignments[$0]?.rereading?.isComplete == false }
     }
 
-    // MARK: - What is known of the partitions
+    // MARK: - State of the partitions
 
     /// The partitions that have marks: commands and registrations.
     ///
@@ -163,7 +163,7 @@ extension Intake {
         rereading.questionDueMilliseconds = loop.nowMilliseconds + PartitionRereading.questionMilliseconds
     }
 
-    // MARK: - Reading once more
+    // MARK: - Reading again
 
     private func beginDraining() {
         rereading.retryDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds

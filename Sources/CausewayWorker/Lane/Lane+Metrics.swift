@@ -9,7 +9,7 @@ import Reactor
 ///
 /// Events are counted where they happen, in the lane's own cells. Gauges are read when the numbers are published, four times a second.
 extension Lane {
-    // MARK: - What happens
+    // MARK: - Events
 
     /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ production: Production) {
@@ -78,7 +78,7 @@ extension Lane {
         metrics.add(.apnsGoAways, pool, plan.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
     }
 
-    // MARK: - What stands
+    // MARK: - Gauges
 
     func publishMetricsIfDue() {
         if metrics.isPublicationDue(nowMilliseconds: loop.nowMilliseconds) { publishMetrics() }

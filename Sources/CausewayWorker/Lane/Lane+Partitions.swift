@@ -100,7 +100,7 @@ extension Lane {
         partitions[position].highWatermark = order.offset
     }
 
-    // MARK: - What the cores know
+    // MARK: - State in the cores
 
     func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
         entry.isFanout ? audiences.progress(entry.place) : delivery.progress(entry.place)

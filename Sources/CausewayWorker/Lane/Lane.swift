@@ -231,7 +231,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
-    /// Prefetches the next records while this one is handled. Another thread wrote them, so they are not in this core's cache.
+    /// Prefetches the next records while this one is handled. Another thread wrote them, so they are not in this processor's cache.
     private func expectRecords() {
         if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
             Message.prefetch(pointer)

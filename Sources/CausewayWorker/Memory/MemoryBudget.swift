@@ -84,7 +84,7 @@ struct MemoryBudget: Equatable {
         )
     }
 
-    // MARK: - What a lane makes of its bytes
+    // MARK: - Limits of a lane
 
     /// The number of records that fit half of a lane's bytes. That half is for what every record needs, whatever its contents.
     func recordsMax(configured: Int) -> Int {
@@ -95,7 +95,7 @@ struct MemoryBudget: Equatable {
     /// The other half is for texts, tokens and bodies. A fifth of it is reserved for free blocks of sizes that were needed before.
     var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
 
-    // MARK: - What a lane's core of audiences makes of its bytes
+    // MARK: - Limits of a lane's core for audiences
 
     /// A page of members as in Redis, with the state of each member.
     private static let bytesPerPage: Int64 = 48 << 10
@@ -113,7 +113,7 @@ struct MemoryBudget: Equatable {
 
     var fanoutBytesMax: Int { Int(audienceBytes / 4) }
 
-    // MARK: - What librdkafka makes of its bytes
+    // MARK: - Limits of librdkafka
 
     /// librdkafka's limits in bytes count only keys and values. So a queue of small records is limited by their number too.
     var consumerProperties: [KafkaProperties.Property] {

@@ -137,7 +137,7 @@ actor StoreWatch {
         refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
     }
 
-    // MARK: - What is to be written
+    // MARK: - Marks to write
 
     /// One mark to write to one primary. A mark that is renewed is written only over an existing one (`SET … XX`): otherwise a loss
     /// between the look and the write would go unnoticed.

@@ -34,7 +34,7 @@ struct ActivityReport {
     struct Pace: Equatable {
         /// The present spacing.
         var spacingMilliseconds: Int64
-        /// How often 429s have doubled the spacing.
+        /// How many doublings of the spacing, caused by 429s, are in force.
         var stretchLevel: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?

@@ -2,7 +2,8 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
-/// The newest results of one activity, read backwards from the end of its partition.
+/// The newest results of one activity, read backwards from the end of its partition. The partition follows from the producer's
+/// `partitioner`, so this needs the worker's own configuration.
 ///
 /// The reading goes in windows. Each is several times as long as the one before, until enough results are found. So an activity with a
 /// recent push costs one short fetch. ``recordsMax`` and ``timeMilliseconds`` limit the search. A window of which only a part was read

@@ -9,6 +9,7 @@ enum ReplayReason: String, CaseIterable {
     case duplicate
     case unchanged
     case underWay
+    /// The workers have not committed its offset and will read it. Sending it too would double the backlog.
     case unread
     case held
     case tokenUnknown

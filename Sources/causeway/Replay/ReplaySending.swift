@@ -6,8 +6,12 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// Writes commands of the range to the commands topic again, at a given rate. If Redis has settled one without its having been shown, it
-/// is reopened first.
+/// Writes commands of the range to the commands topic again, at a given rate.
+///
+/// A copy keeps the time of its record. A token in it is as old as the record, and would otherwise displace a newer registration.
+///
+/// If Redis has settled a command that was never shown, the command is reopened first. If the replay is killed in between, Redis takes
+/// the command for under way until a newer state comes.
 struct ReplaySending {
     /// A person should not wait longer than half a minute. The worker's producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
