@@ -1,11 +1,10 @@
 import Reactor
 import Synchronization
 
-/// An APNs that can be believed, and the phones behind it.
+/// A simulated APNs with the phones behind it.
 ///
-/// The service speaks HTTP/2 over TLS and makes the checks that APNs makes, with Apple's statuses, reasons and headers. What it
-/// accepts reaches simulated phones, whose Lock Screens follow ActivityKit's rules. So a test asks the one question that matters:
-/// what does each phone show?
+/// The service speaks HTTP/2 over TLS and makes APNs' checks, with Apple's statuses, reasons and headers. Accepted pushes reach simulated
+/// phones, whose Lock Screens follow ActivityKit's rules. So a test can ask what each phone shows.
 ///
 ///     let simulator = Simulator(configuration)
 ///     try await simulator.start()
@@ -13,9 +12,9 @@ import Synchronization
 ///         try devices.declare(app: "com.example.scores", teamIdentifier: nil, types: [match])
 ///     }
 ///
-/// The same is available over HTTP, for other processes: see `ControlInterface`.
+/// Other processes can use the same functions over HTTP: see `ControlInterface`.
 ///
-/// Safe to use from any thread. The devices live on the service's thread; closures are brought there.
+/// Safe to use from any thread. The devices live on the service's thread, and closures run there.
 public final class Simulator: Sendable {
     public let configuration: SimulatorConfiguration
     private let state = Mutex(State.stopped)
@@ -45,13 +44,13 @@ public final class Simulator: Sendable {
         self.configuration = configuration
     }
 
-    /// Port of the service; 0 while it does not run.
+    /// Port of the service; 0 while it is not running.
     public var port: UInt16 { running?.port ?? 0 }
-    /// Port of the service that manages channels; 0 while it does not run.
+    /// Port of the service that manages channels; 0 while it is not running.
     public var managementPort: UInt16 { running?.managementPort ?? 0 }
     /// Port of the HTTP interface; 0 if there is none.
     public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
-    /// The certificate authority to trust, PEM; nil unless the certificate was made by the simulator.
+    /// The certificate authority to trust, a PEM file; nil unless the simulator made the certificate.
     public var caFile: String? { running?.caFile }
 
     private var running: Running? {
@@ -133,7 +132,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Ends all connections and threads. What is under way is not answered. Nothing happens unless it runs.
+    /// Ends all connections and threads. Requests in flight are not answered. Does nothing if the service is not running.
     public func stop() async {
         let running = state.withLock { state -> Running? in
             guard case .running(let running) = state else { return nil }
@@ -170,7 +169,7 @@ public final class Simulator: Sendable {
         return keys
     }
 
-    /// The first thread listens and comes last, when the others can take connections.
+    /// Starts the listening thread last, when the other threads can take connections.
     private func startThreads(
         _ running: inout Running,
         setup: ServiceSetup,
@@ -201,7 +200,7 @@ public final class Simulator: Sendable {
                 if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
             }
         } catch {
-            // A thread that failed to start takes no work: its mailbox is not asked to end it.
+            // A thread that failed to start takes no work, so its mailbox cannot be asked to end it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }
@@ -228,9 +227,9 @@ public final class Simulator: Sendable {
 
     // MARK: - Devices
 
-    /// Runs a closure on the devices, on the service's thread, and gives back what it returns.
+    /// Runs a closure on the devices, on the service's thread, and returns its result.
     ///
-    /// - Parameter body: is given the devices and the time of their world, UNIX milliseconds. Pushes wait while it runs.
+    /// - Parameter body: gets the devices and the time of the simulated world, UNIX milliseconds. Pushes wait while it runs.
     public func withDevices<Value: Sendable>(
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
@@ -252,18 +251,18 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Registrations from a cursor on, and the cursor behind them. If there are none yet, waits for one.
+    /// Registrations from a cursor on, and the next cursor. If there are none yet, waits for one.
     ///
     /// - Parameters:
-    ///   - cursor: 0 at first, then what the last call gave.
-    ///   - limit: of records, from 1.
-    ///   - waitMilliseconds: from 0, at most 60,000.
+    ///   - cursor: 0 at first, then the cursor that the last call returned.
+    ///   - limit: the most records, at least 1.
+    ///   - waitMilliseconds: 0 to 60,000.
     public func registrations(
         since cursor: Int,
         limit: Int = 1_000,
         waitMilliseconds: Int = 0
     ) async throws(SimulatorError) -> (records: [RegistrationRecord], next: Int) {
-        guard limit > 0 else { throw SimulatorError(.invalidRequest, "limit: from 1") }
+        guard limit > 0 else { throw SimulatorError(.invalidRequest, "limit must be at least 1") }
         let clock = ContinuousClock()
         let deadline = clock.now + .milliseconds(min(max(0, waitMilliseconds), 60_000))
         while true {
@@ -276,13 +275,13 @@ public final class Simulator: Sendable {
             guard let bell = running?.bell else { throw SimulatorError(.notRunning, "the simulator does not run") }
             let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
             guard await bell.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
-                throw SimulatorError(.limitReached, "too many wait for registrations")
+                throw SimulatorError(.limitReached, "too many readers wait for registrations")
             }
         }
     }
 
-    /// Forgets all apps, phones, activities, registrations and counts, and clears the faults. Connections stay, and the
-    /// clock does not go back.
+    /// Removes all apps, phones, activities, registrations and counts, and clears the faults. Connections stay, and the clock does not go
+    /// back.
     public func reset() async throws(SimulatorError) {
         let (environment, rules) = (configuration.environment, configuration.rules)
         let channelRules = configuration.channelRules
@@ -299,49 +298,49 @@ public final class Simulator: Sendable {
 
     // MARK: - The service
 
-    /// What the service has counted, over all threads.
+    /// The counts of the service over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
         var sum = ServiceStatistics()
         for statistics in try await onEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
         return sum
     }
 
-    /// The faults in force.
+    /// The present faults.
     ///
-    /// - Parameter isOfManagement: whether those of the service that manages channels are meant.
+    /// - Parameter isOfManagement: whether to return those of the service that manages channels.
     public func faults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> Faults {
         try await onThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
     }
 
-    /// Puts faults in force for all requests to come.
+    /// Sets the faults for all further requests.
     ///
-    /// - Parameter isOfManagement: whether those of the service that manages channels are meant.
+    /// - Parameter isOfManagement: whether to set those of the service that manages channels.
     public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
         if let problem = faults.problem { throw SimulatorError(.invalidRequest, problem) }
         try await onEveryThread { $0.set(faults, of: isOfManagement ? .management : .push) }
     }
 
-    /// Sends GOAWAY on all connections there are that have not got one.
+    /// Sends a GOAWAY on every connection that has not got one.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
         if let problem = goAway.problem { throw SimulatorError(.invalidRequest, problem) }
         try await onEveryThread { $0.sendGoAwayToAll(goAway) }
     }
 
-    /// Ends all connections there are without a word: no GOAWAY, and no close_notify of TLS. What is under way is not answered.
+    /// Closes all connections without GOAWAY and without TLS's close_notify. Requests in flight are not answered.
     public func cutConnections() async throws(SimulatorError) {
         try await onEveryThread { $0.cutAll() }
     }
 
-    /// Leaves all connections there are half open: nothing is sent on them any more, PINGs are not answered either.
+    /// Leaves all connections half open: nothing is sent on them any more, and PINGs are not answered.
     ///
-    /// - Parameter stopsReading: whether nothing is read either, so that the client's output comes to a stop.
+    /// - Parameter stopsReading: whether nothing is read either, so that the client's output stops.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
         try await onEveryThread { $0.silenceAll(stopsReading: stopsReading) }
     }
 
-    /// Lets time pass in the simulated world: activities grow old, provider tokens expire. Latencies are not affected.
+    /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies are not affected.
     ///
-    /// - Parameter milliseconds: from 0; ten years in all at most, what is more is left out.
+    /// - Parameter milliseconds: at least 0. The clock stops at ten years ahead in all.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {
         guard milliseconds >= 0 else { throw SimulatorError(.invalidRequest, "the clock does not go back") }
         try await onEveryThread { $0.advanceClock(milliseconds: milliseconds) }

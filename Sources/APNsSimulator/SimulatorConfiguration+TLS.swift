@@ -1,7 +1,7 @@
 import Reactor
 
 extension SimulatorConfiguration.Security {
-    /// The TLS to serve with, and the certificate authority to trust if one was made.
+    /// The TLS context of the service, and the certificate authority to trust if one was made.
     func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {

@@ -1,23 +1,23 @@
-/// What a simulator is told at its start.
+/// The settings of a simulator.
 public struct SimulatorConfiguration: Sendable {
     /// How clients reach the service.
     public enum Security: Sendable {
         /// TLS with this certificate, PEM.
         case certificate(certificateFile: String, keyFile: String)
-        /// TLS with a certificate of a certificate authority that is made for the purpose; its file is `ca.pem` in this directory,
-        /// or as `Simulator.caFile` says.
+        /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file is `ca.pem` in this
+        /// directory, see `Simulator.caFile`.
         case selfSigned(directory: String)
         /// HTTP/2 without TLS, for profiling.
         case cleartext
     }
 
-    /// A key that provider tokens may be signed with.
+    /// A key that may sign provider tokens.
     public struct Key: Sendable {
         public var teamIdentifier: String
         public var keyIdentifier: String
         /// A public key, or a `.p8`, PEM.
         public var pem: String
-        /// Nil: good for production and sandbox, as Apple's older keys are.
+        /// Nil: valid for production and sandbox, like Apple's older keys.
         public var environment: Environment?
 
         public init(teamIdentifier: String, keyIdentifier: String, pem: String, environment: Environment? = nil) {
@@ -31,11 +31,11 @@ public struct SimulatorConfiguration: Sendable {
     public struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS until the first valid provider token.
         public var streamsBeforeAuthentication: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS after it.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS after that.
         public var concurrentStreams: UInt32 = 1_000
-        /// Connections at one time; more are closed as they come.
+        /// The most connections at one time. Further ones are closed at once.
         public var connections = 4_096
-        /// Requests under way at one time, on all connections of a thread; more are refused (REFUSED_STREAM).
+        /// The most requests in flight on all connections of a thread. Further ones are refused (REFUSED_STREAM).
         public var requestsPerThread = 262_144
 
         public init() {}
@@ -52,15 +52,16 @@ public struct SimulatorConfiguration: Sendable {
     public var security: Security
     public var keys: [Key]
     public var environment = Environment.production
-    /// Threads that serve requests. With one, no push takes a lock.
+    /// Threads that serve requests. With one thread, no push takes a lock.
     public var threads = 1
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
     public var channelRules = ChannelRules()
-    /// A file that every push is written to, a line of JSON each; nil: none. It is overwritten at the start, and grows by some 400 bytes a push.
+    /// A file to which every push is written as a line of JSON; nil: none. It is overwritten at the start, and grows by some 400 bytes
+    /// for each push.
     public var pushLog: String?
-    /// Of the generator behind tokens, identifiers and faults; nil: another at each start.
+    /// The seed of tokens, identifiers and faults; nil: a new one at each start.
     public var seed: UInt64?
 
     public init(security: Security, keys: [Key]) {
@@ -69,7 +70,7 @@ public struct SimulatorConfiguration: Sendable {
     }
 }
 
-/// Why a simulator did not start, or did not do what it was asked.
+/// Why a simulator did not start, or did not carry out a request.
 public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: String, Sendable {
         case invalidConfiguration, cannotListen, notRunning, invalidRequest, notFound, conflict, limitReached

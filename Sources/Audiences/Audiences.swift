@@ -2,38 +2,48 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The second core of a lane: decides what becomes of commands to audiences, and does no I/O.
+/// The second core of a lane. It decides the outcome of commands to audiences and does no I/O.
 ///
-/// As with `Delivery`, events come in as calls, each with the `Moment` it happened at, and what is to be done goes out through queues that
-/// the shell empties when it can.
+/// As with `Delivery`, events come in as calls, each with the `Moment` at which it happened. The work that follows goes out through
+/// queues, which the shell empties when it can.
 ///
-/// | the shell | calls |
-/// | --- | --- |
-/// | has a command of the commands topic | ``take(_:now:)`` while ``canTakeCommand``; ``nextHandedBack()`` returns it to `Delivery`; ``withdraw(_:)`` when its partition is revoked |
-/// | has a member whose audiences change | ``receive(membership:now:)`` while ``canReceiveMembership``; ``nextMembershipOutcome()`` returns it to `Delivery` |
-/// | has partitions of the fan-out topic | ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)`` |
-/// | has a record of it | ``receive(_:order:now:)``, whether there is room or not; it reads the partition again as ``rereading(_:now:)`` says, and calls ``rereadingBegan(_:from:now:)`` |
-/// | asks the audience store | ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``; ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)`` |
-/// | asks the activity store | ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``, ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)`` |
-/// | has a free stream | ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s and over its pools in turn until none has a push; ``pushReturned(_:)`` if there was none after all; ``answered(_:_:now:)`` |
-/// | keeps channels | ``nextChannelNeed()``; ``channelKnown(application:audience:_:now:)``, ``channelRefused(application:audience:environment:now:)`` |
-/// | produces | ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)`` |
-/// | lets time pass | ``advance(now:)``, and again at ``nextDueMilliseconds`` |
+/// The shell calls:
+/// - for a record of the commands topic that names an audience: ``take(_:now:)`` while ``canTakeCommand``. ``nextHandedBack()`` returns
+///   the command to `Delivery`. ``withdraw(_:)`` when its partition is revoked.
+/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
+///   returns the member to `Delivery`.
+/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
+///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
+/// - for a record of the fan-out topic: ``receive(_:order:now:)``, whether there is room or not. The shell reads the partition again as
+///   ``rereading(_:now:)`` says, and calls ``rereadingBegan(_:from:now:)``.
+/// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``,
+///   ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
+/// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``, ``activityCallRefused()``,
+///   ``activityReplied(tag:)``, ``activityFailed(tag:_:now:)``.
+/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)``, after `Delivery`'s, over its pools in turn until none has a push.
+///   ``pushReturned(_:)`` if there was no stream after all; ``answered(_:_:now:)``.
+/// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
+///   ``channelRefused(application:audience:environment:now:)``.
+/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``produced(_:_:now:)``.
+/// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
-/// A command's way: `take` → (waits, replaced by newer ones) → how large is the audience → `admit` → one fan-out record for each range →
-/// `settle` → handed back. A range's way: `receive` → `claim` → pages are read and their members sent to → `finish` and its result → its
-/// offset counts as settled.
+/// The steps of a command: `take` → it waits, and newer commands replace it → the core asks for the audience's size → `admit` → one
+/// fan-out record for each range → `settle` → it is handed back.
 ///
-/// A *round* runs through the positions of one range for as long as it has versions under way. Its position only grows (`UInt64`); the
-/// ordinal is the position modulo the range's length. Each version has a window, from the position at which it took over to one length
-/// further. What is sent at a position is the newest version; the member counts as superseded for the older ones whose windows it is in.
+/// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish` and its result → its offset
+/// counts as settled.
 ///
-/// What must hold:
-/// - a member is sent to only when nothing of the round before is under way to it, so its pushes leave in the order of their versions;
-/// - a version is finished when every member of its window has its outcome; versions settle in their order, but for those that newer ones have
-///   replaced, and the newest of a round settles last;
-/// - a record that has no room is neither held nor settled, and the records of its range behind it wait with it;
-/// - what is counted of a version at a checkpoint is what lies below the checkpoint's watermark and is not parked.
+/// A *round* passes through the positions of one range as long as the range has versions under way. Its position only grows (`UInt64`).
+/// The ordinal of a member is the position modulo the range's length. Each version has a window, from the position at which the version
+/// took over to one length (a lap) further. The member at a position gets the newest version. For older versions whose windows include
+/// the position, the member counts as superseded.
+///
+/// Invariants:
+/// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the order of their versions.
+/// - A version is finished when every member of its window has its outcome. Versions settle in their order, except those that newer
+///   versions have replaced. The newest version of a round settles last.
+/// - A record without room is neither held nor settled. Later records of its range wait with it.
+/// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's watermark and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
@@ -49,7 +59,7 @@ public struct Audiences: ~Copyable {
 
     var partitions = FanoutPartitions()
     var versions: Slab<VersionSlot>
-    /// Bytes of the fan-out records that are held.
+    /// Bytes of all fan-out records that are held.
     var recordBytes = 0
     var rounds: Slab<RoundSlot>
     var roundIndex: [RoundKey: UInt32] = [:]
@@ -62,18 +72,18 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelIndex: [BroadcastKey: UInt32] = [:]
-    /// Requests to the keeper of channels that the shell has not taken yet.
+    /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelNeeds: [ChannelNeed] = []
 
-    /// Commands that wait for their audience's channel.
+    /// Number of commands that wait for the channel of their audience.
     var channelWaiters = 0
-    /// Audiences one of whose commands timed out waiting, and the monotonic time until which none of them waits again.
+    /// Audiences for which a command waited for a channel that did not come. Until this monotonic time no command of the audience waits again.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
     /// Monotonic: when pauses that are over were last removed.
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
     var memberships: Slab<MembershipSlot>
-    /// The last change of each member whose audiences are being told.
+    /// The latest change of each member whose audiences are being told.
     var membershipIndex: [MemberKey: UInt32] = [:]
     var membershipOutcomes: IndexQueue<ChangingMember>
     var questions: Slab<QuestionSlot>
@@ -86,12 +96,12 @@ public struct Audiences: ~Copyable {
     var timers = TimerQueue()
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// Of the push that was handed out last.
+    /// The token digits of the push that was handed out last.
     let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMost, alignment: 16)
-    /// Members of the page that is being read.
+    /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var handedOut = HandedOutMember()
-    /// Starts of devices that are not in Kafka yet.
+    /// Starts of devices that Kafka has not acknowledged yet.
     var startsUnderWay = 0
     public internal(set) var counters = AudienceCounters()
 
@@ -105,7 +115,7 @@ public struct Audiences: ~Copyable {
         audiences = Slab(limit: configuration.commandsMax)
         handedBack = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
-        // A round that is abandoned has no record any more, and stays until its pushes are answered.
+        // An abandoned round has no record any more. It keeps its slot until its pushes are answered, so there can be twice as many.
         rounds = Slab(limit: configuration.recordsMax * 2)
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplication * applications
@@ -115,10 +125,11 @@ public struct Audiences: ~Copyable {
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
-        // Those that are abandoned stay until their pushes are answered, and those that rest until their pause is over.
+        // Abandoned channels keep their slots until their pushes are answered, and resting ones until their pause is over. So there can
+        // be twice as many as records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)
-        // What was not fetched yet, and what is held.
+        // Up to one limit of outcomes that the shell has not fetched yet, and one of changes that are still held.
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
         questions = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
@@ -147,19 +158,21 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last saw that the store holds the members of all audiences, monotonic; `.min`: some are missing. A round that the store
-    /// has lost waits for a time after the loss.
+    /// When the shell last saw that the store holds the members of all audiences (monotonic milliseconds). `.min`: some members are
+    /// missing.
+    ///
+    /// A round that the store has lost waits for a time later than the loss.
     public var membersHeldMilliseconds = Int64.max
 
-    /// Commands that are not handed back.
+    /// Number of commands that are not handed back yet.
     public var commandsHeld: Int { commands.count }
-    /// Fan-out records that are not settled.
+    /// Number of fan-out records that are not settled.
     public var recordsHeld: Int { versions.count + broadcasts.count }
     public var roundsHeld: Int { rounds.count }
-    /// Members that wait to be sent again.
+    /// Number of members that wait for another attempt.
     public var membersParked: Int { parked.count }
 
-    /// Lets time pass.
+    /// Handles everything that is due at this time.
     public mutating func advance(now: Moment) {
         askForPages(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
@@ -190,7 +203,7 @@ public struct Audiences: ~Copyable {
         }
     }
 
-    /// When `advance` next has something to do: a monotonic time, or nil if nothing waits for the clock.
+    /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
         var due = timers.firstMilliseconds ?? .max
         due = min(due, storeQueue.dueMilliseconds ?? .max)
@@ -200,29 +213,30 @@ public struct Audiences: ~Copyable {
         return due == .max ? nil : due
     }
 
-    /// - Returns: between a half and the whole, so that what failed together does not come again together.
+    /// - Returns: a random time between a half and the whole of `milliseconds`, so that what failed at the same time is not repeated at
+    ///   the same time.
     mutating func jittered(_ milliseconds: Int64) -> Int64 {
         let half = (milliseconds + 1) / 2
         return half + Int64(randomness.next(below: UInt64(half))) + 1
     }
 }
 
-/// What the core counts; each only grows, but for a push that finds no stream after all.
+/// What the core counts. Each number only grows, except when a push that was handed out finds no stream.
 public struct AudienceCounters: Sendable {
     /// Fan-out records received.
     public var records: UInt64 = 0
-    /// Fan-out records that could not be read, or whose app is not configured any more.
+    /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
-    /// Changes of members' audiences.
+    /// Changes of members' audiences that were handed over.
     public var memberships: UInt64 = 0
     public var pushes: UInt64 = 0
-    /// Of `pushes`: to members that have joined.
+    /// How many of `pushes` went to members that had just joined.
     public var joinerPushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Starts of devices handed on as commands.
+    /// Starts of devices that were handed on as commands.
     public var starts: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// Pages that do not read as one, in whole or from some entry on.
+    /// Pages that cannot be read, completely or from one of their entries on.
     public var pagesDamaged: UInt64 = 0
     public var versionsFinished: UInt64 = 0
     public var versionsOvertaken: UInt64 = 0

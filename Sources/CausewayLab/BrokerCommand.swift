@@ -4,14 +4,14 @@ import CausewayConfiguration
 import Glibc
 import Kafka
 
-/// `causeway-lab broker`: an embedded Kafka, for the demo, tests and first steps.
+/// `causeway-lab broker`: an embedded Kafka for the demo, tests and first steps.
 struct BrokerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "broker",
         abstract: "Run an embedded Kafka broker, in memory, on loopback.",
         discussion: """
-            librdkafka's mock cluster with Causeway's five topics. It keeps 5 MiB per partition and forgets all when \
-            it ends; it is for trying things out, not for production. When ready, it prints one line of JSON: \
+            librdkafka's mock cluster with Causeway's topics. It keeps 5 MiB of each partition, in memory only. It is for \
+            experiments, not for production. When ready, it prints one line of JSON: \
             {"bootstrapServers":"127.0.0.1:40123"}
 
             Example:
@@ -19,21 +19,21 @@ struct BrokerCommand: ParsableCommand {
             """
     )
 
-    @Option(help: "Partitions of a topic that names no number, 1 to 10000.")
+    @Option(help: "Partitions of every topic without a number of its own, 1 to 10000.")
     var partitions = 4
 
     @Option(
         help: ArgumentHelp(
-            "Another topic, or one of the five with its own number of partitions. Repeatable.",
+            "Another topic, or one of Causeway's with another number of partitions. Repeatable.",
             valueName: "name[:partitions]"
         )
     )
     var topic: [String] = []
 
-    @Option(help: "Milliseconds that the broker holds every answer back, as a network would, 0 to 10000.")
+    @Option(help: "Delay of every answer in milliseconds, like a network's, 0 to 10000.")
     var roundTrip = 0
 
-    @Flag(help: "End when standard input ends, as it does when the parent process does.")
+    @Flag(help: "Stop when standard input ends, as it does when the parent process ends.")
     var untilInputEnds = false
 
     func validate() throws {
@@ -57,7 +57,7 @@ struct BrokerCommand: ParsableCommand {
         signal.wait(orEndOf: untilInputEnds ? STDIN_FILENO : nil)
     }
 
-    /// Every topic with its number of partitions.
+    /// The number of partitions of each topic.
     private func topicPartitions() throws -> [String: Int] {
         let own = WorkerConfiguration.Kafka.Topics()
         let names = [
@@ -69,7 +69,7 @@ struct BrokerCommand: ParsableCommand {
             let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             let count = parts.count == 1 ? partitions : Int(parts[1])
             guard !parts[0].isEmpty, let count, (1...10_000).contains(count) else {
-                throw ValidationError("--topic \(text): must be a name, or a name, a colon, and 1 to 10000")
+                throw ValidationError("--topic \(text): must be a name, or a name:number with 1 to 10000")
             }
             topics[String(parts[0])] = count
         }

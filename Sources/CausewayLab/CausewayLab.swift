@@ -1,23 +1,23 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// The program for trying things out.
+/// The program `causeway-lab`, for experiments.
 @main
 struct CausewayLab: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "causeway-lab",
-        abstract: "Stands in for Kafka, APNs and phones, so that causeway can be tried out.",
+        abstract: "Simulates Kafka, APNs and phones, to try causeway out.",
         discussion: """
-            Nothing here is for production. What runs a worker starts the program causeway, which must lie beside this one.
+            Nothing here is for production. Commands that run a worker need the program causeway in the same directory.
 
             See it work, without an account, a phone or a server:
               causeway-lab demo
 
-            Parts to try a worker on:
+            Parts for a worker to run against:
               causeway-lab broker
               causeway-lab simulator --bootstrap-servers 127.0.0.1:40123
 
-            Exit codes: 0 all went well; 1 it did not; 64 the command line is wrong.
+            Exit codes: 0 success; 1 failure; 64 the command line is wrong.
             """,
         version: Release.version,
         subcommands: [

@@ -1,12 +1,12 @@
 import Foundation
 import Glibc
 
-/// SIGTERM and SIGINT as something to wait for.
+/// Waits for SIGTERM and SIGINT.
 ///
-/// Signals are caught by a handler and not blocked: the runtime has threads already, and blocking in one of them would
-/// leave the others to be killed.
+/// A handler catches the signals. They are not blocked, because the runtime already has threads: a signal blocked in one thread would
+/// still kill the process through another.
 struct TerminationSignal {
-    /// The handler writes, `wait` reads. One pair for the process, as the handlers are; never closed.
+    /// The handler writes and `wait` reads. There is one pair for the process, as for the handlers, and it is never closed.
     private static let ends: (reading: Int32, writing: Int32) = {
         var ends: [Int32] = [-1, -1]
         precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
@@ -14,9 +14,9 @@ struct TerminationSignal {
         return (ends[0], ends[1])
     }()
 
-    /// From here on the signals no longer end the process.
+    /// From now on the signals do not end the process.
     init() {
-        // Made before a handler can need it.
+        // The pipe must exist before a handler needs it.
         precondition(Self.ends.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in
@@ -29,8 +29,8 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Returns when a signal has come. Waits on a thread of its own: the pool that runs async functions may be that
-    /// small.
+    /// Returns when a signal has come. Waits on a thread of its own, because the pool of threads for async functions may be as small as
+    /// one.
     func arrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -40,7 +40,7 @@ struct TerminationSignal {
         }
     }
 
-    /// Returns when a signal has come, or when `input` was given and has ended.
+    /// Returns when a signal has come, or when `input` has ended if it is given.
     func wait(orEndOf input: Int32? = nil) {
         var awaited = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
         if let input { awaited.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

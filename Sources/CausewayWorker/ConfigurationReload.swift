@@ -3,13 +3,13 @@ import Glibc
 import Logging
 import Observability
 
-/// Where a worker's configuration came from, to be read again.
+/// Where a worker's configuration came from, so that it can be read again.
 package struct ConfigurationSource: Sendable {
-    /// As at the start.
+    /// The loader that read the configuration at the start.
     package var loader: ConfigurationLoader
-    /// Nil: the environment says everything, and nothing can change.
+    /// Nil: the whole configuration comes from the environment, and nothing can change.
     package var path: String?
-    /// What the worker's loggers go by.
+    /// The threshold of the worker's loggers.
     package var threshold: LogThreshold
 
     package init(loader: ConfigurationLoader, path: String?, threshold: LogThreshold) {
@@ -19,21 +19,22 @@ package struct ConfigurationSource: Sendable {
     }
 }
 
-/// Reads the configuration again, when it is told to or when its file has changed, and hands on what a running worker can take.
+/// Reads the configuration again on request or when its file has changed, and passes on the keys that a running worker can take.
 ///
-/// A configuration that is wrong in any way is refused whole.
+/// A configuration with any fault is refused completely.
 actor ConfigurationReload {
-    /// Between two looks at the file. It is read once it looks the same twice, so that no half of a file is read.
+    /// Time between two looks at the file. A changed file is read when two looks in a row find it the same, so that no half-written file
+    /// is read.
     static let interval = Duration.seconds(1)
 
     private let source: ConfigurationSource
     private var running: WorkerConfiguration
     private let log: SharedKindLog
-    /// Gives the lanes what has changed.
+    /// Gives the changed numbers to the lanes.
     private let take: @Sendable (WorkerConfiguration) -> Void
-    /// The file that was read last.
+    /// The state of the file that was read last.
     private var read: FileState?
-    /// A file that has changed since, if it still looks so at the next look.
+    /// A newer state of the file, seen once. The file is read if the next look finds the same state.
     private var seen: FileState?
 
     init(
@@ -50,7 +51,7 @@ actor ConfigurationReload {
         seen = read
     }
 
-    /// Watches the file until its task is cancelled.
+    /// Watches the file until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
@@ -90,7 +91,7 @@ actor ConfigurationReload {
     }
 }
 
-/// What tells one state of a file from another. Kubernetes puts another file in a ConfigMap's place.
+/// What distinguishes two states of a file. Kubernetes replaces a ConfigMap's file with another file.
 private struct FileState: Equatable {
     var device: UInt64
     var inode: UInt64

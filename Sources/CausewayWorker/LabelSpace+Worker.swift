@@ -9,7 +9,7 @@ import Redis
 extension LabelSpace {
     /// The labels of a worker with this configuration.
     ///
-    /// - Parameter signers: by the key that each was configured with; a key that takes another's place later counts under the first.
+    /// - Parameter signers: in the order of `keyIdentifiers`. A key that replaces another one still counts under the first key's id.
     init(_ configuration: WorkerConfiguration, signers: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),
@@ -35,7 +35,7 @@ extension LabelSpace {
 
     private static let kafkaErrors = KafkaLibrary.errors
 
-    /// By librdkafka's code: its place among ``kafkaErrors``.
+    /// The index of each error in ``kafkaErrors``, by librdkafka's code.
     static var kafkaErrorIndices: [Int32: Int] {
         Dictionary(kafkaErrors.enumerated().map { ($1.code, $0) }) { first, _ in first }
     }

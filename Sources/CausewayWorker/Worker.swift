@@ -10,12 +10,12 @@ import Redis
 import ServiceLifecycle
 import Synchronization
 
-/// The whole of a worker process: one consumer, one producer, N lanes.
+/// A complete worker process: one consumer, one producer, and several lanes.
 ///
-/// `run` returns when a graceful shutdown has drained it, and throws when it cannot go on. Nothing that it needs has to be there when
-/// it starts: Kafka, Redis and APNs may come later, and are waited for.
+/// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue. Kafka, Redis and APNs need
+/// not be there at the start: the worker waits for them.
 package final class Worker: Service {
-    /// How long closing the producer may take where a worker could not start.
+    /// How long closing the producer may take if a worker could not start.
     static let closeMilliseconds: Int64 = 5_000
 
     private let plan: WorkerPlan
@@ -23,13 +23,13 @@ package final class Worker: Service {
     private let signals: IntakeSignals
     private let configurationReload: ConfigurationReload?
 
-    /// What it shows of itself; for an ``ObservabilityService``.
+    /// The worker's metrics and state, for an ``ObservabilityService``.
     package var registry: MetricRegistry { plan.registry }
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
-    ///   - version: the release, as it shows it.
-    /// - Throws: what is wrong with the configuration's files: a key, a certificate, a property that librdkafka does not know.
+    ///   - version: the release, as the worker shows it.
+    /// - Throws: a fault in the configuration's files: a key, a certificate, or a property that librdkafka does not know.
     package init(
         configuration: WorkerConfiguration,
         source: ConfigurationSource? = nil,
@@ -50,11 +50,13 @@ package final class Worker: Service {
         plan.registry.condition.change { $0.areKeysLoaded = true }
     }
 
-    /// Reads the configuration again, and takes of it what a running worker can. One that is wrong is refused whole, and said to be.
+    /// Reads the configuration again and takes the keys that a running worker can change. A wrong configuration is refused completely and
+    /// logged.
     package func reload() async { await configurationReload?.reload() }
 
-    /// Ends a drain that is under way: what has its result and its acknowledgement is committed, everything else is left to the worker that reads
-    /// it next. Does nothing before the graceful shutdown.
+    /// Ends a drain that is under way. What has its acknowledged result is committed; the next owner reads everything else again.
+    ///
+    /// The clients are still closed in order, with half a second for each step. Does nothing before the graceful shutdown.
     package func hurry() {
         signals.requestHurry()
         plan.traceExporter?.hurry()
@@ -89,7 +91,7 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
-                // It may wait for a Redis that does not answer. What is lost from now on is seen by the partitions' next owners.
+                // The watch may wait for a Redis that does not answer. The partitions' next owners notice losses from now on.
                 watching.cancel()
                 plan.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
@@ -153,7 +155,7 @@ package final class Worker: Service {
         }
     }
 
-    /// Lanes end before the clients are closed: no record may be held, and nothing produced, while they are.
+    /// Closes the clients after the lanes have ended: while a client closes, nobody may hold a record or produce.
     private static func runIntake(
         loop: EventLoop,
         plan: WorkerPlan,

@@ -9,7 +9,7 @@ import Observability
 import Reactor
 import Redis
 
-/// What a configuration comes to: everything that the threads are built from, checked before any of them starts.
+/// Everything that the threads are built from, made from a configuration and checked before any thread starts.
 struct WorkerPlan: @unchecked Sendable {
     let laneCount: Int
     let memory: MemoryBudget
@@ -21,13 +21,13 @@ struct WorkerPlan: @unchecked Sendable {
     private let pools: [LanePlan.Pool]
     let registry: MetricRegistry
     let log: SharedKindLog
-    /// Watches the files that the provider tokens' keys came from.
+    /// Watches the files with the keys for provider tokens.
     let keyFileWatch: KeyFileWatch
     private let signers: [AppKey: ProviderTokenSource]
     /// Nil: every worker signs its own provider tokens.
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingBoard = RereadingBoard()
-    /// What lanes ask the keeper of channels. An audience whose request finds no place is asked for again by a later command.
+    /// Requests of the lanes to the keeper of channels. If the buffer is full, a request is dropped and a later command repeats it.
     let channelRequests = AsyncStream.makeStream(
         of: ChannelRequest.self,
         bufferingPolicy: .bufferingOldest(WorkerPlan.channelRequestsMax)
@@ -84,12 +84,12 @@ struct WorkerPlan: @unchecked Sendable {
         try Producer.check(properties: producerProperties)
     }
 
-    /// The one producer of the process. The code that makes it closes it.
+    /// The only producer of the process. The caller must close it.
     func makeProducer() throws(KafkaError) -> Producer {
         try Producer(properties: producerProperties)
     }
 
-    /// What the memory allows, under what the configuration says.
+    /// The limits from the memory budget first, then the properties from the configuration, which take precedence.
     private var consumerProperties: [KafkaProperties.Property] {
         get throws(KafkaError) { memory.consumerProperties + (try configuration.kafka.consumerProperties) }
     }
@@ -97,13 +97,13 @@ struct WorkerPlan: @unchecked Sendable {
         get throws(KafkaError) { memory.producerProperties + (try configuration.kafka.producerProperties) }
     }
 
-    /// Shares the provider tokens with the rest of the fleet, if they are shared.
+    /// The sharing of provider tokens in the fleet; nil if they are not shared.
     func makeFleetTokens() throws(RedisError) -> FleetTokens? {
         guard let tokenSeal else { return nil }
         return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
     }
 
-    /// Keeps the channels of audiences; nil if no app may have any.
+    /// The keeper of the audiences' channels; nil if no app may have any.
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (registry, log, labels) = (registry, log, registry.labels)
         let apps = configuration.apps
@@ -112,7 +112,7 @@ struct WorkerPlan: @unchecked Sendable {
             redis: redis,
             tokens: { app, environment in
                 guard let source = signers[app.key(for: environment)] else {
-                    preconditionFailure("a key without a signer")
+                    preconditionFailure("every configured key has a signer")
                 }
                 return source
             },
@@ -126,7 +126,7 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    /// - Parameter refuse: called if Redis is not what the configuration says.
+    /// - Parameter refuse: called if Redis contradicts the configuration.
     func makeStoreWatch(refuse: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
             redis: redis,
@@ -166,7 +166,8 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    /// Tells the lanes what the keeper has answered: the one that asked has broadcasts or a command that wait for it.
+    /// Tells all lanes what the keeper has answered: one of them asked, and others may have commands or broadcasts that wait for the
+    /// channel.
     func tellLanes(_ answer: ChannelAnswer, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
@@ -209,7 +210,7 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    /// Puts the numbers of another configuration, which must have the same apps, into the lanes' mailboxes.
+    /// Puts the numbers of another configuration into the lanes' mailboxes. It must have the same apps.
     func offerNumbers(of configuration: WorkerConfiguration) {
         let numbers = Self.delivery(configuration).numbers
         for mailbox in mailboxes { mailbox.offer(numbers) }
@@ -252,7 +253,7 @@ struct WorkerPlan: @unchecked Sendable {
                     hasProduction: app.environments.contains(.production),
                     hasSandbox: app.environments.contains(.sandbox)
                 )
-                // The configuration was checked: every app names a policy that is there.
+                // The configuration was checked: every app names an existing policy.
                 application.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
                 return application
             },
@@ -268,7 +269,7 @@ struct WorkerPlan: @unchecked Sendable {
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
         delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
-        // What overtook an alert may come back from the deferred topic.
+        // The newer state that overtook an alert may come back only from the deferred topic, so the alert must wait that long.
         delivery.riderPatienceMilliseconds = max(
             delivery.riderPatienceMilliseconds,
             delivery.deferredDelayMilliseconds + 5_000
@@ -278,7 +279,7 @@ struct WorkerPlan: @unchecked Sendable {
         return delivery
     }
 
-    /// One for each key, whatever the apps and environments that it signs for.
+    /// One signer for each key, for all apps and environments that use the key.
     private static func signers(
         _ configuration: WorkerConfiguration
     ) throws -> [AppKey: ProviderTokenSource] {
@@ -292,7 +293,7 @@ struct WorkerPlan: @unchecked Sendable {
         return signers
     }
 
-    /// Nil: nothing is exported.
+    /// Nil: traces are not exported.
     private static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
         guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
         if let file = tracing.headersFile { _ = try CollectorHeaders.read(file) }
@@ -321,8 +322,8 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    /// The process's connections. Every pool must find a place for its first; beyond twice that, and what has been enough in the field,
-    /// more are not opened, whatever `connectionsPerPool` allows.
+    /// The limits of the process's connections. Every pool must find room for its first connection. The limit is twice that, or the usual
+    /// budget if that is more, whatever `connectionsPerPool` allows.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
         let usual = ConnectionBudget()
         return ConnectionBudget(
@@ -345,7 +346,7 @@ struct WorkerPlan: @unchecked Sendable {
                 try app.environments.map { environment in
                     let key = app.key(for: environment)
                     guard let source = signers[key], let signer = keys.firstIndex(of: key) else {
-                        preconditionFailure("a key without a signer")
+                        preconditionFailure("every configured key has a signer")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
                     var pool = PoolConfiguration(

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// The program.
+/// The program `causeway`.
 @main
 struct Causeway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -9,7 +9,7 @@ struct Causeway: AsyncParsableCommand {
         abstract: "Carries Live Activity updates from Kafka to iPhones.",
         discussion: """
             Producers write commands, JSON records around Apple's own aps dictionary, to a Kafka topic. Workers keep \
-            only the newest state of each activity, send it to APNs, and write what became of each command back to \
+            only the newest state of each activity, send it to APNs, and write the outcome of each command back to \
             Kafka.
 
             See it work, without an account, a phone or a server:
@@ -22,7 +22,7 @@ struct Causeway: AsyncParsableCommand {
             Send a first command:
               causeway send --bootstrap-servers 127.0.0.1:9092 --now command.json
 
-            Exit codes: 0 all went well; 1 records or pushes did not; 64 the command line is wrong; 70 an internal \
+            Exit codes: 0 success; 1 records or pushes failed; 64 the command line is wrong; 70 an internal \
             error; 78 the configuration is wrong.
             """,
         version: Release.version,

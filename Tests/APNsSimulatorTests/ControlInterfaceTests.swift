@@ -237,7 +237,7 @@ import Testing
             (
                 "PUT", "/faults",
                 #"{"goAwayAfterRequests":2,"goAwayUnprocessed":1,"goAwayGraceMilliseconds":1}"#, 400, "invalidRequest",
-                "goAwayUnprocessed: in two steps all that has come is processed"
+                "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
             ),
             ("PUT", "/faults", #"{"resetCode":-1}"#, 400, "invalidRequest", "resetCode does not fit"),
             ("PUT", "/faults", #"{"faultyRequests":-1}"#, 400, "invalidRequest", "faultyRequests is negative"),
@@ -276,7 +276,7 @@ import Testing
             ("POST", "/goaway", #"{"cod":1}"#, 400, "invalidRequest", "no such part of a GOAWAY: cod"),
             (
                 "POST", "/goaway", #"{"lastStream":1,"graceMilliseconds":1}"#, 400, "invalidRequest",
-                "lastStream and graceMilliseconds: in two steps the last stream is the last that has come"
+                "lastStream cannot be set with graceMilliseconds: in two steps it is the last that has arrived"
             ),
             ("POST", "/silence", #"{"stopsReading":1}"#, 400, "invalidRequest", "stopsReading is not true or false"),
             (

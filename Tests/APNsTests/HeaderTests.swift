@@ -80,12 +80,12 @@ import Testing
                 count = buffer.baseAddress.map { Decimal.write(number, to: $0) } ?? 0
             }
             #expect(String(decoding: text, as: UTF8.self) == String(number))
-            #expect(text.withUnsafeBytes { Decimal.read($0, max: .max) } == number)
+            #expect(text.withUnsafeBytes { Decimal.parse($0, max: .max) } == number)
         }
         for text in ["", "-1", "1a", "9223372036854775808", "00000000000000000001", " 1"] {
-            #expect(Array(text.utf8).withUnsafeBytes { Decimal.read($0, max: .max) } == nil)
+            #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0, max: .max) } == nil)
         }
-        #expect([UInt8(ascii: "9")].withUnsafeBytes { Decimal.read($0, max: 8) } == nil)
+        #expect([UInt8(ascii: "9")].withUnsafeBytes { Decimal.parse($0, max: 8) } == nil)
     }
 
     @Test func identifierTakesItsCanonicalForm() {

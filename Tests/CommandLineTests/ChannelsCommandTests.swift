@@ -87,7 +87,7 @@ import Testing
         #expect(try scene.channels() == [channel])
         let list = try scene.run("list")
         #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(channel) storage=newest active"))
-        #expect(list.outputLines[1] == "1 of 10000 channels that com.example.ride may have in production")
+        #expect(list.outputLines[1] == "com.example.ride has 1 of at most 10000 channels in production")
         #expect(try scene.run("show", "final").outputLines.last == "APNs has it")
         #expect(try scene.run("show", "none").exitCode == 1)
         let topic = try TopicReader(scene.broker, topic: "causeway.channels")

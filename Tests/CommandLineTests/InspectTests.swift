@@ -190,6 +190,6 @@ struct InspectTests {
         #expect(silent.outputLines.contains { $0.hasPrefix("results ") && $0.contains("cannot be read") })
         let other = try scene.inspect("--app", "com.example.other", InspectScene.started)
         #expect(other.exitCode == 64)
-        #expect(other.errors.contains("com.example.other: the configuration has com.example.ride"))
+        #expect(other.errors.contains("com.example.other: is not in the configuration, which has com.example.ride"))
     }
 }

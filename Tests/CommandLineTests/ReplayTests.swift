@@ -140,7 +140,7 @@ struct ReplayTests {
         #expect(run.output.contains("\(ReplayDecisions.batch) sent, \(ReplayDecisions.batch) acknowledged, 0 failed"))
         #expect(run.output.contains(#/\nsent +512  /#))
         #expect(run.errors.contains("causeway replay send: Redis answered: WRONGTYPE"), "\(run.errors)")
-        #expect(run.errors.contains("stopped while sending; the same command goes on with what was not sent"))
+        #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))
     }
 
     @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command goes on")
@@ -159,7 +159,7 @@ struct ReplayTests {
         process.waitUntilExit()
         #expect(process.terminationStatus == 1)
         let errors = try String(contentsOf: files[1], encoding: .utf8)
-        #expect(errors.contains("stopped while sending; the same command goes on"))
+        #expect(errors.contains("stopped while sending; run the same command again"))
         #expect(!errors.contains("█"), "no terminal, no bar")
         #expect(try String(contentsOf: files[0], encoding: .utf8).contains("1 sent, 1 acknowledged"))
         #expect(try scene.count() == end + 1, "the second waits for its turn")
@@ -212,7 +212,7 @@ struct ReplayTests {
         try scene.commit([0: 500])
         let run = try scene.replay("report", "--from", "1h", "--memory", "1", "--json")
         #expect(run.exitCode == 1)
-        #expect(run.errors.contains("--memory 1 has room for no more activities"))
+        #expect(run.errors.contains("--memory 1 is full: narrow the range"))
         let counts = try scene.counts(run)
         let (taken, left) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
         #expect(taken > 100 && left > 100 && taken + left == 500)

@@ -84,7 +84,7 @@ struct TopicsTests {
         #expect(
             first.outputLines == [
                 "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
-                "causeway.results is there, partitions=4, 24 were planned",
+                "causeway.results exists, partitions=4, 24 were planned",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
                 "causeway.deferred created, partitions=24", "causeway.fanout created, partitions=24",
                 "causeway.channels created, partitions=6",
@@ -103,7 +103,7 @@ struct TopicsTests {
         }
         let again = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(again.exitCode == 0)
-        #expect(again.outputLines.count { $0.contains(" is there, partitions=") } == 8)
+        #expect(again.outputLines.count { $0.contains(" exists, partitions=") } == 8)
         #expect(try broker.requests().count == 7)
     }
 

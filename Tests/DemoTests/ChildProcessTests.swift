@@ -39,7 +39,7 @@ struct ChildProcessTests {
         defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("exec sleep 60", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 20) }
-        #expect(error?.reason.contains("says nothing") == true)
+        #expect(error?.reason.contains("printed nothing in time") == true)
         child.stop(graceMilliseconds: 60_000)
         #expect(child.poll() == .killed(signal: SIGTERM))
     }

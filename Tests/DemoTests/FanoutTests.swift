@@ -56,7 +56,7 @@ struct FanoutTests {
     @Test func theTextSaysAll() {
         let lines = Self.good.text.split(separator: "\n").map(String.init)
         #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
-        #expect(lines.contains("1,500,000 pushes; 514 records of results"))
+        #expect(lines.contains("1,500,000 pushes; 514 result records"))
         let single = "single commands: half within 5 ms, 99 of 100 within 20 ms; beside the round 7 and 31 ms "
         #expect(lines.contains(single + "(4,100 commands)"))
         #expect(

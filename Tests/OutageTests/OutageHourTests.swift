@@ -52,7 +52,7 @@ struct OutageHourTests {
         let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
         #expect(broken(growing) == ["resident memory grew from 109 to 115 MiB"])
         #expect(broken(wrongScreens: 2) == ["2 phones do not show the newest state"])
-        #expect(broken(failed: 1) == ["1 commands came to failed"])
+        #expect(broken(failed: 1) == ["1 commands have the outcome failed"])
     }
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])

@@ -94,7 +94,7 @@ struct OutageReportTests {
             beganMilliseconds: 1_000,
             longestCommitMilliseconds: 2_000
         )
-        #expect(facts.whatBreaks(.noPush(app: "match")) == "3 pushes of match, which was to have none")
+        #expect(facts.whatBreaks(.noPush(app: "match")) == "match got 3 pushes, expected none")
         #expect(facts.whatBreaks(.noPush(app: "other")) == nil)
         #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 5_000)) == nil)
         #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 4_000)) != nil)
@@ -115,11 +115,11 @@ struct OutageReportTests {
         #expect(facts.whatBreaks(.freshness99(app: "match", milliseconds: 899)) != nil)
         #expect(facts.whatBreaks(.freshness99(app: "other", milliseconds: 899)) == "other had no push")
         #expect(facts.whatBreaks(.never("expired")) == nil)
-        #expect(facts.whatBreaks(.never("failed")) == "1 commands came to failed")
+        #expect(facts.whatBreaks(.never("failed")) == "1 commands have the outcome failed")
         #expect(facts.whatBreaks(.outcome("accepted", count: 2)) == nil)
         #expect(facts.whatBreaks(.outcome("accepted", count: 3)) != nil)
         #expect(facts.whatBreaks(.invalidations(2)) == nil)
         #expect(facts.whatBreaks(.invalidations(0)) != nil)
-        #expect(facts.whatBreaks(.oneResultEach) == "1 commands have two results")
+        #expect(facts.whatBreaks(.oneResultEach) == "1 commands have two final results")
     }
 }

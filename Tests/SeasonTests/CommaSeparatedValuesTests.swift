@@ -23,7 +23,7 @@ struct CommaSeparatedValuesTests {
     }
 
     @Test(arguments: [
-        ("a\n\"b", "f:2: a quoted field that is never closed"),
+        ("a\n\"b", "f:2: a quoted field is not closed"),
         ("a\nb\"c\n", "f:2: a quote inside a field that is not quoted"),
         ("\"a\"b\n", "f:1: text after the closing quote of field 1"),
         ("a\rb\n", "f:1: text after the closing quote of field 1"),

@@ -1,38 +1,38 @@
-/// What a phone made of a push that APNs accepted.
+/// The effect on a phone of a push that APNs accepted.
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows its content.
     case shown
-    /// The activity is over; its content, if it came with any that is not old, is what stays.
+    /// The activity ended. If the push had content that was not old, that content stays on the Lock Screen.
     case ended
     /// A new activity is on the Lock Screen.
     case started
-    /// Its timestamp was below that of what is shown.
+    /// Ignored: its timestamp was below that of the shown content.
     case ignoredOld
-    /// Its timestamp was more than 8 h ahead.
+    /// Ignored: its timestamp was more than 8 h ahead.
     case ignoredFuture
-    /// The activity had ended.
+    /// Ignored: the activity had ended.
     case ignoredAfterEnd
-    /// Content state or attributes did not decode to the app's types.
+    /// Its content state or attributes could not be decoded to the app's types.
     case undecodable
-    /// The body is no push for a Live Activity.
+    /// Its body is no Live Activity push.
     case malformed
     /// A start without a complete alert.
     case incompleteAlert
-    /// A start on an update token, or anything else on a push-to-start token.
+    /// A start on an update token, or another event on a push-to-start token.
     case wrongToken
     /// A start for another attributes type than the token's.
     case wrongAttributesType
-    /// Over the phone's budget.
+    /// Dropped: over the phone's budget.
     case overBudget
-    /// Accepted on a token that leads nowhere.
+    /// Accepted for a token that leads to no phone.
     case intoTheVoid
     /// A start on a channel that is not registered.
     case unknownChannel
-    /// The phone was off line, and APNs does not keep the push for it.
+    /// The phone was offline, and APNs does not keep the push for it.
     case missed
 }
 
-/// How many pushes had which effect.
+/// The number of pushes with each effect.
 public struct EffectCounts: Sendable, Equatable {
     private var counts: [Int]
 
@@ -49,22 +49,22 @@ public struct EffectCounts: Sendable, Equatable {
     public var total: Int { counts.reduce(0, +) }
 }
 
-/// Where an activity is in its life.
+/// The states of an activity.
 enum ActivityState: Equatable {
-    /// On the Lock Screen, and updates are taken. To `ended` by a push with the event *end*, by the system after 8 h, or by
-    /// the app; to `gone` by the person, or with the app.
+    /// On the Lock Screen, and takes updates. To `ended` by a push with the event `end`, by the system after 8 h, or by the app. To
+    /// `gone` by the user, or with the app.
     case active
-    /// Frozen: nothing is applied any more. To `gone` when the dismissal date comes.
+    /// Frozen: it takes no updates. To `gone` at the dismissal date.
     case ended(atMilliseconds: Int64, dismissalMilliseconds: Int64)
-    /// Off the Lock Screen. No way back.
+    /// Off the Lock Screen. The final state.
     case gone(atMilliseconds: Int64)
 }
 
-/// How often APNs accepted pushes for an activity, the one that started it included.
+/// Counts the pushes that APNs accepted for an activity, including the one that started it.
 struct PushPace {
     private(set) var priority5 = 0
     private(set) var priority10 = 0
-    /// Between any two that followed each other; nil before the second.
+    /// The least time between two successive pushes; nil before the second one.
     private(set) var leastDistanceMilliseconds: Int64?
     private var lastMilliseconds: Int64?
 
@@ -82,17 +82,17 @@ struct PushPace {
 public struct Alert: Sendable {
     /// UNIX milliseconds.
     public var atMilliseconds: Int64
-    /// Of the push: 5 or 10.
+    /// The priority of the push: 5 or 10.
     public var priority: UInt8
-    /// The push's timestamp, seconds.
+    /// The timestamp of the push, in seconds.
     public var timestamp: Int64
-    /// The `alert` object, JSON: title, body, sound.
+    /// The `alert` object as JSON: title, body, sound.
     public var json: [UInt8]
 }
 
 /// One Live Activity on one phone.
 struct Activity {
-    /// Alerts kept of one activity; the count goes on.
+    /// How many alerts of one activity are kept. Later alerts are only counted.
     static let alertsMax = 1_000
 
     let phone: Int
@@ -106,25 +106,25 @@ struct Activity {
     var state = ActivityState.active
     /// The update token in use; nil for an activity on a channel.
     var token: Int?
-    /// The channel that it began on.
+    /// The channel on which the activity began.
     var channel: Int?
-    /// The number of the channel's broadcast that it got last.
+    /// The number of the last broadcast of its channel that it got. An activity does not get broadcasts from before it subscribed.
     var lastBroadcast = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
-    /// Dates in content that lie more than 20 years ahead: UNIX seconds where seconds since 2001 belong.
+    /// Dates in content that are more than 20 years ahead: probably UNIX seconds instead of seconds since 2001.
     var suspiciousDates = 0
-    /// Accepted with the timestamp of what was shown, so that the last to arrive won.
+    /// Pushes with the same timestamp as the shown content. The last one to arrive won.
     var equalTimestamps = 0
-    /// What is shown became older than it was. No phone does that: other than 0 is a defect of the simulator.
+    /// How often the shown content became older. A phone never does that, so a number above 0 is a defect of the simulator.
     var regressions = 0
-    /// The last push that was dropped for what stood in it, in words.
+    /// Why the last push with faulty content was dropped, as text.
     var lastProblem: String?
     var budget: BudgetBucket
     var pace = PushPace()
 
-    /// The content state on the Lock Screen, JSON.
+    /// The content state on the Lock Screen, as JSON.
     private(set) var shown: [UInt8] = []
     /// UNIX seconds.
     private(set) var shownTimestamp: Int64
@@ -160,7 +160,7 @@ struct Activity {
 
     var isActive: Bool { state == .active }
 
-    /// Puts content on the Lock Screen; its memory is used again.
+    /// Shows content on the Lock Screen. Reuses the memory of the previous content.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
         if timestamp < shownTimestamp { regressions += 1 }
         if timestamp == shownTimestamp { equalTimestamps += 1 }
@@ -170,13 +170,13 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Raises the timestamp of what is shown without new content, as a push without content does.
+    /// Raises the timestamp of the shown content, for a push without content.
     mutating func touch(timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends it at a time, to leave the Lock Screen at the dismissal date, at once if that has passed, and after 4 h or at the
-    /// age of 12 h in any case.
+    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that has passed, but at the latest after 4 h or
+    /// at an age of 12 h.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
@@ -190,13 +190,13 @@ struct Activity {
             : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: dismissal)
     }
 
-    /// Takes it off the Lock Screen.
+    /// Takes the activity off the Lock Screen.
     mutating func remove(atMilliseconds: Int64) {
         if case .gone = state { return }
         state = .gone(atMilliseconds: atMilliseconds)
     }
 
-    /// What time alone does. True if the activity was active and is no more.
+    /// Applies the effect of time. Returns true if the activity was active and is not active any more.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var ended = false
         let limit = startedAtMilliseconds + DeviceRules.activeMilliseconds
@@ -210,7 +210,7 @@ struct Activity {
         return ended
     }
 
-    /// When it ended, if it has: the token is no good from then on.
+    /// When the activity ended, if it has. Its token is invalid from then on.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

@@ -1,10 +1,10 @@
 import Numbers
 
-/// What Apple leaves open about channels, or what a test wants smaller.
+/// Rules for channels that Apple leaves open, or that a test wants to be stricter.
 public struct ChannelRules: Sendable, Equatable {
-    /// Channels of one app at one time.
+    /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
-    /// Broadcasts of one channel; what is over it is answered 429. Nil: as many as come. An Apple engineer names one a second.
+    /// The broadcasts that one channel takes. More are answered 429. Nil: any number. An Apple engineer has named one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(
@@ -17,18 +17,18 @@ public struct ChannelRules: Sendable, Equatable {
 
     /// Apple's own limit, for each environment.
     public static let channelsPerAppMax = 10_000
-    /// APNs stores a channel's newest message no longer than 8 h.
+    /// APNs stores the newest message of a channel for at most 8 h.
     static let storedMilliseconds: Int64 = 8 * 3_600_000
-    /// Bytes of a broadcast's body.
+    /// The largest body of a broadcast, in bytes.
     static let bodyBytesMax = 5_120
 }
 
 /// A broadcast channel of one app.
 ///
-/// - `open`: activities subscribe, broadcasts reach them. To `deleted` by a request, or with the app's capability.
-/// - `deleted`: no way back. Its subscribers stay as they are, and hear no more.
+/// - `open`: activities subscribe, and broadcasts reach them. To `deleted` by a request, or when the app loses its capability.
+/// - `deleted`: final. Its subscribers stay as they are and get no more broadcasts.
 struct BroadcastChannel {
-    /// The message that a phone gets when it comes back.
+    /// The newest stored message. A phone that comes back online gets it once, until its expiration, and at most for 8 h.
     struct Stored {
         var body: [UInt8]
         var priority: UInt8
@@ -39,15 +39,15 @@ struct BroadcastChannel {
     let application: Int
     /// Base64, as in the headers.
     let identifier: String
-    /// Whether APNs keeps the newest message: storage policy 1.
+    /// Whether APNs stores the newest message (storage policy 1).
     let storesNewest: Bool
     let createdAtMilliseconds: Int64
     var deletedAtMilliseconds: Int64?
-    /// Activities that began on the channel, ended ones included.
+    /// Activities that began on the channel, including ended ones.
     var subscribers: [Int] = []
     var stored: Stored?
     var budget: BudgetBucket
-    /// Accepted; each has the number of its place.
+    /// Accepted broadcasts. Each broadcast's number is its position.
     var broadcasts = 0
     var pace = PushPace()
 }
@@ -59,7 +59,7 @@ struct ChannelTable {
         var identifier: String
     }
 
-    /// Deleted ones included, which are kept for whoever asks what became of them.
+    /// Deleted channels count too. They are kept so that a test can ask about them.
     static let channelsMax = 1_000_000
     private static let identifierBytes = 16
 
@@ -83,12 +83,12 @@ struct ChannelTable {
         open[Key(application: application, identifier: identifier)]
     }
 
-    /// Identifiers of an app's open channels, the oldest first.
+    /// Identifiers of an app's open channels, oldest first.
     func identifiers(application: Int) -> [String] {
         channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 
-    /// Nil if there have been too many.
+    /// Nil if there are too many channels.
     mutating func create(
         application: Int,
         storesNewest: Bool,

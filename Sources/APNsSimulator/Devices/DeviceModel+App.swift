@@ -1,6 +1,6 @@
-/// What happens on the phones without a push: apps are installed, start activities and post tokens, people dismiss them.
+/// Events on the phones that no push causes: apps are installed, start activities and post tokens, and users dismiss activities.
 extension DeviceModel {
-    /// An app's kind of Live Activity, for `declare`.
+    /// A kind of Live Activity that an app declares.
     public struct TypeDeclaration: Sendable {
         public var name: String
         public var attributes: Shape
@@ -16,15 +16,15 @@ extension DeviceModel {
         }
     }
 
-    /// What becomes of a token that is replaced.
+    /// What happens to a token that was replaced.
     public enum OldToken: String, Sendable {
         /// APNs answers 410.
         case retired
-        /// APNs goes on answering 200, and nobody hears of it.
+        /// APNs still answers 200, but no phone gets the push.
         case void
     }
 
-    /// An activity that the app starts by itself.
+    /// An activity that the app starts itself.
     public struct LocalStart: Sendable {
         public var activity: String
         public var device: String
@@ -36,7 +36,7 @@ extension DeviceModel {
         /// UNIX seconds; nil: now.
         public var timestamp: Int64?
         public var audiences: [String]
-        /// The broadcast channel that it is to be on, in place of an update token; nil: none.
+        /// The broadcast channel of the activity, which then gets no update token; nil: none.
         public var channel: String?
 
         public init(
@@ -60,7 +60,7 @@ extension DeviceModel {
         }
     }
 
-    /// Makes an app known, and with it the topic `<bundle id>.push-type.liveactivity`.
+    /// Declares an app, and with it the topic `<bundle id>.push-type.liveactivity`.
     public mutating func declare(
         app bundleIdentifier: String,
         teamIdentifier: String?,
@@ -159,7 +159,7 @@ extension DeviceModel {
         postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
-    /// Gives an activity another update token, which the app posts.
+    /// Gives an activity a new update token, which the app posts.
     public mutating func rotateToken(
         ofActivity identifier: String,
         app: String,
@@ -173,7 +173,7 @@ extension DeviceModel {
         postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
-    /// Gives a phone another push-to-start token, which the app posts.
+    /// Gives a phone a new push-to-start token, which the app posts.
     public mutating func rotateStartToken(
         device: String,
         attributesType: String,
@@ -193,7 +193,7 @@ extension DeviceModel {
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The person swipes an activity away. Its server learns it only from the next 410.
+    /// The user dismisses an activity. The app's server learns this only from the next 410.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
@@ -201,7 +201,7 @@ extension DeviceModel {
         retireToken(of: index, as: .expiredToken)
     }
 
-    /// The person removes the app: its activities go, and none of its tokens is good any more.
+    /// The user removes the app. Its activities disappear and all its tokens become invalid.
     public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         guard phones[phone].isInstalled else { return }
@@ -236,7 +236,7 @@ extension DeviceModel {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
-    /// An app cannot start an activity with values that are not of its own types.
+    /// Checks that the values match the app's own types. An app cannot start an activity with other values.
     private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in
@@ -314,8 +314,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
 
-    /// The system gives the app an update token, and the app posts it. If there are no more tokens, none ever comes: a case
-    /// that servers must live with.
+    /// The system gives the app an update token, and the app posts it. If the simulator has no more tokens, none is posted: a server must
+    /// handle that case too.
     mutating func postToken(of index: Int, nowMilliseconds: Int64) {
         let phone = phones[activities[index].phone]
         guard

@@ -1,6 +1,6 @@
-/// Channels as APNs and their subscribers see them.
+/// Channels, as APNs and their subscribers see them.
 extension DeviceModel {
-    /// A broadcast whose headers are in order.
+    /// A broadcast with valid headers.
     struct Broadcast {
         var channel: String
         var priority: UInt8
@@ -8,7 +8,7 @@ extension DeviceModel {
         var expiration: Int64
     }
 
-    /// Whether APNs takes a broadcast; if it does, all subscribers whose phones are on line have it.
+    /// Decides whether APNs accepts a broadcast, and if so delivers it to all subscribers whose phones are online.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -70,13 +70,13 @@ extension DeviceModel {
         }
     }
 
-    /// A phone loses its network. A push on one of its tokens is dropped, as one with the expiration 0 is; a channel keeps its newest
-    /// message for the phone if its storage policy says so.
+    /// A phone goes offline. A push to one of its tokens is dropped, like a push with expiration 0. A channel stores its newest message
+    /// for the phone if its storage policy says so.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         phones[try phone(device, application: try application(app))].isOnline = false
     }
 
-    /// A phone is back. It gets what the channels of its activities have stored for it.
+    /// A phone comes back online. It gets the stored messages of its activities' channels.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
@@ -90,7 +90,7 @@ extension DeviceModel {
         }
     }
 
-    /// Turns an app's capability for broadcasts on or off. Off destroys all its channels.
+    /// Turns an app's capability for broadcasts on or off. Turning it off destroys all its channels.
     public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
         let application = try application(app)
         applications[application].mayBroadcast = isEnabled
@@ -101,7 +101,7 @@ extension DeviceModel {
         }
     }
 
-    /// What somebody other than the system under test does to channels.
+    /// Creates a channel as somebody other than the system under test.
     public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
     {
         let application = try application(app)
@@ -121,7 +121,7 @@ extension DeviceModel {
         channels.delete(index, nowMilliseconds: nowMilliseconds)
     }
 
-    /// A channel is asked for at the management service.
+    /// Creates a channel for a request to the management service.
     mutating func createChannel(
         application: Int,
         storesNewest: Bool,
@@ -139,7 +139,7 @@ extension DeviceModel {
         return (.success, channels[index].identifier)
     }
 
-    /// The channel that an activity is to be started on.
+    /// The channel for an activity that is being started.
     func channel(_ identifier: String, application: Int) throws(Fault) -> Int {
         guard let index = channels.find(identifier, application: application) else {
             throw .unknownChannel(identifier)
@@ -153,12 +153,12 @@ extension DeviceModel {
         channels[channel].subscribers.append(activity)
     }
 
-    /// Identifiers of an app's channels that are open, the oldest first.
+    /// Identifiers of an app's open channels, oldest first.
     public func channelIdentifiers(app: String) throws(Fault) -> [String] {
         channels.identifiers(application: try application(app))
     }
 
-    /// All channels of an app as JSON, deleted ones included, in the order of their creation.
+    /// All channels of an app as JSON, including deleted ones, in the order of their creation.
     public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
         let application = try application(app)
         let own = channels.channels.filter { $0.application == application }

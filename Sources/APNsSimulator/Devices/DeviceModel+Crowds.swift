@@ -1,6 +1,6 @@
-/// Crowds of light phones: the same rules as for others, but for content, which is taken as it comes, and budgets, which they have none of.
+/// Crowds of light phones. The same rules apply as for other phones, except that any content is accepted and there are no budgets.
 extension DeviceModel {
-    /// Makes a crowd; its app must be there.
+    /// Creates a crowd. Its app must exist.
     public mutating func gather(_ crowd: LightCrowd) throws(Fault) {
         let application = try application(crowd.app)
         guard !light.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
@@ -18,7 +18,7 @@ extension DeviceModel {
         )
     }
 
-    /// The person swipes the activities of some phones away.
+    /// The users of some phones dismiss their activities.
     public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
@@ -27,7 +27,7 @@ extension DeviceModel {
         light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
-    /// Gives the activities of some phones another update token. What their apps post is asked for by `registrations`.
+    /// Gives the activities of some phones a new update token. `registrations` returns what their apps post.
     public mutating func rotate(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
@@ -36,11 +36,11 @@ extension DeviceModel {
         light.crowds[crowd].retiredAtMilliseconds = nowMilliseconds
     }
 
-    /// What the apps of some phones post, with the tokens of now.
+    /// What the apps of some phones post, with their present tokens.
     ///
     /// - Parameters:
-    ///   - from: the first phone's number.
-    ///   - limit: of phones; fewer where the crowd ends.
+    ///   - from: the number of the first phone.
+    ///   - limit: the number of phones; fewer at the end of the crowd.
     public func registrations(
         from: Int,
         limit: Int,
@@ -72,10 +72,10 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// Above all places in the table of tokens: those of light phones.
+    /// Places of light phones are above all places in the table of tokens.
     static let lightPlace = 1 << 48
 
-    /// As `verdict(token:application:nowMilliseconds:)`; nil if it is no light phone's token.
+    /// As `verdict(token:application:nowMilliseconds:)`; nil if the token belongs to no light phone.
     mutating func lightVerdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
@@ -98,7 +98,7 @@ extension DeviceModel {
         return (PushVerdict(reason: .success), place)
     }
 
-    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, to a light phone.
+    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, for a light phone.
     mutating func deliverLight(
         _ body: UnsafeRawBufferPointer,
         place: Int,
@@ -148,7 +148,7 @@ extension DeviceModel {
 
     // MARK: - Answers
 
-    /// What the phones of a crowd show, and what they went through, as JSON: one answer for all of them.
+    /// What the phones of a crowd show and what they have received, as one JSON object for the whole crowd.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
         let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
         let tally = LightTally(crowd.phones)
@@ -175,7 +175,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// The states that phones show, the newest first.
+    /// The states that phones show, newest first.
     private func writeShown(_ phonesByState: [UInt32: Int], to writer: inout JSONWriter) {
         let order = phonesByState.keys.sorted {
             (light.states[Int($0)].timestamp, $0) > (light.states[Int($1)].timestamp, $1)
@@ -201,9 +201,9 @@ extension DeviceModel {
 private struct LightTally {
     var (ended, gone, unreached) = (0, 0, 0)
     var (pushes, pushesMost, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
-    /// Phones that were sent something older than what they showed.
+    /// Phones that got something older than what they showed.
     var reversed = 0
-    /// Phones that heard an alert which they had heard before.
+    /// Phones that got an alert for the second time.
     var alertedTwice = 0
     var phonesByState: [UInt32: Int] = [:]
 

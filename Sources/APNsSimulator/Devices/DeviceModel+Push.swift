@@ -1,16 +1,16 @@
-/// What APNs says to a push whose headers are in order.
+/// APNs' answer to a push with valid headers.
 struct PushVerdict {
     var reason: Reason
-    /// With a 410: when the token ceased to be good, UNIX milliseconds.
+    /// For a 410: since when the token is invalid. UNIX milliseconds.
     var atMilliseconds: Int64 = 0
 }
 
 extension DeviceModel {
-    /// Whether APNs accepts a push for a token on an app's topic.
+    /// Decides whether APNs accepts a push for a token on an app's topic.
     ///
     /// - Parameters:
     ///   - token: the raw bytes.
-    ///   - application: nil if the topic is none of a Live Activity.
+    ///   - application: nil if the topic is not one for Live Activities.
     mutating func verdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
@@ -35,11 +35,11 @@ extension DeviceModel {
         reason == .expiredToken ? rules.endedTokenGraceMilliseconds : 0
     }
 
-    /// Brings an accepted push to the phone.
+    /// Delivers an accepted push to the phone.
     ///
     /// - Parameters:
-    ///   - token: as `verdict` gave it.
-    ///   - tape: scratch memory, which the caller keeps from push to push.
+    ///   - token: as `verdict` returned it.
+    ///   - tape: scratch memory, which the caller reuses for every push.
     @discardableResult
     mutating func deliver(
         _ body: UnsafeRawBufferPointer,
@@ -103,7 +103,7 @@ extension DeviceModel {
         return effect
     }
 
-    /// An update or an end, in the order of ActivityKit's rules: a push that is dropped for one of them has no effect at all.
+    /// Applies an update or an end by ActivityKit's rules, in their order. A push that a rule drops has no effect at all.
     @discardableResult
     mutating func apply(
         _ payload: PushPayload,
@@ -148,7 +148,7 @@ extension DeviceModel {
         return record(.ended, for: owner)
     }
 
-    /// An end works however old its timestamp is; what it would show is shown only if it is not older.
+    /// Shows the content of a push. An end counts however old its timestamp is, but its content is shown only if it is not older.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -196,7 +196,7 @@ extension DeviceModel {
             )
     }
 
-    /// A push-to-start: a new activity, or nothing at all.
+    /// Applies a push-to-start: it creates an activity or has no effect.
     private mutating func start(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -263,7 +263,7 @@ extension DeviceModel {
         return record(.started, for: owner)
     }
 
-    /// A new activity takes its first content, and subscribes to its channel or gets a token.
+    /// Gives a new activity its first content, and subscribes it to its channel or issues its token.
     private mutating func begin(
         _ index: Int,
         _ payload: PushPayload,
@@ -291,7 +291,7 @@ extension DeviceModel {
         }
     }
 
-    /// What a start brings, as the app's own types; or what is wrong with it.
+    /// Decodes the attributes and content of a start as the app's types, or returns the fault.
     private func decode(
         _ tape: borrowing JSONTape,
         attributes: Int,
@@ -332,7 +332,7 @@ extension DeviceModel {
         return false
     }
 
-    /// The app's id of an activity that a push started: from its attributes, or made up.
+    /// The app's id for an activity that a push started: from its attributes, or made up.
     private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })
@@ -343,7 +343,7 @@ extension DeviceModel {
         return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activities.count)"
     }
 
-    /// Seconds that came from outside, as milliseconds; what does not fit stands at the end of the range.
+    /// Converts seconds from outside to milliseconds. A number that does not fit becomes the nearest one that does.
     static func milliseconds(seconds: Int64) -> Int64 {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         return overflow ? (seconds < 0 ? .min : .max) : product

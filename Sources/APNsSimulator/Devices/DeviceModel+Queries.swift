@@ -1,9 +1,9 @@
-/// What each phone shows, and what became of the pushes.
+/// Queries about what each phone shows and what happened to the pushes.
 extension DeviceModel {
-    /// How one activity differs from what was expected of it.
+    /// How one activity differs from the expectation.
     public struct Mismatch: Sendable, Equatable {
         public var activity: String
-        /// The content state on the Lock Screen, JSON; nil if there is none.
+        /// The content state on the Lock Screen, as JSON; nil if there is none.
         public var shows: String?
         /// UNIX seconds; 0 if nothing is shown.
         public var timestamp: Int64
@@ -11,7 +11,7 @@ extension DeviceModel {
         public var state: String
     }
 
-    /// What the activities with given ids show, as against what was expected.
+    /// The result of comparing activities with an expectation.
     public struct Comparison: Sendable, Equatable {
         public var matching = 0
         public var mismatches: [Mismatch] = []
@@ -23,24 +23,25 @@ extension DeviceModel {
         public var active = 0
         public var ended = 0
         public var gone = 0
-        /// Active ones that are on a channel.
+        /// Active activities on a channel.
         public var onChannels = 0
         public var effects = EffectCounts()
         public var alerts = 0
-        /// Starts by push of what was on the phone already.
+        /// Starts by push of an activity that the phone already had.
         public var duplicateStarts = 0
         public var suspiciousDates = 0
         public var equalTimestamps = 0
         public var regressions = 0
-        /// The most that any activity got at priority 10.
+        /// The highest number of priority 10 pushes to one activity.
         public var priority10PushesMost = 0
-        /// Between two pushes of any one activity; nil if none got two.
+        /// The least time between two pushes to one activity; nil if no activity got two.
         public var leastDistanceMilliseconds: Int64?
         public var registrations = 0
     }
 
-    /// Compares many activities at once: a map from id to the content state that is expected on the Lock Screen, or nil for
-    /// nothing at all. Two content states are the same if they are the same JSON, whatever the spaces and the order of keys.
+    /// Compares many activities at once. The map has, for each id, the content state expected on the Lock Screen, or nil for nothing.
+    ///
+    /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(
         app: String,
         expected: [(activity: String, contentState: [UInt8]?)],
@@ -113,7 +114,7 @@ extension DeviceModel {
             case .ended: summary.ended += 1
             case .gone: summary.gone += 1
             }
-            // A start is counted where it arrived, on the phone.
+            // A start is counted on the phone where it arrived.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
@@ -138,7 +139,7 @@ extension DeviceModel {
         registrations.page(since: cursor, limit: limit).map(Array.init)
     }
 
-    /// One activity as JSON. Of several with this id the youngest.
+    /// One activity as JSON. If several have this id, the youngest.
     public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault)
         -> [UInt8]
     {
@@ -149,7 +150,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// The first 1,000 alerts that an activity's phone has shown, in their order. Of several activities with this id the youngest's.
+    /// The first 1,000 alerts of an activity, in order. If several activities have this id, the youngest's.
     public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
         activities[try activity(identifier, application: try application(app))].alerts
     }
@@ -192,7 +193,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Activities of an app in the order of their birth, from a position on.
+    /// Activities of an app in the order of their creation, from a position on.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,
@@ -296,7 +297,7 @@ extension DeviceModel {
 }
 
 extension EffectCounts {
-    /// The counts that are not 0, by name.
+    /// Writes the counts that are not 0, by name.
     func write(to writer: inout JSONWriter) {
         for effect in PushEffect.allCases where self[effect] > 0 {
             writer.member(String(describing: effect), self[effect])
@@ -305,7 +306,7 @@ extension EffectCounts {
 }
 
 extension Activity {
-    /// Whether it is on the Lock Screen.
+    /// Whether the activity is on the Lock Screen.
     var isVisible: Bool {
         if case .gone = state { return false }
         return true

@@ -1,10 +1,10 @@
-/// Whom a push concerns.
+/// The phone and activity that a push is for.
 extension DeviceModel {
     struct PushSubject {
         var app: String
         /// Nil for a light phone.
         var device: String?
-        /// Nil for a start that has not brought one about.
+        /// Nil for a start that created no activity.
         var activity: String?
 
         func write(to writer: inout JSONWriter) {
@@ -14,9 +14,9 @@ extension DeviceModel {
         }
     }
 
-    /// Whose token it is, whatever state it is in; nil if it is no token of any phone here.
+    /// The owner of a token, whatever the token's state; nil if no phone here has it.
     ///
-    /// - Parameter effect: what the push did that is asked about, right after it has done it.
+    /// - Parameter effect: the effect of the push, if the question comes right after it was delivered.
     func subject(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushSubject? {
         if let (crowd, number, _) = light.find(token) {
             let definition = light.crowds[crowd].definition

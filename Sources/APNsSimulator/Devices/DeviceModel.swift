@@ -1,11 +1,10 @@
 import Numbers
 
-/// Everything behind the simulated service: apps, phones, their Live Activities and the tokens that reach them.
+/// Everything behind the simulated service: apps, phones, their Live Activities, and the tokens that reach them.
 ///
-/// A state machine without I/O: time is an argument, tokens come from a seeded generator, so the same calls give the same world.
-/// Three sides touch it: APNs asks for a token and hands over a push (`DeviceModel+Push`), the app on a phone starts
-/// activities and posts tokens (`DeviceModel+App`), and the user of the simulation asks what each phone shows
-/// (`DeviceModel+Queries`).
+/// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same calls give the same results. It
+/// has three users: APNs checks a token and delivers a push (`DeviceModel+Push`), the app on a phone starts activities and posts tokens
+/// (`DeviceModel+App`), and a test asks what each phone shows (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
     public static let phonesMax = 2_000_000
     public static let activitiesMax = 4_000_000
@@ -16,17 +15,17 @@ public struct DeviceModel: ~Copyable {
         var name: String
         var attributes: Shape
         var contentState: Shape
-        /// The attribute that holds the activity's id, by which the app knows an activity that was started by a push.
+        /// The attribute that holds the activity's id. It tells the app which activity a push has started.
         var identifierAttribute: String?
     }
 
     struct Application {
         var bundleIdentifier: String
-        /// The same as bytes, which is what every push is compared with.
+        /// The bundle identifier as bytes, for the comparison with each push.
         var bundleBytes: [UInt8]
-        /// Nil: any team whose key the service knows may push to it.
+        /// Nil: any team whose key the service knows may push to the app.
         var teamIdentifier: String?
-        /// Whether it has the capability for broadcasts.
+        /// Whether the app has the capability for broadcasts.
         var mayBroadcast = true
         var types: [Int] = []
         var phones: [Int] = []
@@ -39,9 +38,9 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var frequentUpdates: Bool
         var isInstalled = true
-        /// Runs iOS 18 or newer, and its app knows channels: its registrations say so.
+        /// Whether the phone runs iOS 18 or newer and its app supports channels. Its registrations say so.
         var hasChannels = false
-        /// That the app posts with its push-to-start tokens, and with the tokens of activities that a push has started.
+        /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities that a push has started.
         var audiences: [String] = []
         var isOnline = true
         /// By position in the app's list of types.
@@ -53,7 +52,7 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
     }
 
-    /// What the app or the user of the simulation asked for is impossible.
+    /// A request of an app or a test that is impossible.
     public enum Fault: Error, Sendable, Equatable {
         case unknownApp(String)
         case unknownDevice(String)
@@ -85,9 +84,9 @@ public struct DeviceModel: ~Copyable {
     var tokens: TokenTable
     var registrations = RegistrationLog()
     var phonesByDevice: [ActivityKey: Int] = [:]
-    /// More than one where a start was repeated.
+    /// More than one activity if a start was repeated.
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
-    /// Pushes accepted on tokens that lead nowhere.
+    /// Pushes accepted for tokens that lead to no phone.
     var voidPushes = 0
     var light = LightPhones()
     var channels: ChannelTable
@@ -105,10 +104,10 @@ public struct DeviceModel: ~Copyable {
         tokens = TokenTable(random: SplitMix64(seed: seed))
     }
 
-    /// Registrations posted so far: the cursor of a reader that has seen them all.
+    /// The number of registrations posted so far, which is also the cursor of a reader that has seen all of them.
     public var registrationCount: Int { registrations.count }
 
-    /// The app of a topic's bundle id.
+    /// The app with a topic's bundle id.
     func application(bundle: UnsafeRawBufferPointer) -> Int? {
         for index in applications.indices
         where applications[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
@@ -117,7 +116,7 @@ public struct DeviceModel: ~Copyable {
         return nil
     }
 
-    /// Whether a team's keys are good for an app.
+    /// Whether a team's keys may be used for an app.
     func mayPush(team: String, to application: Int) -> Bool {
         guard let own = applications[application].teamIdentifier else { return true }
         return own == team
@@ -144,19 +143,19 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    /// The youngest activity with an id: if a start was repeated, that is the one whose token the app posted last.
+    /// The youngest activity with an id. After a repeated start the app has posted that one's token last.
     func activity(_ identifier: String, application: Int) throws(Fault) -> Int {
         let key = ActivityKey(application: application, identifier: identifier)
         guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
         return index
     }
 
-    /// Lets time pass for one activity.
+    /// Applies the effect of time to one activity.
     mutating func advance(_ activity: Int, nowMilliseconds: Int64) {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// The activity is over, and so is its token.
+    /// The activity has ended, so its token becomes invalid.
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
             return
@@ -166,7 +165,7 @@ public struct DeviceModel: ~Copyable {
     }
 }
 
-/// The two services of Apple, and of tokens.
+/// Apple's two environments, which services and tokens belong to.
 public enum Environment: String, Sendable, CaseIterable {
     case production, sandbox
 }

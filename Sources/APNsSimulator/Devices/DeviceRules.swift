@@ -1,6 +1,6 @@
-/// What ActivityKit holds phones to, where Apple leaves it open.
+/// Limits of ActivityKit that Apple does not specify.
 public struct DeviceRules: Sendable, Equatable {
-    /// A number of pushes that a phone lets through, one more after each interval.
+    /// A number of pushes that a phone accepts, with one more after each interval.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
         public var refillMilliseconds: Int64
@@ -11,11 +11,11 @@ public struct DeviceRules: Sendable, Equatable {
         }
     }
 
-    /// Priority 10 pushes of one activity; over it they are dropped in silence. Nil: as many as come.
+    /// Priority 10 pushes to one activity. The phone silently drops pushes over the budget. Nil: any number.
     public var updateBudget: Budget?
-    /// Starts by push of one phone's app; likewise.
+    /// Starts by push of one app on one phone. The phone silently drops starts over the budget. Nil: any number.
     public var startBudget: Budget?
-    /// How long APNs goes on answering 200 for the token of an ended activity.
+    /// How long APNs still answers 200 for the token of an ended activity.
     public var endedTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {
@@ -24,19 +24,19 @@ public struct DeviceRules: Sendable, Equatable {
         self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
-    /// A grace longer than a year is a year.
+    /// A longer grace counts as one year.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000
-    /// An ended one stays on the Lock Screen for 4 h at most.
+    /// An ended activity stays on the Lock Screen for at most 4 h.
     static let lingerMilliseconds: Int64 = 4 * 3_600_000
-    /// Nothing stays longer than 12 h.
+    /// No activity stays longer than 12 h.
     static let totalMilliseconds: Int64 = 12 * 3_600_000
     /// An update with a timestamp further ahead is dropped.
     static let futureSeconds: Int64 = 8 * 3_600
 }
 
-/// What a budget has left.
+/// What is left of a budget.
 struct BudgetBucket {
     private var left: Int
     private var refilledAtMilliseconds: Int64
@@ -46,7 +46,7 @@ struct BudgetBucket {
         refilledAtMilliseconds = nowMilliseconds
     }
 
-    /// Takes one if there is one. Without a budget there always is.
+    /// Takes one push from the budget if one is left. Without a budget this always succeeds.
     mutating func take(_ budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
         guard let budget else { return true }
         let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds

@@ -1,10 +1,12 @@
 import LiveActivity
 import Numbers
 
-/// Many phones of one app, each with one activity, that are asked about together: an audience of a million. A phone is a few numbers, and what
-/// it would otherwise store follows from its number: the activity's id, the token. Whoever knows the crowd knows them too.
+/// Many phones of one app, each with one activity, for tests with an audience of a million. They are queried together.
+///
+/// A phone is stored as a few numbers. The activity's id and the token follow from the phone's number, so a test that knows the crowd can
+/// compute them.
 public struct LightCrowd: Sendable, Equatable {
-    /// How an activity's id comes from its number.
+    /// How an activity's id is formed from its number.
     public enum Identifiers: String, Sendable, CaseIterable {
         /// The crowd's name and the number.
         case numbered
@@ -12,21 +14,21 @@ public struct LightCrowd: Sendable, Equatable {
         case uuid
     }
 
-    /// In one crowd at most.
+    /// The most phones in one crowd.
     public static let phonesMax = 10_000_000
 
     /// Bundle id.
     public var app: String
-    /// Different for each crowd of an app.
+    /// Must be different for each crowd of an app.
     public var name: String
     /// 1...``phonesMax``.
     public var count: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
-    /// Every how many-th phone has frequent updates switched on; 0: none.
+    /// Every n-th phone has frequent updates switched on; 0: none.
     public var frequentEvery = 0
     public var identifiers = Identifiers.numbered
-    /// What the activities show at first, UNIX seconds.
+    /// The timestamp that the activities show at first, UNIX seconds.
     public var timestamp: Int64 = 0
 
     public init(app: String, name: String, count: Int) {
@@ -54,13 +56,13 @@ public struct LightCrowd: Sendable, Equatable {
 
     /// The update token of a phone's activity, 160 hexadecimal digits.
     ///
-    /// - Parameter generation: how many the activity has had before. 0...255.
+    /// - Parameter generation: the number of tokens that the activity had before. 0...255.
     public func token(_ number: Int, generation: Int = 0) -> String {
         let words = LightToken.words(crowd: key, number: UInt32(number), generation: UInt8(generation))
         return String(decoding: LightToken.hexadecimal(of: words), as: UTF8.self)
     }
 
-    /// What the app posts when a phone's activity has its token.
+    /// What the app posts when a phone's activity gets its token.
     ///
     /// - Parameter registeredAtMilliseconds: UNIX milliseconds.
     public func registration(
@@ -87,7 +89,7 @@ public struct LightCrowd: Sendable, Equatable {
         return RegistrationRecord(key: identifier, value: writer.bytes)
     }
 
-    /// By which its tokens are known.
+    /// Identifies the crowd in its tokens.
     var key: UInt64 {
         var digest = LightDigest()
         digest.add(app)
@@ -96,7 +98,8 @@ public struct LightCrowd: Sendable, Equatable {
     }
 }
 
-/// A token that says whose it is: the crowd's key, the phone's number and the token's generation, and eight words that follow from them.
+/// A token from which its owner can be read: the crowd's key, the phone's number and the token's generation, and eight words derived from
+/// them.
 enum LightToken {
     static let wordCount = TokenTable.tokenBytes / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
@@ -112,7 +115,7 @@ enum LightToken {
     static func key(of token: UnsafeRawBufferPointer) -> UInt64 { word(0, of: token) }
 
     /// - Parameter token: of the right length, with this key.
-    /// - Returns: nil if it is none of the crowd's.
+    /// - Returns: nil if the token does not belong to the crowd.
     static func place(
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
@@ -133,7 +136,7 @@ enum LightToken {
         return random.next()
     }
 
-    /// Lower case, the highest digit of each word first.
+    /// Lower case, with the highest digit of each word first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
         var digits: [UInt8] = []
         digits.reserveCapacity(words.count * 16)
@@ -147,7 +150,7 @@ enum LightToken {
     }
 }
 
-/// Of a few short texts, the same in each process.
+/// A digest of a few short texts, the same in every process.
 struct LightDigest {
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -1,29 +1,29 @@
-/// What is known of one light phone. The rest follows from its number (``LightCrowd``).
+/// The stored state of one light phone. The rest follows from its number (``LightCrowd``).
 struct LightPhone: BitwiseCopyable {
     enum Life: UInt8, BitwiseCopyable {
         case active, ended, gone
     }
 
-    /// What it shows: a place in ``LightPhones/states``.
+    /// What the phone shows: an index in ``LightPhones/states``.
     var state: UInt32 = 0
-    /// Pushes that have reached it, whatever it made of them.
+    /// Pushes that have reached the phone, whatever their effect.
     var pushes: UInt32 = 0
-    /// Of them those with a timestamp below that of what it showed.
+    /// How many of them had a timestamp below that of the shown content.
     var reversed: UInt16 = 0
-    /// Of them those with the very timestamp that it showed.
+    /// How many of them had the same timestamp as the shown content.
     var repeated: UInt16 = 0
     var alerts: UInt16 = 0
-    /// Alerts that it had heard before.
+    /// Alerts that the phone had got before.
     var alertsAgain: UInt16 = 0
-    /// Pushes for a token that was no longer good.
+    /// Pushes for a token that was no longer valid.
     var refused: UInt16 = 0
-    /// Tokens that it has had before.
+    /// Tokens that the activity had before.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The alerts that it heard last, as ``LightPhones/alert(_:)`` numbers them; 0: none.
+    /// The last alerts that the phone got, as ``LightPhones/alert(_:)`` numbers them; 0: none.
     var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// - Returns: whether it has heard this alert before.
+    /// - Returns: whether the phone had got this alert before.
     mutating func hear(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
         if heard.0 == alert || heard.1 == alert || heard.2 == alert || heard.3 == alert {
@@ -35,21 +35,21 @@ struct LightPhone: BitwiseCopyable {
     }
 }
 
-/// The light phones of a simulation, crowd by crowd, and the states that they show.
+/// The light phones of a simulation by crowd, and the states that they show.
 struct LightPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// What comes beyond is counted as the last of them.
+    /// Further states count as the last one.
     static let statesMax = 100_000
     static let alertsMax = 65_535
-    /// Bodies whose meaning is kept: an audience's phones get few different ones at a time.
+    /// Decoded bodies that are kept: the phones of an audience get few different bodies at a time.
     private static let readingsMax = 8
 
     struct Crowd {
         let definition: LightCrowd
         let application: Int
         var phones: [LightPhone]
-        /// When tokens of its last ceased to be good, UNIX milliseconds.
+        /// When tokens of the crowd last became invalid, UNIX milliseconds.
         var retiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10 = 0
@@ -59,9 +59,9 @@ struct LightPhones {
     struct State {
         /// UNIX seconds.
         var timestamp: Int64
-        /// JSON; empty for what was there at first.
+        /// JSON; empty for the initial content.
         var content: [UInt8]
-        /// Pushes of it that phones showed, and when the first and the last came, UNIX milliseconds.
+        /// Pushes with this state that phones showed, and when the first and the last one came, UNIX milliseconds.
         var pushes = 0
         var firstMilliseconds: Int64 = -1
         var lastMilliseconds: Int64 = -1
@@ -72,20 +72,20 @@ struct LightPhones {
         var content: [UInt8]
     }
 
-    /// What a body says to any phone.
+    /// The decoded contents of a body, the same for every phone.
     struct Reading {
         var body: [UInt8]
         var event: PushPayload.Event
         /// UNIX seconds.
         var timestamp: Int64
-        /// Nil: without content.
+        /// Nil: no content.
         var state: UInt32?
         /// 0: none.
         var alert: UInt16
     }
 
     var crowds: [Crowd] = []
-    /// Of the crowds, in their order: looked through for each push.
+    /// The keys of the crowds, in their order. They are searched for each push.
     private var keys: [UInt64] = []
     private(set) var states: [State] = []
     private var statesByKey: [StateKey: UInt32] = [:]
@@ -102,7 +102,7 @@ struct LightPhones {
 
     // MARK: - Tokens
 
-    /// Whose token it is.
+    /// The owner of a token.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
         guard !keys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
         let key = LightToken.key(of: token)
@@ -112,9 +112,9 @@ struct LightPhones {
         return (crowd, place.number, place.generation)
     }
 
-    // MARK: - What bodies say
+    // MARK: - Bodies
 
-    /// - Returns: nil if no phone can make anything of it.
+    /// - Returns: nil if no phone can decode it.
     mutating func read(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> Reading? {
         for reading in readings where reading.body.withUnsafeBytes({ isEqual($0, body) }) { return reading }
         guard let payload = try? PushPayload(body, tape: &tape) else { return nil }
@@ -144,7 +144,7 @@ struct LightPhones {
         return number
     }
 
-    /// The same text is the same alert.
+    /// Numbers an alert. Equal texts are the same alert.
     private mutating func alert(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
         let number = UInt16(min(alerts.count + 1, Self.alertsMax))

@@ -1,12 +1,12 @@
-/// What a phone finds in the body of a push, as places in its JSON.
+/// The parts of a push's body, as places in its JSON.
 ///
-/// Nothing is judged here but the form: what the values mean for an activity is `DeviceModel`'s to say.
+/// Only the form is checked here. `DeviceModel` decides what the values mean for an activity.
 struct PushPayload {
     enum Event: UInt8 {
         case start, update, end
     }
 
-    /// A body that no phone can make anything of. APNs does not look this far and answers 200.
+    /// A body that a phone cannot decode. APNs does not check this and answers 200.
     enum Fault: Error {
         case notJSON, noAps, noEvent, unknownEvent, noTimestamp
     }
@@ -24,7 +24,7 @@ struct PushPayload {
     /// UNIX seconds.
     var dismissalDate: Int64?
     var relevanceScore: Double?
-    /// Place of the id of the broadcast channel to start on: such an activity gets no update token of its own.
+    /// The place of the broadcast channel's id in a start. An activity on a channel gets no update token of its own.
     var channel: Int?
 
     /// Reads a body into the tape and finds its parts.
@@ -48,7 +48,7 @@ struct PushPayload {
         while index < end {
             let key = tape.bytes(index)
             let value = index + 1
-            // By length first: one comparison for each key of the push.
+            // The length is compared first, so that each key of the push needs only one comparison.
             switch key.count {
             case 5:
                 if isEqual(key, "event") { eventIndex = eventIndex ?? value }
@@ -82,8 +82,7 @@ struct PushPayload {
         timestamp = seconds
     }
 
-    /// Whether an alert has what a start needs: a title and a body, each a text that is not empty or an object with a
-    /// `loc-key`.
+    /// Whether an alert has what a start needs: a title and a body. Each must be a text that is not empty, or an object with a `loc-key`.
     static func isCompleteAlert(_ tape: borrowing JSONTape, at index: Int?) -> Bool {
         guard let index, tape[index].kind == .object else { return false }
         return isText(tape, at: tape.member("title", of: index)) && isText(tape, at: tape.member("body", of: index))

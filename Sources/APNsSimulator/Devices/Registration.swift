@@ -1,8 +1,8 @@
-/// What an app on a simulated phone posts to its server when it has a token: a record for the registrations topic.
+/// What an app on a simulated phone posts to its server when it gets a token: a record for the registrations topic.
 public struct RegistrationRecord: Sendable, Equatable {
-    /// The record's key: the activity's id, or the device's.
+    /// The record's key: the id of the activity or of the device.
     public var key: String
-    /// The record's value, JSON.
+    /// The record's value, as JSON.
     public var value: [UInt8]
 
     public init(key: String, value: [UInt8]) {
@@ -11,15 +11,15 @@ public struct RegistrationRecord: Sendable, Equatable {
     }
 }
 
-/// Registrations in the order in which they happened. A reader keeps a cursor: the number of records it has seen.
+/// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it has seen.
 struct RegistrationLog {
-    /// Older ones are forgotten, half of them at a time.
+    /// When this number is reached, the older half is dropped.
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []
     private var forgotten = 0
 
-    /// All that were ever posted.
+    /// The number of records that were ever posted.
     var count: Int { forgotten + records.count }
 
     mutating func append(_ record: RegistrationRecord) {
@@ -30,7 +30,7 @@ struct RegistrationLog {
         records.append(record)
     }
 
-    /// Records from a cursor on; nil if some of them are forgotten, or the cursor was never given out.
+    /// Records from a cursor on; nil if some of them were dropped, or if the cursor was never returned.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
         guard cursor >= forgotten, cursor <= count, limit >= 0 else { return nil }
         return records[(cursor - forgotten)...].prefix(limit)

@@ -1,8 +1,8 @@
-/// What became of decoding a value against a shape.
+/// The result of decoding a value against a shape.
 struct Decoding {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
-    /// Dates that lie further ahead than any app means.
+    /// Dates that are further ahead than any app would mean.
     var suspiciousDates = 0
 
     struct Mismatch: Equatable {
@@ -17,15 +17,16 @@ struct Decoding {
 }
 
 extension Shape {
-    /// Dates are counted from here: 2001-01-01 00:00:00 UTC as UNIX seconds.
+    /// The start of date counts: 2001-01-01 00:00:00 UTC, as UNIX seconds.
     static let referenceDateUnixSeconds: Int64 = 978_307_200
-    /// No Live Activity is about something that far away: a producer that sends such a date has most likely sent UNIX seconds, which
-    /// land 31 years ahead.
+    /// No Live Activity has a date that far ahead. A producer that sends such a date has probably sent UNIX seconds, which decode to 31
+    /// years ahead.
     static let suspiciousDateSeconds = 20 * 365.25 * 86_400
 
-    /// Decodes as Swift's `JSONDecoder` with default strategies does for a synthesized `Codable` struct: unknown keys are
-    /// ignored, a missing key fails unless the field is optional, null is nothing for an optional, and an `Int` takes any
-    /// number that is whole.
+    /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
+    ///
+    /// Unknown keys are ignored. A missing key fails unless the field is optional. Null counts as missing for an optional field. An `Int`
+    /// takes any whole number.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
         var decoding = Decoding()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
@@ -35,7 +36,7 @@ extension Shape {
         return decoding
     }
 
-    /// Says a mismatch in words: the path of the field and what was wrong with it.
+    /// Describes a mismatch: the path of the field and the problem.
     func describe(_ mismatch: Decoding.Mismatch) -> String {
         var path: [String] = []
         var node = mismatch.node
@@ -53,7 +54,7 @@ extension Shape {
         return (kind == .object || kind == .array) && nodes[candidate].children.contains(node)
     }
 
-    /// The depth is that of the declared shape, so what is sent cannot make it deeper.
+    /// The depth is that of the declared shape, so a payload cannot make the recursion deeper.
     private func decode(
         _ nodes: UnsafeBufferPointer<Node>,
         _ node: Int,
@@ -136,12 +137,12 @@ extension Shape {
             decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
         }
         guard tape[index].kind == .array else { return fail(.wrongType) }
-        // Two are taken; what stands behind them is not looked at.
+        // `JSONDecoder` takes two elements and does not look at further ones.
         guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
         let second = Int(tape[index + 1].next)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
-        // The bounds are in order, so the upper one tells.
+        // The bounds are in order, so the upper one decides.
         if upper - nowSeconds > Self.suspiciousDateSeconds { decoding.suspiciousDates += 1 }
     }
 }

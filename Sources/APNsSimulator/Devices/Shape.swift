@@ -1,17 +1,17 @@
-/// The shape of a Swift `Codable` struct as an app declares it: what its attributes or its content state decode to.
+/// The shape of a Swift `Codable` struct, as an app declares it for its attributes or its content state.
 ///
-/// Written as JSON, a shape is an object of fields. The value of a field is
-/// - `"string"`, `"int"`, `"double"`, `"bool"`,
-/// - `"date"`: a `Date`, in JSON a number of seconds since 2001-01-01,
-/// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two such numbers,
-/// - `{"enum": ["a", "b"]}`: a `String` enum with these raw values,
-/// - `{"array": <field>}`,
-/// - `{"object": {…}}`: a nested struct,
-/// - `{"optional": <field>}`; a question mark behind a name of the first kinds means the same: `"string?"`.
+/// As JSON, a shape is an object of fields. The value of a field is one of:
+/// - `"string"`, `"int"`, `"double"`, `"bool"`
+/// - `"date"`: a `Date`, in JSON a number of seconds since 2001-01-01
+/// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two such numbers
+/// - `{"enum": ["a", "b"]}`: a `String` enum with these raw values
+/// - `{"array": <field>}`
+/// - `{"object": {…}}`: a nested struct
+/// - `{"optional": <field>}`. A question mark after one of the plain names means the same: `"string?"`.
 ///
-/// The nodes lie in one flat array, children of a node behind one another, so that decoding follows no references.
+/// The nodes are in one flat array, with the children of a node next to each other, so that decoding follows no references.
 public struct Shape: Sendable {
-    /// Nodes of one shape at most.
+    /// The most nodes of one shape.
     public static let nodesMax = 4_096
 
     enum Kind: UInt8 {
@@ -21,14 +21,14 @@ public struct Shape: Sendable {
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// Fields of an object, or the one element of an array: a range of `nodes`. Raw values of an enumeration: a range of
-        /// `names`.
+        /// For an object: its fields. For an array: its one element. Both are ranges of `nodes`. For an enumeration: its raw values, a
+        /// range of `names`.
         var children: Range<Int>
-        /// The field's name, in `names`; -1 for an element and for the root.
+        /// The field's name, as an index of `names`; -1 for an element and for the root.
         var name: Int
     }
 
-    /// Why a text is no shape.
+    /// Why a text is not a shape.
     public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         /// Names of the fields down to the fault, joined by dots.
         public var place: String
@@ -39,7 +39,7 @@ public struct Shape: Sendable {
     private(set) var nodes: [Node] = []
     private(set) var names: [[UInt8]] = []
 
-    /// A shape from its JSON.
+    /// Reads a shape from its JSON.
     public init(json: String) throws(Fault) {
         let text = Array(json.utf8)
         var fault: Fault?
@@ -62,7 +62,7 @@ public struct Shape: Sendable {
         self = shape
     }
 
-    /// A shape from the fields object at an index of a tape.
+    /// Reads a shape from the object of fields at an index of a tape.
     init(_ tape: borrowing JSONTape, at index: Int) throws(Fault) {
         guard tape[index].kind == .object else { throw Fault(place: "", reason: "a shape is an object of fields") }
         nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
@@ -82,7 +82,7 @@ public struct Shape: Sendable {
         }
         var declared: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declared.append((tape.string(key), value)) }
-        // The children's places come first, all in a row; what is in them follows.
+        // The children get consecutive places first. Their own children follow.
         for field in declared {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: names.count - 1))

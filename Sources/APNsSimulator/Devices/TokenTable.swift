@@ -1,25 +1,25 @@
 import Numbers
 
-/// Device tokens as APNs knows them: whose they are, and since when they are no longer good.
+/// The device tokens that APNs knows, with their owners and the time when they became invalid.
 ///
-/// Open addressing over flat arrays; the tokens' bytes lie in one pool. Tokens are never forgotten, since APNs says *410* for a
-/// retired one, not *400*.
+/// A hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens are never removed, since APNs answers
+/// 410 for a retired token and not 400.
 struct TokenTable {
-    /// Bytes of a live activity's update token, and of a push-to-start token: 160 hexadecimal digits.
+    /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80
     static let tokensMax = 8_000_000
 
     enum Owner: Equatable {
-        /// A push-to-start token of a phone's attributes type.
+        /// A push-to-start token of a phone for one attributes type.
         case pushToStart(phone: Int, type: Int)
         case activity(Int)
     }
 
     enum State: Equatable {
         case live
-        /// APNs answers 410 with this reason, and says since when (UNIX milliseconds).
+        /// APNs answers 410 with this reason and this time (UNIX milliseconds).
         case retired(Reason, atMilliseconds: Int64)
-        /// APNs answers 200, and no phone hears of it: as stale tokens do for a while, sometimes for weeks.
+        /// APNs answers 200 and no phone gets the push, as with real stale tokens for a while, sometimes for weeks.
         case void
         /// A token of the other environment.
         case foreign
@@ -27,14 +27,14 @@ struct TokenTable {
 
     struct Entry {
         var owner: Owner
-        /// The application, which fixes the topic.
+        /// The application, which determines the topic.
         var application: Int
         var state: State
     }
 
     private(set) var entries: [Entry] = []
     private var pool: [UInt8] = []
-    /// Index of an entry plus one; 0 is free. At most half full.
+    /// The index of an entry plus one; 0 is free. At most half of the slots are used.
     private var slots: [UInt32] = Array(repeating: 0, count: 1_024)
     private var random: SplitMix64
 
@@ -42,7 +42,7 @@ struct TokenTable {
         self.random = random
     }
 
-    /// Makes a token; nil if there are too many.
+    /// Creates a token; nil if there are too many.
     mutating func issue(to owner: Owner, application: Int, state: State = .live) -> Int? {
         guard entries.count < Self.tokensMax else { return nil }
         if (entries.count + 1) * 2 > slots.count { rehash() }
@@ -98,7 +98,7 @@ struct TokenTable {
         for index in entries.indices { insert(index) }
     }
 
-    /// Tokens are random, so any few of their bytes would do; all that a client could choose is folded in nevertheless.
+    /// Tokens are random, so a few of their bytes would do. All bytes are used because a client could choose them.
     private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0
         for offset in stride(from: 0, to: tokenBytes, by: 8) {

@@ -41,7 +41,7 @@ struct ControlCall: Sendable {
         return value
     }
 
-    /// A whole number from 0 in the query.
+    /// A non-negative whole number in the query.
     func number(_ name: String, default standard: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return standard }
         guard let value = Int(text), value >= 0 else {
@@ -51,7 +51,7 @@ struct ControlCall: Sendable {
     }
 }
 
-/// Members of a request's object, with errors that name them.
+/// Access to the members of a request's object. Errors name the member.
 extension JSONTape {
     func text(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
         guard let value = try optionalText(name, of: object) else {
@@ -72,7 +72,7 @@ extension JSONTape {
         return value
     }
 
-    /// A whole number that a variable of the given kind can hold.
+    /// A whole number that fits the given type.
     func optionalWhole<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int
@@ -82,7 +82,7 @@ extension JSONTape {
         return number
     }
 
-    /// Throws if the object has a member that is none of these.
+    /// Throws if the object has a member that is not in the list.
     func allow(_ names: Set<String>, _ complaint: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)
@@ -118,12 +118,12 @@ extension JSONTape {
         return texts
     }
 
-    /// A member of any kind, as JSON text, the quotes of a string included.
+    /// A member of any kind as JSON text. A string keeps its quotes.
     func optionalJSON(_ name: StaticString, of object: Int) -> String? {
         member(name, of: object).map { String(decoding: json($0), as: UTF8.self) }
     }
 
-    /// The bytes of any value, the quotes of a string included.
+    /// The bytes of any value. A string keeps its quotes.
     func json(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         guard value.kind == .string else { return bytes(index) }

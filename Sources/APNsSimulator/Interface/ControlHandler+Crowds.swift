@@ -1,6 +1,6 @@
 /// Endpoints for crowds of light phones.
 extension ControlHandler {
-    /// Registrations in one answer at most.
+    /// The most registrations in one answer.
     private static let registrationsMax = 50_000
 
     func gatherCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -75,7 +75,7 @@ extension ControlHandler {
         return Self.object { $0.member("phones", numbers.count) }
     }
 
-    /// Which phones of a crowd: `count` of them, the first of which is `from`.
+    /// The phones of a crowd that a call means: `count` of them, beginning with `from`.
     private static func numbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {

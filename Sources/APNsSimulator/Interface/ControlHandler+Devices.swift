@@ -1,6 +1,6 @@
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
-    /// Made in one call at most.
+    /// The most phones or activities that one call creates.
     private static let bulkMax = 1_000_000
 
     func declareApps(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -142,7 +142,7 @@ extension ControlHandler {
         return starts
     }
 
-    /// One start; what it leaves out is taken from the request itself.
+    /// One start. Members that it lacks are taken from the request itself.
     private static func start(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -1,11 +1,11 @@
-/// Endpoints about trouble on demand: shares of requests, and what becomes of connections.
+/// Endpoints for faults: shares of requests, and faults of connections.
 extension ControlHandler {
     func showFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         let faults = try await simulator.faults(ofManagement: isOfManagement)
         return Self.object { faults.write(to: &$0) }
     }
 
-    /// What the request leaves out is not faulty.
+    /// Members that the request lacks are set to no fault.
     func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
         -> [UInt8]
     {
@@ -69,10 +69,10 @@ extension Faults {
         "connectionWindowBytes",
     ]
 
-    /// From a request's object.
+    /// Reads the faults from a request's object.
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
         self.init()
-        // A fault that is misspelt is no fault, and a test that relies on it proves nothing.
+        // Unknown members are refused: a test that relies on a misspelt fault would prove nothing.
         try tape.allow(Self.memberNames, "no such fault")
         try readShares(tape)
         let lower: Int = try tape.optionalWhole("latencyMillisecondsLeast", of: 0) ?? 0

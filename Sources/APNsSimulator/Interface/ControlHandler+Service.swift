@@ -1,4 +1,4 @@
-/// Endpoints about the service: what it counted, its faults, its clock; and what the phones show in sum.
+/// Endpoints for the service: its counts, faults and clock, and the sums over the phones.
 extension ControlHandler {
     func describe() async throws(SimulatorError) -> [UInt8] {
         Self.object { writer in

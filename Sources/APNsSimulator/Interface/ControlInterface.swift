@@ -3,44 +3,52 @@ import FlyingSocks
 import FoundationEssentials
 import Glibc
 
-/// The simulator over HTTP/1.1, on 127.0.0.1 only: for demonstrations, and for tests that are other processes.
+/// The HTTP/1.1 interface of the simulator, on 127.0.0.1 only, for demonstrations and for tests in other processes.
 ///
-/// Bodies are JSON objects, in both directions; an error is `{"error":"…","reason":"…"}` with a status from 400 on.
+/// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
 ///
-/// | call | takes | gives |
-/// | --- | --- | --- |
-/// | `GET /` | | `host`, `port`, `managementPort`, `environment`, `caFile` |
-/// | `POST /apps` | `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`), `identifierAttribute` | |
-/// | `POST /phones` | `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their registrations say so, `audiences` of these | `installed`, `next` |
-/// | `POST /offline`, `POST /online` | `app`, `devices` | |
-/// | `POST /activities` | `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`, `audiences`, `channel`, what they leave out beside the list; or one for each of `devices`, or of `devicePrefix` and `count`, named by `prefix` and number | `registrations` |
-/// | `GET /activities?app&since&limit&alerts` | | `activities`, with `alerts=true` those of each; `next` |
-/// | `GET /activity?app&activity`, `GET /phone?app&device` | | what is shown |
-/// | `GET /registrations?since&limit&waitMilliseconds` | | `registrations`: `key`, `value`; `next` |
-/// | `POST /rotate` | `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void` | |
-/// | `POST /dismiss` | `app`, `activity` | |
-/// | `POST /uninstall` | `app`, `device` | |
-/// | `POST /expect` | `app`, `activities`: a content state, or null for nothing, by id | `matching`, `mismatches` |
-/// | `GET /summary`, `GET /stats` | | counts of the phones, of the service |
-/// | `POST /crowds` | a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`, `identifiers`: `numbered` or `uuid`, `timestamp` that they show | `phones` |
-/// | `GET /crowd?app&name` | | what its phones show, the newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`; how many phones went back in time (`reversed`), heard an alert again (`alertedTwice`), have had no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`; `effects` |
-/// | `GET /crowd/registrations?app&name&from&limit` | | `registrations`: `key`, `value`; `next` |
-/// | `POST /crowd/dismiss`, `POST /crowd/rotate` | `app`, `name`, `from`, `count` | `phones` |
-/// | `GET`, `PUT`, `DELETE /faults` | the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds` | the same |
-/// | `GET`, `PUT`, `DELETE /management/faults` | the same, of the service that manages channels | the same |
-/// | `GET /channels?app` | | `channels`, deleted ones too: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds` |
-/// | `POST /channels` | `app`, `storage`: `none` or `newest`: somebody else creates one | `channel` |
-/// | `POST /channels/delete` | `app`, `channel`: somebody else deletes it | |
-/// | `POST /broadcasts` | `app`, `enabled`: the app's capability; without it all its channels are gone | |
-/// | `POST /goaway` | nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds` | |
-/// | `POST /cut` | nothing: all connections end without a word | |
-/// | `POST /silence` | nothing, or `stopsReading`: all connections are left half open | |
-/// | `POST /clock` | `advanceMilliseconds` | |
-/// | `POST /reset` | | |
+/// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
+/// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: `name`, `attributes` and `contentState` (see `Shape`),
+///   `identifierAttribute`.
+/// - `POST /phones`. Takes `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`, `channels`: whether their
+///   registrations say that they take channels, `audiences` of the registrations. Gives `installed`, `next`.
+/// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
+/// - `POST /activities`. Takes `app`, `activities`: `activity`, `device`, `attributesType`, `attributes`, `contentState`, `timestamp`,
+///   `audiences`, `channel`; members beside the list are the defaults. Or one activity for each of `devices`, or of `devicePrefix` and
+///   `count`, named by `prefix` and number. Gives `registrations`.
+/// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
+/// - `GET /activity?app&activity`, `GET /phone?app&device`. Gives what is shown.
+/// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
+/// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.
+/// - `POST /dismiss`. Takes `app`, `activity`.
+/// - `POST /uninstall`. Takes `app`, `device`.
+/// - `POST /expect`. Takes `app`, `activities`: for each id a content state, or null for nothing. Gives `matching`, `mismatches`.
+/// - `GET /summary`, `GET /stats`. Gives counts of the phones, of the service.
+/// - `POST /crowds`. Takes a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
+///   `identifiers`: `numbered` or `uuid`, `timestamp` that they show at first. Gives `phones`.
+/// - `GET /crowd?app&name`. Gives what its phones show, newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`,
+///   `firstMilliseconds`, `lastMilliseconds`; the numbers of phones that went back in time (`reversed`), got an alert twice
+///   (`alertedTwice`), got no push (`unreached`), are `ended` and `gone`; sums of `pushes`, `repeatedPushes`, `alerts`, `refused`;
+///   `effects`.
+/// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
+/// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an
+///   object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the same.
+/// - `GET`, `PUT`, `DELETE /management/faults`. Takes the same, for the service that manages channels. Gives the same.
+/// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`,
+///   `broadcasts`, `stored`, `leastDistanceMilliseconds`.
+/// - `POST /channels`. Takes `app`, `storage`: `none` or `newest`: creates a channel as somebody else. Gives `channel`.
+/// - `POST /channels/delete`. Takes `app`, `channel`: deletes the channel as somebody else.
+/// - `POST /broadcasts`. Takes `app`, `enabled`: the app's capability; turning it off deletes all its channels.
+/// - `POST /goaway`. Takes nothing, or the members of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
+/// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
+/// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
+/// - `POST /clock`. Takes `advanceMilliseconds`.
+/// - `POST /reset`.
 ///
-/// A list that has a fault in the middle has been carried out up to there.
+/// If an item of a list is faulty, the items before it have been carried out.
 final class ControlInterface: Sendable {
-    /// Bodies are read whole; more is refused.
+    /// The largest body. Bodies are read completely, and larger ones are refused.
     static let bodyBytesMax = JSONTape.textBytesMax
     /// Longer than the longest long poll.
     private static let timeoutSeconds = 90.0
@@ -109,7 +117,7 @@ struct ControlHandler: HTTPHandler {
         }
     }
 
-    /// The length may be known beforehand or not.
+    /// Reads the body, whether its length is known beforehand or not.
     private static func body(_ request: HTTPRequest) async throws -> [UInt8] {
         let tooLong = SimulatorError(.limitReached, "body: longer than \(ControlInterface.bodyBytesMax) bytes")
         guard (request.bodySequence.count ?? 0) <= ControlInterface.bodyBytesMax else { throw tooLong }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Rings when apps have posted tokens: what those wait for who read registrations by long polling.
+/// Notifies readers that wait for registrations by long polling.
 final class RegistrationBell: Sendable {
-    /// Readers that may wait at one time.
+    /// The most readers that may wait at one time.
     static let waitersMax = 1_024
 
     private struct Waiter {
@@ -14,17 +14,17 @@ final class RegistrationBell: Sendable {
         var count = 0
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Those whose time was over before they had begun to wait.
+        /// Readers whose time was over before they had begun to wait.
         var expired: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The count that was announced last: for the service's threads, which ask after every reception.
+    /// The count that was announced last. The service's threads compare it after every reception.
     let announced = Atomic<Int>(0)
 
-    /// So many registrations have been posted. From the service's threads, while they hold the devices, so that no older count
-    /// comes after a newer one.
+    /// Announces the number of posted registrations. A service thread calls this while it holds the devices, so that no older count comes
+    /// after a newer one.
     func ring(count: Int) {
         announced.store(count, ordering: .relaxed)
         let woken = state.withLock { state in
@@ -35,7 +35,7 @@ final class RegistrationBell: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Wakes everybody: the service ends.
+    /// Wakes all readers because the service ends.
     func wakeAll() {
         let woken = state.withLock { state in
             defer { state.waiters = [:] }
@@ -44,7 +44,7 @@ final class RegistrationBell: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Returns when there is other than the cursor has seen, or the time is over. False: too many wait already.
+    /// Waits until there are registrations behind the cursor, or until the time is over. Returns false if too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1

@@ -1,7 +1,7 @@
 import Glibc
 
 extension JSONTape {
-    /// The bytes of a value as they stand in the text; a string's without its quotes.
+    /// The bytes of a value as they are in the text. A string is without its quotes.
     func bytes(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         return UnsafeRawBufferPointer(rebasing: text[Int(value.start)..<Int(value.end)])
@@ -23,7 +23,7 @@ extension JSONTape {
         member(UnsafeRawBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount), of: object)
     }
 
-    /// Calls for every member of an object with the indices of its key and its value.
+    /// Calls the body for every member of an object, with the indices of its key and its value.
     func forEachMember<Failure: Error>(
         of object: Int,
         _ body: (_ key: Int, _ value: Int) throws(Failure) -> Void
@@ -36,7 +36,7 @@ extension JSONTape {
         }
     }
 
-    /// Calls for every element of an array.
+    /// Calls the body for every element of an array.
     func forEachElement<Failure: Error>(of array: Int, _ body: (_ element: Int) throws(Failure) -> Void) throws(Failure)
     {
         let end = Int(self[array].next)
@@ -64,7 +64,7 @@ extension JSONTape {
         return string(index).utf8.elementsEqual(expected)
     }
 
-    /// A string's value, escapes resolved.
+    /// A string's value, with escapes resolved.
     func string(_ index: Int) -> String {
         let raw = bytes(index)
         guard self[index].isEscaped else { return String(decoding: raw, as: UTF8.self) }
@@ -93,8 +93,8 @@ extension JSONTape {
         return String(decoding: units, as: UTF8.self)
     }
 
-    /// Appends the character of a `\u` escape, of two for a surrogate pair, and gives the offset behind it. The scanner has
-    /// seen that both halves are there.
+    /// Appends the character of a `\u` escape, or of two for a surrogate pair, and returns the offset behind it. The scanner has checked
+    /// that both halves exist.
     private func appendEscapedScalar(_ raw: UnsafeRawBufferPointer, at offset: Int, to units: inout [UInt8]) -> Int {
         func unit(_ start: Int) -> UInt32 {
             (0..<4).reduce(0) { $0 << 4 | UInt32(hexDigitValue(raw[start + $1]) ?? 0) }
@@ -106,12 +106,12 @@ extension JSONTape {
         return offset + (isPair ? 12 : 6)
     }
 
-    /// A number as a Double; nil if it is none, or too large for one.
+    /// A number as a Double; nil if the value is no number or is too large.
     func double(_ index: Int) -> Double? {
         guard self[index].kind == .number else { return nil }
         if let integer = shortInteger(index) { return Double(integer) }
         let raw = bytes(index)
-        // strtod needs an end: numbers of sensible length go through a buffer on the stack.
+        // strtod needs a terminated string. Numbers of usual length are copied to the stack.
         return withUnsafeTemporaryAllocation(byteCount: raw.count + 1, alignment: 1) { copy -> Double? in
             copy.copyMemory(from: raw)
             copy[raw.count] = 0
@@ -121,7 +121,7 @@ extension JSONTape {
         }
     }
 
-    /// A number that is whole and fits, written in whatever way (`3`, `3.0`, `30e-1`), as `JSONDecoder` takes an `Int`.
+    /// A whole number that fits, in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` takes an `Int`.
     func integer(_ index: Int) -> Int64? {
         guard self[index].kind == .number else { return nil }
         if let short = shortInteger(index) { return short }
@@ -135,12 +135,12 @@ extension JSONTape {
     private func shortInteger(_ index: Int) -> Int64? {
         let raw = bytes(index)
         guard raw.first == UInt8(ascii: "-") else { return unsignedDecimal(raw) }
-        // "-0" is a floating-point zero with a sign, and an integer zero all the same.
+        // "-0" is a signed floating-point zero, and also the integer zero.
         return unsignedDecimal(UnsafeRawBufferPointer(rebasing: raw.dropFirst())).map { -$0 }
     }
 }
 
-/// Whether two JSON values are the same: objects whatever the order of their keys, numbers by value.
+/// Whether two JSON values are equal: objects regardless of the order of their keys, numbers by value.
 func isSameJSON(
     _ left: borrowing JSONTape,
     at leftIndex: Int,

@@ -1,11 +1,11 @@
 /// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
 ///
-/// A push is read in place: no string, array or dictionary is made, and the tape is used again for the next push. A key
-/// precedes its value; `next` of a container jumps behind all that is in it.
+/// A push is read in place: no string, array or dictionary is created, and the tape is reused for the next push. A key precedes its
+/// value. A container's `next` is the index behind everything in it.
 struct JSONTape: ~Copyable {
-    /// As deep as Foundation's decoder goes.
+    /// The same depth as Foundation's decoder.
     static let depthMax = 512
-    /// The largest text read: bulk requests on the control interface. Offsets fit 32 bits.
+    /// The largest text that is read, for bulk requests on the control interface. Offsets fit 32 bits.
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
@@ -14,12 +14,12 @@ struct JSONTape: ~Copyable {
 
     struct Value {
         var kind: Kind
-        /// A string that holds a backslash, and so cannot be compared byte by byte.
+        /// The string contains a backslash, so it cannot be compared byte by byte.
         var isEscaped: Bool
-        /// The bytes of the value; a string's are without its quotes.
+        /// The bytes of the value. A string is without its quotes.
         var start: UInt32
         var end: UInt32
-        /// Index of the value after this one and all that it contains. While a container is open: its parent plus one.
+        /// Index of the value after this one and its contents. While a container is open: its parent's index plus one.
         var next: UInt32
     }
 
@@ -43,7 +43,7 @@ struct JSONTape: ~Copyable {
         values.deallocate()
     }
 
-    /// Reads a text, which must stay where it is for as long as the tape is asked about it.
+    /// Reads a text. The text must stay in place as long as the tape is used.
     mutating func read(_ text: UnsafeRawBufferPointer) throws(Fault) {
         count = 0
         self.text = text
@@ -79,7 +79,7 @@ struct JSONTape: ~Copyable {
     }
 }
 
-/// One pass over a JSON text; containers are kept on a stack threaded through the tape, so depth costs no memory.
+/// Scans a JSON text in one pass. The stack of open containers is threaded through the tape, so depth needs no memory.
 struct JSONScanner {
     private let text: UnsafeRawBufferPointer
     private(set) var offset = 0
@@ -108,7 +108,7 @@ struct JSONScanner {
                 open = close(Int(open) - 1, in: &tape)
                 depth -= 1
             }
-            // A value is complete: what follows belongs to the container around it, or ends the text.
+            // A value is complete. What follows belongs to the container around it, or is the end of the text.
             while open != 0 {
                 skipSpace()
                 let container = tape[Int(open) - 1].kind
@@ -149,14 +149,14 @@ struct JSONScanner {
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
     }
 
-    /// Ends a container and gives back the one around it.
+    /// Closes a container and returns the one around it.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].next
         tape.finish(index, end: offset)
         return parent
     }
 
-    /// Reads a scalar whole, or the opening of a container (then true).
+    /// Reads a complete scalar, or the opening of a container (then it returns true).
     private mutating func begin(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
         guard offset < text.count else { throw .unexpectedEnd }
         switch text[offset] {
@@ -234,7 +234,7 @@ struct JSONScanner {
         throw .unexpectedEnd
     }
 
-    /// What may follow a backslash. A surrogate without its other half is no character, and Foundation refuses it too.
+    /// Reads an escape. A surrogate without its other half is no character, and Foundation refuses it too.
     private mutating func escape() throws(JSONTape.Fault) {
         switch try take() {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),

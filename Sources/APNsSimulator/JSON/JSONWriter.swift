@@ -1,4 +1,4 @@
-/// Writes JSON text, for answers of the control interface and for registration records. Nesting is the caller's duty.
+/// Writes JSON text, for answers of the control interface and for registration records. The caller must nest correctly.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false
@@ -36,7 +36,7 @@ struct JSONWriter {
         raw(Array((value ? "true" : "false").utf8))
     }
 
-    /// A number; what JSON cannot express becomes null.
+    /// A number. A value that JSON cannot express becomes null.
     mutating func member(_ key: String, _ value: Double) {
         self.key(key)
         raw(Array((value.isFinite ? "\(value)" : "null").utf8))

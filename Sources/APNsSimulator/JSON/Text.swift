@@ -10,7 +10,7 @@ func hexDigitValue(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// Well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Plain ASCII goes eight bytes a step.
+/// Whether the text is well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Checks ASCII eight bytes at a time.
 func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
     var offset = 0
     while offset < text.count {
@@ -63,7 +63,7 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
     return memcmp(leftStart, rightStart, left.count) == 0
 }
 
-/// A decimal number without sign, up to 18 digits, so that it cannot overflow.
+/// A decimal number without sign, of up to 18 digits so that it cannot overflow.
 func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

@@ -1,12 +1,12 @@
 import Glibc
 
-/// What one connection knows of the provider tokens it has seen. A state machine without I/O.
+/// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: no valid token yet. To `bound` with the first that is; to `wedged` with one that is too old.
-/// - `bound`: the connection belongs to the key of its first token. Another token of that key is taken 20 minutes after the last
-///   change; sooner it draws 429 while the one in use goes on to work; one of another key draws `UnrelatedKeyIdInToken`. To
-///   `wedged` with a token that is too old.
-/// - `wedged`: APNs goes on saying `ExpiredProviderToken` whatever comes. A new connection is the only way out.
+/// - `unauthenticated`: no valid token yet. To `bound` with the first valid one; to `wedged` with one that is too old.
+/// - `bound`: the connection belongs to the key of its first token. It may change to another token of that key 20 minutes after the last
+///   change. An earlier change is answered 429, and the present token still works. A token of another key is answered
+///   `UnrelatedKeyIdInToken`. To `wedged` with a token that is too old.
+/// - `wedged`: APNs answers `ExpiredProviderToken` to everything. Only a new connection helps.
 struct ConnectionAuthentication: ~Copyable {
     /// A connection may change its token once in this time.
     static let changeMilliseconds: Int64 = 20 * 60_000
@@ -18,10 +18,10 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     private(set) var state = State.unauthenticated
-    /// The bytes of the token in use: a request that repeats them is not verified again.
+    /// The bytes of the token in use. A request that repeats them needs no new verification.
     private let current: UnsafeMutableRawBufferPointer
     private var currentBytes = 0
-    /// Signatures checked.
+    /// Number of signatures that were checked.
     private(set) var verifications = 0
 
     init() {
@@ -94,7 +94,7 @@ struct ConnectionAuthentication: ~Copyable {
         return .success
     }
 
-    /// What stands behind `bearer `, the scheme in any case (RFC 9110 §11.1).
+    /// The text after `bearer `. The scheme's case does not matter (RFC 9110 §11.1).
     private static func bearer(_ authorization: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

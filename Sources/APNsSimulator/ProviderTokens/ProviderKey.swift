@@ -1,15 +1,15 @@
 import COpenSSL
 import Glibc
 
-/// A signing key that could not be made or read.
+/// A signing key could not be created or read.
 public struct ProviderKeyError: Error, Sendable, Equatable, CustomStringConvertible {
     public var reason: String
     public var description: String { reason }
 }
 
-/// Signing keys as Apple gives them out: P-256, in a `.p8` file (PKCS #8, PEM).
+/// Signing keys in Apple's form: P-256, in a `.p8` file (PKCS #8, PEM).
 public enum ProviderKey {
-    /// A fresh `.p8`, for demonstrations and tests.
+    /// Creates a new `.p8`, for demonstrations and tests.
     public static func makeP8() throws(ProviderKeyError) -> String {
         guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { throw failure("EVP_PKEY_CTX_new_id") }
         defer { EVP_PKEY_CTX_free(context) }
@@ -38,7 +38,7 @@ public enum ProviderKey {
 final class VerifyingKey {
     let keyIdentifier: String
     let teamIdentifier: String
-    /// Nil: good for both.
+    /// Nil: valid for both environments.
     let environment: Environment?
     private let key: OpaquePointer
 

@@ -1,11 +1,11 @@
-/// A provider token (RFC 7519, in the form Apple asks for) that has been verified.
+/// A verified provider token (RFC 7519, in Apple's form).
 struct ProviderToken {
-    /// Longer ones are refused unread.
+    /// Longer tokens are refused without being read.
     static let bytesMax = 2_048
     /// APNs refuses a token that is older.
     static let ageSecondsMax: Int64 = 3_600
 
-    /// Index of the key among the service's.
+    /// Index of the key among the service's keys.
     var key: Int
     /// UNIX seconds.
     var issuedAt: Int64
@@ -15,7 +15,7 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies all but the age, which changes.
+    /// Verifies everything except the age, which changes.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -72,13 +72,13 @@ struct ProviderToken {
 }
 
 extension ProviderToken {
-    /// The time of issue: a number. APNs takes it as a string of digits too, in which form a widespread Swift sender writes it.
+    /// The time of issue, a number. APNs also takes a string of digits, which a common Swift sender writes.
     private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }
 }
 
-/// Base64url without padding (RFC 4648 §5); nil if it is none.
+/// Decodes base64url without padding (RFC 4648 §5); nil if the text is not base64url.
 func base64URLDecoded(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
     guard text.count % 4 != 1 else { return nil }
     var bytes: [UInt8] = []

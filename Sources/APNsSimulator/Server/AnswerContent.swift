@@ -1,7 +1,7 @@
 import Numbers
 
 extension ServerLoop {
-    /// The `apns-id` of an answer: the request's, or a fresh one.
+    /// The `apns-id` of an answer: the request's, or a new one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
@@ -10,7 +10,7 @@ extension ServerLoop {
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
 
-    /// The `apns-unique-id` of an answer. The request's topic is not needed any more, and its memory serves.
+    /// The `apns-unique-id` of an answer. It is written over the request's topic, which is no longer needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
         return slot.pointee.memory.prefix(uuidBytes, of: RequestMemory.topic)
@@ -38,7 +38,7 @@ extension ServerLoop {
 
 private let uuidBytes = 36
 
-/// Writes `{"reason":"…"}`, for a 410 with the time since when the token is no good, into the request's memory.
+/// Writes `{"reason":"…"}` into the request's memory. For a 410 it adds the time since when the token is invalid.
 func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
     let region = slot.pointee.memory[RequestMemory.answer]
     var count = 0

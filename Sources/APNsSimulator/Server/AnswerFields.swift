@@ -1,7 +1,9 @@
 import CNghttp2
 
-/// Header fields of answers, made once. Names and values point at memory that outlives the frame: constants, or the memory of the
-/// request, whose slot is kept until its stream is closed.
+/// Header fields of answers, made once.
+///
+/// Names and values point to memory that outlives the frame: constants, or the memory of the request, whose slot is kept until its stream
+/// is closed.
 final class AnswerFields {
     private static let fieldsMax = 3
 
@@ -63,7 +65,7 @@ final class AnswerFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// The head of a 103 (RFC 8297), which comes before the answer; valid until the next call.
+    /// The fields of a 103 (RFC 8297), which precedes the answer. Valid until the next call.
     func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHints
         return UnsafeMutableBufferPointer(start: fields, count: 1)
@@ -110,5 +112,5 @@ final class AnswerFields {
 /// `{"reason":"…"}` for every reason, as bytes.
 let answerBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
 
-/// Apple's page on broadcasts and channels prints one of the reasons in two words.
+/// Apple's page on broadcasts and channels writes this reason as two words.
 let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)

@@ -1,7 +1,7 @@
-/// APNs' checks on broadcasts and on the management of channels, in this order: method, path, repeated headers, provider token, the
-/// other headers, body, app, channel. What Apple does first if several things are wrong is not documented.
+/// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers, provider token, other headers,
+/// body, app, channel. Apple does not document the order if several things are wrong.
 enum ChannelJudge {
-    /// All of a broadcast that needs no look at the channels.
+    /// All checks of a broadcast that do not need the channels.
     static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
@@ -18,7 +18,7 @@ enum ChannelJudge {
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
-    /// All of a request for the management service that needs no look at the channels.
+    /// All checks of a request for the management service that do not need the channels.
     static func judgeManagement(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
         let head = slot.pointee.head
         switch (head.path, head.method) {
@@ -37,7 +37,7 @@ enum ChannelJudge {
     }
 
     private static func judgeCommon(_ head: RequestHead) -> Reason {
-        // `DuplicateHeaders` is in the table of device pushes only.
+        // `DuplicateHeaders` is only in the table of device pushes.
         if head.isDuplicated { return .badRequestParams }
         switch head.authorization {
         case .success: break
@@ -74,7 +74,7 @@ enum ChannelJudge {
         slot.pointee.memory.prefix(min(slot.pointee.bodyBytes, RequestMemory.body.count), of: RequestMemory.body)
     }
 
-    /// The app of the path, which must be given without the suffix of a device push's topic.
+    /// The app in the path, which must be without the suffix of a device push's topic.
     static func application(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -113,7 +113,7 @@ enum ChannelJudge {
         )
     }
 
-    /// Does what the management service is asked, and leaves in the slot what the answer says besides its status.
+    /// Carries out a request for the management service, and stores the rest of the answer in the slot.
     static func manage(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

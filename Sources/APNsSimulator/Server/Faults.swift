@@ -1,59 +1,62 @@
 import Numbers
 
-/// Trouble on demand. All shares are of requests that are in order otherwise, from 0 to 1, and together at most 1, but for
-/// ``informationalShare``, which goes beside them.
+/// Faults of the service, for tests.
+///
+/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1, except ``informationalShare``,
+/// which is independent of the others.
 public struct Faults: Sendable, Equatable {
-    /// How long an answer takes; drawn evenly between the two.
+    /// How long an answer takes: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
-    /// Answered 500 `InternalServerError`; the push reaches no phone.
+    /// Answered 500 `InternalServerError`. The push reaches no phone.
     public var internalServerErrorShare = 0.0
-    /// Answered 503 `ServiceUnavailable`; the push reaches no phone.
+    /// Answered 503 `ServiceUnavailable`. The push reaches no phone.
     public var serviceUnavailableShare = 0.0
-    /// Answered 429 `TooManyRequests`; the push reaches no phone.
+    /// Answered 429 `TooManyRequests`. The push reaches no phone.
     public var tooManyRequestsShare = 0.0
-    /// Answered with these reasons and their statuses, whatever they say of a token or a key that is in order; the push reaches no phone.
+    /// Answered with these reasons and their statuses, even if the token and the key are valid. The push reaches no phone.
     public var reasonShares: [Reason: Double] = [:]
-    /// Answered 400 with a reason that is in no table; the push reaches no phone.
+    /// Answered 400 with a reason that is in no table of Apple's. The push reaches no phone.
     public var unknownReasonShare = 0.0
-    /// Answered 503 with HTML in place of JSON, as a proxy on the way would; the push reaches no phone.
+    /// Answered 503 with HTML instead of JSON, as from a proxy. The push reaches no phone.
     public var notJSONShare = 0.0
     /// Processed, and answered only after ``lateMilliseconds``.
     public var lateShare = 0.0
-    /// Longer than the client waits.
+    /// Should be longer than the client waits.
     public var lateMilliseconds = 15_000
-    /// Refused (RST_STREAM with REFUSED_STREAM): certainly not processed.
+    /// Refused (RST_STREAM with REFUSED_STREAM), and certainly not processed.
     public var refusedShare = 0.0
-    /// Reset (RST_STREAM with ``resetCode``): processed or not, the client cannot know.
+    /// Reset (RST_STREAM with ``resetCode``). The client cannot know whether the request was processed.
     public var resetShare = 0.0
-    /// The error code of a reset: 2 is INTERNAL_ERROR, the others are in RFC 9113 §7; any 32 bits may come. 7 would be REFUSED_STREAM,
-    /// of which ``refusedShare`` knows that nothing was processed.
+    /// The error code of a reset: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Any 32 bits are accepted. 7 would be REFUSED_STREAM,
+    /// for which the client knows that nothing was processed: use ``refusedShare`` for that.
     public var resetCode: UInt32 = 2
     /// Never answered.
     public var unansweredShare = 0.0
     /// Whether a push that is reset or never answered has reached its phone.
     public var lostAnswersAreApplied = true
-    /// The shares are of so many requests that come next on each thread, then of none; nil: of all.
+    /// The shares apply to this many of the next requests on each thread, then to none; nil: to all requests.
     public var faultyRequests: Int?
     /// Answered with a 103 first.
     public var informationalShare = 0.0
-    /// A connection gets GOAWAY after this many requests; 0: never.
+    /// A connection gets a GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
-    /// So many of these, the last ones, are not processed, and the GOAWAY's last stream is the one before them.
+    /// How many of these requests, the last ones, are not processed. The GOAWAY's last stream is the one before them.
+    ///
+    /// They are left alone before the GOAWAY is sent. If no further request comes, they stay unanswered until the client's deadline.
     public var goAwayUnprocessed = 0
-    /// What the GOAWAY is like but for its last stream.
+    /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
-    /// A connection is ended without a word, no close_notify either, after this many requests, and before the answers of these are
-    /// out; 0: never.
+    /// A connection is closed without GOAWAY and close_notify after this many requests, before their answers are sent; 0: never.
     public var cutAfterRequests = 0
-    /// A connection is left half open after this many requests: 0: as soon as TLS is up. What comes later is never answered, PINGs
-    /// neither. Nil: never.
+    /// A connection is left half open after this many requests; 0: as soon as TLS is established. Nothing later is answered, not even
+    /// PINGs. Nil: never.
     public var silentAfterRequests: Int?
-    /// Whether a connection that is left half open is not read from any more either.
+    /// Whether a connection that is left half open is no longer read either.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, told them at once; nil: as configured.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, which are told at once; nil: as configured.
     public var concurrentStreams: UInt32?
-    /// The bodies' bytes that a new connection takes before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's own 65,535. What
-    /// APNs gives is not known; at a distance it bounds what one connection carries.
+    /// Bytes of bodies that a new connection accepts before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's default, 65,535.
+    /// APNs' value is not known. With a long round trip this limits the throughput of a connection.
     public var connectionWindowBytes: Int?
 
     public init() {}
@@ -93,7 +96,7 @@ public struct Faults: Sendable, Equatable {
         if let problem = goAway.problem { return "goAway: \(problem)" }
         if goAway.lastStream != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
         if goAwayUnprocessed > 0, goAway.graceMilliseconds > 0 {
-            return "goAwayUnprocessed: in two steps all that has come is processed"
+            return "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
         }
         if cutAfterRequests < 0 { return "cutAfterRequests is negative" }
         if let count = silentAfterRequests, count < 0 { return "silentAfterRequests is negative" }
@@ -112,7 +115,7 @@ enum OddAnswer {
     case unknownReason
     case notJSON
 
-    /// Whose status it comes with.
+    /// The reason whose status the answer has.
     var reason: Reason {
         switch self {
         case .unknownReason: .badTopic
@@ -120,7 +123,7 @@ enum OddAnswer {
         }
     }
 
-    /// In the push log.
+    /// The word in the push log.
     var word: String {
         switch self {
         case .unknownReason: "ReasonOfTomorrow"
@@ -136,7 +139,7 @@ enum OddAnswer {
     }
 }
 
-/// What becomes of a request that is in order.
+/// What happens to a valid request.
 enum Fate {
     case processed
     case late
@@ -147,7 +150,7 @@ enum Fate {
     case unanswered
 }
 
-/// What becomes of a connection, in numbers that each request is held against.
+/// The faults of a connection, as numbers that each request is compared with.
 struct ConnectionFaults {
     var goAwayAfter: Int
     var unprocessed: Int
@@ -164,7 +167,7 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as bands of 32 random bits, so that a request costs one draw, and none if there are no faults.
+/// The shares as ranges of 32 random bits. So a request needs only one random number, and none if there are no faults.
 struct FaultPlan {
     let faults: Faults
     let connections: ConnectionFaults

@@ -1,15 +1,16 @@
 /// A GOAWAY frame (RFC 9113 §6.8) for the connections of a service.
 public struct GoAway: Sendable, Equatable {
-    /// The error code: 0 is NO_ERROR, the others are in RFC 9113 §7; any 32 bits may come.
+    /// The error code: 0 is NO_ERROR, others are in RFC 9113 §7. Any 32 bits are accepted.
     public var code: UInt32 = 0
-    /// The `reason` of the debug data, a word of Apple's table as a rule; empty: no debug data.
+    /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
-    /// The last stream that is, or will be, answered: 0 or a client's, which are odd. Nil: the last that has come. What is under way above
-    /// a lower one is given up, though its push has reached its phone: a client that sends it again sends it twice, as it would to a
-    /// service that says what is not so. For one that tells the truth see ``Faults/goAwayUnprocessed``.
+    /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one that has arrived.
+    ///
+    /// With a lower number, requests above it are dropped although their pushes have reached their phones. A client that sends them again
+    /// sends them twice: the service tells a lie. For a truthful service see ``Faults/goAwayUnprocessed``.
     public var lastStream: Int32?
-    /// Above 0: in two steps. First one with the last stream 2^31-1, and only so much later, when the client has had time to go
-    /// elsewhere, the one that counts.
+    /// If above 0, the GOAWAY comes in two steps. The first has the last stream 2^31-1. The final one follows after this time, when the
+    /// client has had time to open another connection.
     public var graceMilliseconds = 0
 
     public static let reasonBytesMax = 64
@@ -27,7 +28,7 @@ public struct GoAway: Sendable, Equatable {
             return "graceMilliseconds is from 0 to \(Self.graceMillisecondsMax)"
         }
         if graceMilliseconds > 0, lastStream != nil {
-            return "lastStream and graceMilliseconds: in two steps the last stream is the last that has come"
+            return "lastStream cannot be set with graceMilliseconds: in two steps it is the last that has arrived"
         }
         return nil
     }

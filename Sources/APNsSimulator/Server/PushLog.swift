@@ -1,11 +1,11 @@
 import Glibc
 import Reactor
 
-/// The file of a push log, shared by the threads of a service, each of which writes whole lines to it.
+/// The file of a push log. The threads of a service share it, and each writes complete lines.
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// What was in the file before is gone. Only its owner may read it: it says who was told what.
+    /// Overwrites an existing file. Only the owner may read the file, because it says what was sent to whom.
     init(path: String) throws(SimulatorError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -13,7 +13,7 @@ final class PushLogFile: Sendable {
         }
     }
 
-    /// - Parameter descriptor: is closed with the file.
+    /// - Parameter descriptor: closed together with the file.
     init(descriptor: Int32) {
         self.descriptor = descriptor
     }
@@ -23,34 +23,35 @@ final class PushLogFile: Sendable {
     }
 }
 
-/// Writes down every push that has come to its end at the service: one line, one JSON object.
+/// Logs every push that has ended at the service: one JSON object on each line.
 ///
-/// | member | |
-/// | --- | --- |
-/// | `time` | when it was judged, UNIX milliseconds of the simulated world |
-/// | `status`, `reason` | the answer, whether or not its connection lives long enough to carry it; 0 if there was none, and then `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or of a connection that is cut, `unprocessed`; no reason with 200 |
-/// | `app`, `activity`, `device` | whose token it is, if it is anyone's; of a start the activity that it has brought about |
-/// | `token` | ``Digest`` of the token's bytes; none for a broadcast |
-/// | `channel` | of a broadcast, which has no activity, no device and no effect of its own |
-/// | `apnsId` | the request's, if it had one |
-/// | `priority`, `expiration` | the headers; -1 for an expiration that was left out |
-/// | `event`, `timestamp` | of the payload; null if a phone can make nothing of it |
-/// | `alert` | the alert's title; `""` for an alert without one, null for none |
-/// | `state` | ``Digest`` of the content state's bytes, or null |
-/// | `effect` | what the phone made of it, if it reached one |
+/// - `time`: when it was judged, UNIX milliseconds of the simulated world
+/// - `status`, `reason`: the answer, even if its connection closes before it is sent. No reason with 200. Without an answer the status is
+///   0 and the reason is `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or on a connection that is cut,
+///   `unprocessed`
+/// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created
+/// - `token`: ``Digest`` of the token's bytes; none for a broadcast
+/// - `channel`: only for a broadcast, which has no activity, device or effect of its own
+/// - `apnsId`: the request's, if it had one
+/// - `priority`, `expiration`: the headers; -1 for a missing expiration
+/// - `event`, `timestamp`: from the payload; null if a phone cannot decode it
+/// - `alert`: the alert's title; `""` for an alert without a title, null for no alert
+/// - `state`: ``Digest`` of the content state's bytes, or null
+/// - `effect`: the effect on the phone, if the push reached one
 ///
-/// Of one thread the lines are in the order in which the pushes reached their phones.
+/// The lines of one thread are in the order in which the pushes reached their phones. A push is lost if it is `accepted` in a result and
+/// no line has an effect, and sent needlessly if two lines have one.
 final class PushLog: TurnEndHandler {
-    /// Written out before the turn's end when there is more.
+    /// When the buffer holds more, it is written before the turn's end.
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile
     private let loop: EventLoop
     private var buffer: [UInt8] = []
     private var isFlushRequested = false
-    /// The file ends in the middle of a line.
+    /// Whether the file ends in the middle of a line.
     private var isInLine = false
-    /// Lines that could not be written: a full disk, say. They are gone, and so is the proof that the log would have been.
+    /// Lines that could not be written, for example to a full disk. Without them the log proves nothing.
     private(set) var linesLost = 0
 
     init(file: PushLogFile, loop: EventLoop) {
@@ -131,8 +132,8 @@ final class PushLog: TurnEndHandler {
         flush()
     }
 
-    /// What cannot be written is lost, but for the rest of a line of which the file has a part: that goes first the next time, so that
-    /// every line of the file is whole.
+    /// Writes the buffered lines. What cannot be written is lost. Only the rest of a partly written line is kept and written first the
+    /// next time, so that every line of the file is complete.
     func flush() {
         var written = 0
         while written < buffer.count {
@@ -152,9 +153,9 @@ final class PushLog: TurnEndHandler {
     }
 }
 
-/// How a push came to its end at the service.
+/// How a push ended at the service.
 struct PushEnd {
-    /// 0: it was not answered.
+    /// 0: not answered.
     var status: Int
     /// Empty with 200.
     var reason: String
@@ -180,9 +181,9 @@ struct PushEnd {
     }
 }
 
-/// FNV-1a with 64 bits, in sixteen hexadecimal digits: what stands in the push log for bytes that are long or secret.
+/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log has it instead of bytes that are long or secret.
 ///
-/// Not a cryptographic hash: a device token is random and long enough that nobody finds it from this.
+/// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the digest.
 public enum Digest {
     public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

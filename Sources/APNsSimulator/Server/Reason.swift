@@ -1,4 +1,4 @@
-/// An answer of APNs: success, or one of the reasons of Apple's tables for device pushes, broadcasts and channels.
+/// An answer of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
@@ -7,7 +7,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case badEnvironmentKeyIdInToken
     case badPath, methodNotAllowed, expiredToken, unregistered, payloadTooLarge
     case tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown
-    // Of broadcasts and channels only.
+    // Only for broadcasts and channels.
     case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
     case missingPushType, cannotCreateChannelConfig, missingChannelQueueSize
 

@@ -1,9 +1,9 @@
 import Glibc
 
-/// What the header section of a request says, judged field by field as it arrives. Nothing is kept that a later check does not
-/// need; the bytes that are kept lie in the request's own memory (`RequestMemory`).
+/// The contents of a request's header section, judged field by field as it arrives. Only what a later check needs is kept, in the
+/// request's own memory (`RequestMemory`).
 struct RequestHead {
-    /// The fields that may stand only once.
+    /// The fields that may occur only once.
     struct Seen: OptionSet {
         let rawValue: UInt16
         static let authorization = Seen(rawValue: 1)
@@ -18,7 +18,7 @@ struct RequestHead {
     }
 
     enum Path: UInt8 {
-        /// None of Apple's.
+        /// None of Apple's paths.
         case unknown
         case deviceMissing
         /// Not an even number of hexadecimal digits, or far too many of them.
@@ -36,7 +36,7 @@ struct RequestHead {
         case post, get, delete, other
     }
 
-    /// `apns-collapse-id` at most.
+    /// The longest `apns-collapse-id`.
     static let collapseIdentifierBytesMax = 64
 
     var seen = Seen()
@@ -50,9 +50,9 @@ struct RequestHead {
     var isIdentifierValid = true
     var isCollapseIdentifierValid = true
     var isChannelValid = false
-    /// 10 if left out. Broadcasts know 1 too, which no device push of a Live Activity may have.
+    /// 10 if it is missing. Broadcasts also know 1, which no device push of a Live Activity may have.
     var priority: UInt8 = 10
-    /// UNIX seconds; -1 if left out.
+    /// UNIX seconds; -1 if it is missing.
     var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
@@ -61,10 +61,10 @@ struct RequestHead {
     var bundleBytes = 0
     var channelBytes = 0
 
-    /// Whether the request is for the service that sends to channels, or for the one that manages them.
+    /// Whether the request sends to a channel or manages channels.
     var isOfChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Notes one field. `authorization` is left to the caller: it is the connection's to judge.
+    /// Notes one field. The caller must handle `authorization`, because the connection judges it.
     ///
     /// - Returns: true for `authorization`, on its first occurrence.
     mutating func note(
@@ -82,7 +82,7 @@ struct RequestHead {
                 if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
-            // What is too long for the memory is no topic, and is kept as an empty one.
+            // A value that is too long for the memory is no topic, and is stored as an empty one.
             if isEqual(name, "apns-topic"), isFirst(.topic) {
                 topicBytes = memory.store(value, in: RequestMemory.topic)
             }
@@ -195,7 +195,7 @@ struct RequestHead {
 
     private mutating func note(bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
-        // A bundle id that is too long for the memory is kept as an empty one, which is no app's.
+        // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
         bundleBytes = memory.store(bundle, in: RequestMemory.bundle)
         self.path = path
     }
@@ -208,7 +208,7 @@ struct RequestHead {
         return UnsafeRawBufferPointer(rebasing: value[length...])
     }
 
-    /// A channel id: base64 with its padding, of at most as many bytes as are kept of one.
+    /// Whether the value can be a channel id: base64 with padding, not longer than the memory for it.
     private static func isBase64(_ value: UnsafeRawBufferPointer) -> Bool {
         guard !value.isEmpty, value.count <= RequestMemory.channel.count, value.count % 4 == 0 else { return false }
         var padding = 0
@@ -242,12 +242,12 @@ private let hexDigits: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?? 255
 
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {
-    /// As long as a broadcast's may be; a device push's is shorter.
+    /// The longest body of a broadcast. A device push's is shorter.
     static let body = 0..<5_120
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
-    /// The answer's body, but for a list of channels.
+    /// The answer's body, except a list of channels.
     static let answer = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144
@@ -264,7 +264,7 @@ struct RequestMemory {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self[region])[..<count])
     }
 
-    /// Keeps a value, or nothing if it is too long. Gives the number of bytes kept.
+    /// Stores a value, or nothing if it is too long. Returns the number of stored bytes.
     func store(_ value: UnsafeRawBufferPointer, in region: Range<Int>) -> Int {
         guard value.count <= region.count else { return 0 }
         self[region].copyMemory(from: value)

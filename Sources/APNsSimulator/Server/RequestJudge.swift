@@ -1,11 +1,11 @@
-/// APNs' checks, in this order: method, path, repeated headers, provider token, the other headers, body, device token. What Apple
-/// does first if several things are wrong is not documented.
+/// APNs' checks, in this order: method, path, repeated headers, provider token, other headers, body, device token. Apple does not
+/// document the order if several things are wrong.
 enum RequestJudge {
-    /// The body of a device push at most.
+    /// The largest body of a device push.
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
-    /// All that needs no look at the devices.
+    /// All checks that do not need the devices.
     static func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
@@ -29,9 +29,10 @@ enum RequestJudge {
         return .success
     }
 
-    /// Topic and device token, against the apps and tokens that there are.
+    /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix names its app all the same; it is no device token's topic here, and APNs says so of the token.
+    /// A topic without the suffix still names its app. It is not the topic of a device token here, and APNs' answer says that about the
+    /// token.
     static func judge(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -52,7 +53,7 @@ enum RequestJudge {
         return model.verdict(token: token, application: hasSuffix ? application : nil, nowMilliseconds: nowMilliseconds)
     }
 
-    /// A bundle id and what may follow it: letters, digits, hyphens and dots.
+    /// Whether the text can be a bundle id with a suffix: letters, digits, hyphens and dots.
     private static func isTopic(_ topic: UnsafeRawBufferPointer) -> Bool {
         guard !topic.isEmpty else { return false }
         for byte in topic {

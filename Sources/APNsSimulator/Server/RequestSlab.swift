@@ -1,31 +1,31 @@
-/// One request under way, from its first header to the end of its stream.
+/// One request in flight, from its first header to the end of its stream.
 struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
-    /// Of the body, as received; what is over the limit is counted and not kept.
+    /// Received bytes of the body. Bytes over the limit are counted and not kept.
     var bodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// Raised when the slot is given back, so that an answer that was put off does not go to another request.
+    /// Raised when the slot is returned, so that a delayed answer does not go to another request.
     var generation: UInt32 = 0
-    /// The connection, which gives its slots back before it goes.
+    /// The connection. It returns its slots before it is freed.
     var connection: Unmanaged<ServerConnection>?
     var answerBytes = 0
     var answerBytesSent = 0
     var reason = Reason.success
-    /// With `success`: 201 for a channel created, 204 for one deleted.
+    /// With `success`: 201 for a channel that was created, 204 for one that was deleted.
     var successStatus = SuccessStatus.ok
-    /// The body of a list of channels, which has no limit that would fit the request's memory.
+    /// The body of a list of channels, which may be longer than the request's memory.
     var list: [UInt8] = []
     /// Nil: the answer is one that Apple documents.
     var oddity: OddAnswer?
-    /// With a 410, UNIX milliseconds.
+    /// For a 410, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
-    /// Neighbours on the connection's list, or on the slab's free list.
+    /// Neighbours in the connection's list, or in the slab's free list.
     var previous: UnsafeMutablePointer<RequestSlot>?
     var next: UnsafeMutablePointer<RequestSlot>?
 }
 
-/// Memory for requests, never given back to the system before the end, taken and returned without allocation.
+/// Memory for requests. It is taken and returned without allocation, and freed only at the end.
 struct RequestSlab: ~Copyable {
     private static let chunkSlots = 64
 
@@ -47,7 +47,7 @@ struct RequestSlab: ~Copyable {
         for block in blocks { block.deallocate() }
     }
 
-    /// Nil if all are in use.
+    /// Nil if all slots are in use.
     mutating func take() -> UnsafeMutablePointer<RequestSlot>? {
         guard inUse < slotsMax else { return nil }
         if free == nil { addChunk() }
@@ -101,7 +101,7 @@ struct AnswerQueue {
         var generation: UInt32
     }
 
-    /// Clients that give up leave their entries behind until these are due.
+    /// A client that gives up leaves its entry in the queue until it is due.
     static let entriesMax = 1 << 20
 
     private var heap: [Entry] = []
@@ -119,7 +119,7 @@ struct AnswerQueue {
         }
     }
 
-    /// The earliest, if it is due.
+    /// The earliest entry, if it is due.
     mutating func pop(nowMilliseconds: Int64) -> Entry? {
         guard let first = heap.first, first.dueMilliseconds <= nowMilliseconds else { return nil }
         heap.swapAt(0, heap.count - 1)

@@ -1,5 +1,5 @@
 extension ServerConnection {
-    /// APNs does what a broadcast or a request about channels asks.
+    /// Carries out a broadcast or a request about channels.
     func processChannel(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -1,15 +1,15 @@
 import CNghttp2
 import Reactor
 
-/// How a connection comes to its end, in order or not.
+/// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Whether a complete request is among those that the service gives up: above the last stream of a GOAWAY that is due or sent, or
-    /// on a connection that is to be cut.
+    /// Whether a complete request must be left unprocessed: it is above the last stream of a GOAWAY that is due or sent, or on a
+    /// connection that is about to be cut.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
-        // The streams may become complete in another order than that of their numbers.
+        // Streams may become complete in another order than that of their numbers.
         let isLeft =
             faults.unprocessed > 0 && faults.goAwayAfter < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfter - faults.unprocessed
@@ -17,7 +17,7 @@ extension ServerConnection {
         return isLeft
     }
 
-    /// Does what is due after so many requests.
+    /// Sends a GOAWAY or cuts the connection if that is due after this number of requests.
     func endIfDue() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfter {
@@ -28,7 +28,7 @@ extension ServerConnection {
         if requestCount >= faults.cutAfter { isCutDue = true }
     }
 
-    /// Leaves the connection half open if it has had as many requests as it answers.
+    /// Leaves the connection half open if it has had all the requests that it answers.
     func fallSilentIfDue() {
         let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfter || faults.silentAfter == 0
@@ -43,7 +43,7 @@ extension ServerConnection {
         if stopsReading { stream?.pauseReading() }
     }
 
-    /// Closes without a word: not even TLS says that it ends.
+    /// Closes the connection without GOAWAY and without TLS's close_notify.
     func cut() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
@@ -60,7 +60,7 @@ extension ServerConnection {
         send()
     }
 
-    /// What has arrived up to its last stream is still answered. Goes out with the next `send`.
+    /// Submits a GOAWAY, which leaves with the next `send`. Requests up to its last stream that have arrived are still answered.
     private func submit(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return finish(goAway) }
@@ -75,7 +75,8 @@ extension ServerConnection {
         state = .draining
         owner.statistics.goAways += 1
         let last = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
-        // nghttp2 drops what comes above it only when the frame is out; what is in the same reception is ours to leave alone.
+        // The last stream is a promise from now on. nghttp2 drops higher streams only after it has sent the frame, so the simulator
+        // itself must leave alone those that arrived in the same reception.
         lastStreamPromised = last
         let data = goAway.debugData
         nghttp2_submit_goaway(

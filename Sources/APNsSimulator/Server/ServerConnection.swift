@@ -2,40 +2,40 @@ import CNghttp2
 import Glibc
 import Reactor
 
-/// One client's connection: TLS bytes in and out, an nghttp2 session in between.
+/// One client's connection: TLS bytes in and out, with an nghttp2 session in between.
 ///
-/// - `handshaking`: no session yet. To `serving` when TLS is up and *h2* agreed on, to `closed` if it fails.
-/// - `serving`: requests are judged and answered. To `draining` by GOAWAY: of one in two steps by the second.
-/// - `draining`: what was begun is answered, later streams are ignored. To `closed` after the last.
-/// - `closed`: the slots are given back, the stream is gone; nothing follows.
+/// - `handshaking`: no session yet. To `serving` when TLS is established and `h2` agreed, to `closed` if that fails.
+/// - `serving`: requests are judged and answered. To `draining` by a GOAWAY; if it comes in two steps, by the second.
+/// - `draining`: requests that have begun are answered, later streams are ignored. To `closed` after the last one.
+/// - `closed`: the slots are returned and the stream is gone.
 final class ServerConnection {
     enum State {
         case handshaking, serving, draining, closed
     }
 
-    /// The loop abandons its connections before it goes (`shutDown`).
+    /// The loop closes its connections before it is freed (`shutDown`).
     unowned let owner: ServerLoop
     let service: Service
     var state = State.handshaking
     var stream: Stream?
     var session: OpaquePointer?
     var authentication = ConnectionAuthentication()
-    /// The request whose header section is being read, which may take several receptions: header sections of streams never mix
-    /// (RFC 9113 §4.3).
+    /// The request whose header section is being read. This may take several receptions, but header sections of different streams never
+    /// mix (RFC 9113 §4.3).
     var reading: UnsafeMutablePointer<RequestSlot>?
-    /// Requests under way.
+    /// Requests in flight.
     private var slots: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedLimit: UInt32 = 0
     /// The highest stream whose request was not left unprocessed.
     var lastProcessedStream: Int32 = 0
-    /// The last stream of a GOAWAY that counts.
+    /// The last stream of the final GOAWAY.
     var lastStreamPromised = Int32.max
-    /// Nothing is written any more.
+    /// Whether nothing is written any more.
     var isSilent = false
-    /// Nothing is read any more either, whatever drains.
+    /// Whether nothing is read any more either.
     var hasStoppedReading = false
-    /// To be cut when nghttp2's call has returned, which must not lose its session.
+    /// Whether the connection must be cut when nghttp2's call has returned. During the call nghttp2 still needs its session.
     var isCutDue = false
     /// The second GOAWAY of two, while it waits.
     var pendingGoAway: GoAway?
@@ -48,10 +48,10 @@ final class ServerConnection {
     }
 
     deinit {
-        precondition(session == nil, "a connection is closed before it goes")
+        precondition(session == nil, "a connection is closed before it is freed")
     }
 
-    /// Those of its service.
+    /// The faults of the connection's service.
     var faults: Faults { owner.faults(of: service) }
 
     // MARK: - Requests
@@ -66,7 +66,7 @@ final class ServerConnection {
         return slot
     }
 
-    /// The stream is closed: its slot is free for another request.
+    /// The stream is closed, and its slot becomes free for another request.
     func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let (previous, next) = (slot.pointee.previous, slot.pointee.next)
         if let previous { previous.pointee.next = next } else { slots = next }
@@ -85,7 +85,7 @@ final class ServerConnection {
         owner.statistics.tokenVerifications += authentication.verifications - verified
     }
 
-    /// The request is complete: its fate is decided, and its answer written now or later.
+    /// The request is complete. Decides its fate, and answers it now or later.
     func complete(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
@@ -157,7 +157,7 @@ final class ServerConnection {
         faults.lostAnswersAreApplied ? process(slot).effect : nil
     }
 
-    /// APNs looks at the token, and what it accepts goes to the phone.
+    /// Has APNs check the token, and delivers an accepted push to the phone.
     private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.worldMilliseconds
@@ -186,21 +186,21 @@ final class ServerConnection {
         return (verdict.reason, effect)
     }
 
-    /// - Parameter wanted: nil: as the latency is drawn.
+    /// - Parameter wanted: the latency; nil: a random one.
     private func answer(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         _ reason: Reason,
         afterMilliseconds wanted: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // A fault may hide what the request has done; then its answer has no list.
+        // A fault may hide the result of the request. Then its answer has no list.
         if reason != .success { slot.pointee.list = [] }
         if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
         let latency = wanted ?? owner.latencyMilliseconds(service)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
-    /// An answer whose time has come.
+    /// Sends an answer that is due.
     func submitAndSend(_ slot: UnsafeMutablePointer<RequestSlot>) {
         submit(slot)
         send()
@@ -219,7 +219,7 @@ final class ServerConnection {
         let identifier = owner.identifier(of: slot)
         let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
         let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
-        // Submitting fails for want of memory only; the next call of the session then fails too, and closes the connection.
+        // Submitting fails only without memory. The session's next call then fails too and closes the connection.
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
@@ -273,7 +273,7 @@ final class ServerConnection {
 
     // MARK: - The connection
 
-    /// Tells the client how many streams it may have, if that has changed: one until it has authenticated. Goes out with the next
+    /// Tells the client its number of streams, if that has changed: one until it has authenticated. The frame leaves with the next
     /// `send`.
     func announceLimit() {
         guard let session else { return }
@@ -290,7 +290,7 @@ final class ServerConnection {
         nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &entry, 1)
     }
 
-    /// Ends the connection, in order as far as TLS goes.
+    /// Ends the connection, with TLS's close_notify.
     func abandon() {
         guard state != .closed else { return }
         release()
@@ -299,7 +299,7 @@ final class ServerConnection {
         owner.forget(self)
     }
 
-    /// Gives back all but the stream.
+    /// Releases everything except the stream.
     func release() {
         state = .closed
         while let slot = slots { release(slot) }
@@ -310,7 +310,7 @@ final class ServerConnection {
         pendingGoAway = nil
     }
 
-    /// Hands nghttp2's frames to the stream, which writes them at the turn's end.
+    /// Passes nghttp2's frames to the stream, which writes them at the turn's end.
     func send() {
         guard let session, let stream, !isSilent else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {
@@ -328,7 +328,7 @@ final class ServerConnection {
 
 extension ServerConnection: StreamHandler {
     func streamConnected(_ stream: Stream) {
-        // APNs wants *h2* offered by ALPN; TLS alone lets a client through that offers nothing.
+        // APNs requires `h2` by ALPN. TLS alone would accept a client that offers nothing.
         let isAgreed = owner.setup.tls == nil || stream.negotiatedProtocol == "h2"
         guard state == .handshaking, isAgreed, openSession() else { return abandon() }
         state = .serving
@@ -340,7 +340,7 @@ extension ServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard let session else { return }
         let count = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
-        // Not HTTP/2 at all, or out of memory. Protocol errors are answered by nghttp2 with GOAWAY.
+        // The bytes are not HTTP/2, or there is no memory. nghttp2 answers protocol errors itself with a GOAWAY.
         guard count >= 0 else { return abandon() }
         if isCutDue {
             owner.announceRegistrations()

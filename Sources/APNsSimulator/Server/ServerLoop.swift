@@ -3,7 +3,7 @@ import Numbers
 import Reactor
 import Synchronization
 
-/// What the threads of a service have in common and do not change.
+/// The constant settings that all threads of a service share.
 struct ServiceSetup: @unchecked Sendable {
     // The keys are only read, which OpenSSL allows from several threads.
     let keys: [VerifyingKey]
@@ -12,15 +12,15 @@ struct ServiceSetup: @unchecked Sendable {
     let tls: TLSContext?
     let world: World
     let bell: RegistrationBell
-    /// Nil: no push is written down.
+    /// Nil: pushes are not logged.
     let pushLogFile: PushLogFile?
 }
 
-/// The way into a service thread: work is queued under a lock, and the loop woken. For control only.
+/// Passes work to a service thread: the work is queued under a lock and the loop is woken. Used only for control.
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
-    /// More than any control interface has under way.
+    /// More than any control interface has in flight.
     private static let workMax = 65_536
 
     private struct State {
@@ -53,13 +53,13 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// What was posted before is still run.
+    /// Work that was posted before is still run.
     func close() {
         state.withLock { $0.isClosed = true }
     }
 }
 
-/// Which of Apple's services a connection is for. Each has its port and its faults.
+/// The Apple service that a connection is for. Each has its own port and its own faults.
 enum Service: Sendable {
     /// Device pushes and broadcasts.
     case push
@@ -67,9 +67,9 @@ enum Service: Sendable {
     case management
 }
 
-/// One thread of the service: its connections, its requests under way, its answers that wait.
+/// One thread of the service, with its connections, its requests in flight and its delayed answers.
 final class ServerLoop {
-    /// The simulated world is at most ten years ahead, in all.
+    /// The simulated clock can be at most ten years ahead in all.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
 
     let loop: EventLoop
@@ -81,12 +81,12 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// Header fields of the answer being written; nghttp2 copies the array.
+    /// Header fields of the answer that is being written. nghttp2 copies the array.
     let fields = AnswerFields()
     private let pushLog: PushLog?
     private var answers = AnswerQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
-    /// Added to the wall clock: a simulation may let hours pass at once.
+    /// Added to the wall clock, so that a simulation can skip hours.
     private var clockAdvanceMilliseconds: Int64 = 0
     private var answerTimer = TimerIdentifier.none
     private var answerTimerDueMilliseconds = Int64.max
@@ -106,7 +106,7 @@ final class ServerLoop {
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
 
-    /// UNIX milliseconds of the simulated world.
+    /// The time of the simulated world, UNIX milliseconds.
     var worldMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
     func faults(of service: Service) -> Faults { service == .push ? plan.faults : managementPlan.faults }
@@ -127,7 +127,7 @@ final class ServerLoop {
         service == .push ? plan.isInformationalFirst(&random) : managementPlan.isInformationalFirst(&random)
     }
 
-    /// Listens; connections go round the given threads.
+    /// Listens. Connections are given to the threads in turn.
     func listen(on address: SocketAddress, for service: Service, peers: [Mailbox]) throws(SystemError) -> UInt16 {
         let doorkeeper = Doorkeeper(self, service)
         let listener = try Listener(loop: loop, address: address, handler: doorkeeper)
@@ -149,7 +149,7 @@ final class ServerLoop {
         statistics.connectionsOpen += 1
     }
 
-    /// A connection is over.
+    /// A connection has ended.
     func forget(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         statistics.connectionsOpen -= 1
@@ -169,14 +169,14 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// The counts so far, the last second closed.
+    /// The counts so far, including the last whole second.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.pushLogLinesLost = pushLog?.linesLost ?? 0
         return statistics
     }
 
-    /// Writes a push down, if pushes are.
+    /// Logs a push, if there is a log.
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ end: PushEnd) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
@@ -214,7 +214,7 @@ final class ServerLoop {
         loop.stop()
     }
 
-    /// Has the answer to a request written at its time. False: too many wait already.
+    /// Schedules the answer to a request. Returns false if too many answers wait already.
     func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
         guard !answers.isFull else { return false }
         let due = loop.nowMilliseconds + latency
@@ -234,7 +234,7 @@ final class ServerLoop {
         )
     }
 
-    /// Wakes those who wait for registrations, if a push has caused any.
+    /// Wakes readers that wait for registrations, if a push has caused any.
     func announceRegistrations() {
         setup.world.use { devices in
             let count = devices.registrationCount
@@ -264,8 +264,8 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-/// Takes connections for the loop that owns it. The listener refers to its handler weakly, and every retain of an object that
-/// was ever referred to weakly takes the runtime's slow path: too dear for the loop itself, which each request touches.
+/// Accepts connections for its loop. The listener holds its handler weakly, and an object that was ever referred to weakly is retained
+/// more slowly. Each request retains the loop, so the loop itself must not be that handler.
 private final class Doorkeeper: ListenerHandler {
     private unowned let server: ServerLoop
     private let service: Service
@@ -281,7 +281,7 @@ private final class Doorkeeper: ListenerHandler {
 }
 
 extension ServerLoop {
-    /// Gives a connection to the thread whose turn it is.
+    /// Gives a connection to the next thread.
     fileprivate func place(descriptor: Int32, service: Service) {
         guard peers.count > 1 else { return adopt(descriptor: descriptor, service: service) }
         nextPeer = (nextPeer + 1) % peers.count

@@ -1,42 +1,42 @@
-/// What a service has counted since its start or the last reset.
+/// The counts of a service since its start or the last reset.
 public struct ServiceStatistics: Sendable {
-    /// Requests judged, faults included.
+    /// Requests judged, including those with faults.
     public internal(set) var requests = 0
-    /// Pushes accepted, by `apns-priority`.
+    /// Accepted pushes, by `apns-priority`.
     public internal(set) var priority5 = 0
     public internal(set) var priority10 = 0
-    /// Broadcasts accepted.
+    /// Accepted broadcasts.
     public internal(set) var broadcasts = 0
-    /// Requests of the management service, which are in no other count of requests.
+    /// Requests to the management service. No other count of requests includes them.
     public internal(set) var managementRequests = 0
     public internal(set) var channelsCreated = 0
     public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
-    /// Signatures of provider tokens checked.
+    /// Signatures of provider tokens that were checked.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
-    /// Connections that were ended without a word.
+    /// Connections that were cut.
     public internal(set) var connectionsCut = 0
-    /// Connections that were left open and not answered any more.
+    /// Connections that were left open and are not answered any more.
     public internal(set) var connectionsSilenced = 0
     /// Answers that Apple documents nowhere: see `OddAnswer`.
     public internal(set) var oddAnswers = 0
-    /// Answers of a status below 200, before the one that counts.
+    /// Answers with a status below 200, which precede the real answer.
     public internal(set) var informationalAnswers = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
-    /// Pushes that the log should tell of and does not, since it could not be written.
+    /// Pushes that are missing in the log, since it could not be written.
     public internal(set) var pushLogLinesLost = 0
-    /// Requests of the last whole second, and of the busiest.
+    /// Requests in the last whole second, and in the busiest one.
     public internal(set) var requestsLastSecond = 0
     public internal(set) var requestsPerSecondMost = 0
     private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)
     private var second: Int64 = 0
     private var requestsThisSecond = 0
 
-    /// Answers with a reason; of `success` those with status 200.
+    /// Answers with a reason. For `success`: answers with status 200.
     public internal(set) subscript(reason: Reason) -> Int {
         get { reasons[Int(reason.rawValue)] }
         set { reasons[Int(reason.rawValue)] = newValue }
@@ -48,7 +48,7 @@ public struct ServiceStatistics: Sendable {
         requestsThisSecond += 1
     }
 
-    /// Closes the second that is over.
+    /// Closes the seconds that are over.
     mutating func advance(nowMilliseconds: Int64) {
         let now = nowMilliseconds / 1_000
         if now == second { return }
@@ -58,7 +58,7 @@ public struct ServiceStatistics: Sendable {
         second = now
     }
 
-    /// Adds the counts of another thread. The busiest seconds of two threads may be different ones; their sum is a bound.
+    /// Adds the counts of another thread. Two threads may have different busiest seconds, so their sum is an upper bound.
     mutating func add(_ other: ServiceStatistics) {
         requests += other.requests
         priority5 += other.priority5

@@ -1,8 +1,8 @@
 import CNghttp2
 import Glibc
 
-// nghttp2 calls these with the connection as user data. The connection owns the session and frees it before it goes, so the
-// unretained reference is always good. A request's slot is the user data of its stream.
+// nghttp2 calls these with the connection as user data. The connection owns the session and frees it before it is freed itself, so the
+// unretained reference is always valid. A request's slot is the user data of its stream.
 
 /// The callbacks of a server's session; nil if there is no memory.
 func makeSessionCallbacks() -> OpaquePointer? {
@@ -16,7 +16,7 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// A body this long is not waited for to its end.
+/// A request with a longer body is answered before the body's end.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)
@@ -37,7 +37,7 @@ private func beginHeaders(
     guard let frame, let connection = connection(userData) else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
     let stream = frame.pointee.hd.stream_id
     return connection._withUnsafeGuaranteedRef { connection in
-        // Trailers: nothing in them is looked at.
+        // Trailers are ignored.
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
             connection.reading = nil
             return 0

@@ -2,8 +2,8 @@ import Glibc
 
 /// The devices behind the service, shared by its threads.
 ///
-/// With one thread everything that touches the model runs on that thread, and no lock is taken. With several a lock makes each
-/// touch whole; that, and not the order of threads, is all that is promised then.
+/// With one thread, everything that touches the model runs on that thread without a lock. With several threads, a lock makes each access
+/// atomic; the order between threads is not defined.
 final class World: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_mutex_t>?
     private var model: DeviceModel
@@ -25,7 +25,7 @@ final class World: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// From the service's threads only.
+    /// Only for the service's threads.
     @inline(__always)
     func use<Result>(_ body: (inout DeviceModel) -> Result) -> Result {
         if let lock { pthread_mutex_lock(lock) }

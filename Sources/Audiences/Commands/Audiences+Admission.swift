@@ -1,11 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// The admission of an audience's command: how many ranges it is divided into, what the store decides, and its fan-out records.
+/// The admission of a command to an audience: into how many ranges it is divided, what the store decides, and its fan-out records.
 extension Audiences {
-    /// Segments that are looked into to see how large an audience is.
+    /// The segments whose first page is read to estimate the size of an audience.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
-    /// Bytes of a page for each member, roughly: a UUID and a token of 160 digits.
+    /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
 
     mutating func askForSize(_ command: UInt32) {
@@ -17,7 +17,8 @@ extension Audiences {
         }
     }
 
-    /// A segment's first page tells how long the segment is: it reaches up to the next page's bound, and positions are a digest.
+    /// Adds a segment's share to the estimate. The segment's first page suffices: it reaches up to the next page's bound, and members are
+    /// spread evenly because a position is part of a digest.
     mutating func sized(_ command: UInt32, by bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let part = page.nextBound.map { Double($0) / Double(MemberPlace.positionsPerSegment) } ?? 1
@@ -36,7 +37,13 @@ extension Audiences {
         return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
     }
 
-    /// 1, 2, 4, … 256, so that a range has `membersPerRange` members at most where there can be so many ranges.
+    /// The number of ranges for so many members: a power of two from 1 to 256.
+    ///
+    /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for that.
+    ///
+    /// When an audience has grown, its next command chooses more ranges, and the progress of the old ranges is dropped. If a worker dies
+    /// between the count of a range and its result, that result then has no counts. The command's own result is right, but the sum over
+    /// its ranges is too small (simulation `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRange: Int = AudiencesConfiguration.membersPerRange)
         -> Int
     {
@@ -62,7 +69,7 @@ extension Audiences {
             pace: policies[slot.policy].pace,
             isEnd: isEnd,
             isStart: isStart,
-            // Each start asks its device's budget.
+            // Each single start asks for its own device's budget.
             asksForHighPriority: slot.priority == 10 && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
@@ -77,7 +84,7 @@ extension Audiences {
         )
     }
 
-    /// Until when APNs keeps a push, UNIX seconds: the command's own expiration, or by default the policy's from `seconds` on.
+    /// Until when APNs keeps a push, UNIX seconds: the command's own expiration, else the default of the policy, counted from `seconds`.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
         Self.sentExpiration(
@@ -89,7 +96,7 @@ extension Audiences {
         )
     }
 
-    /// - Parameter defaultSeconds: the policy's, of an end or an update.
+    /// - Parameter defaultSeconds: the policy's default for this event, an end or an update.
     package static func sentExpiration(
         event: Event,
         expiration: Int64,
@@ -112,7 +119,7 @@ extension Audiences {
             else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
             guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
             commands[command].channels = reply.channels
-            // A channel begins no activities: starts name it.
+            // A broadcast cannot begin activities. A start names the channel instead.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             noteChannels(reply.channels, of: command, now: now)
             guard !awaitsChannel(command, now: now) else { return }
@@ -133,7 +140,7 @@ extension Audiences {
 
     static var unexpectedReply: StaticString { "unexpected reply of the audience script" }
 
-    /// - Parameter hasMembers: false of a channel that commands name themselves.
+    /// - Parameter hasMembers: false for a channel that the command names itself.
     mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
@@ -172,7 +179,7 @@ extension Audiences {
         commands[command].value = HeapBytes(copying: writer.bytes)
     }
 
-    /// A fan-out record is in Kafka, or will never be.
+    /// A fan-out record is in Kafka, or Kafka will never take it.
     mutating func fannedOut(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
         commands[command].outstanding -= 1

@@ -1,13 +1,13 @@
 public import Delivery
 import LiveActivity
 
-/// Commands of audiences, from their handover to their turn. Of each audience one at a time is admitted and fanned out; of those that wait
-/// only the newest state is left.
+/// Commands to audiences, from their handover to their turn. Of each audience one command at a time is admitted and fanned out. Of the
+/// waiting commands only the newest state remains.
 extension Audiences {
     /// Whether one more command may be handed over.
     public var canTakeCommand: Bool { !commands.isFull && handedBack.count < configuration.commandsMax }
 
-    /// A command was handed over. It comes back through ``nextHandedBack``, exactly once.
+    /// Takes a command. It is handed back through ``nextHandedBack``, exactly once.
     public mutating func take(_ incoming: IncomingCommand, now: Moment) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
@@ -41,7 +41,7 @@ extension Audiences {
         enqueue(command, now: now)
     }
 
-    /// The partition of a command's record is being revoked: if nothing was decided, it comes back `withdrawn`.
+    /// The partition of a command's record is being revoked. If nothing was decided, the command is handed back as `withdrawn`.
     public mutating func withdraw(_ record: UInt32) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
@@ -68,7 +68,7 @@ extension Audiences {
         return audience
     }
 
-    /// Adds a command to those that wait, of which only the newest state is kept. An end is not superseded by an update.
+    /// Adds a command to the waiting ones and keeps only the newest state. An update never supersedes an end.
     private mutating func enqueue(_ command: UInt32, now: Moment) {
         let audience = commands[command].audience
         let waiting = audiences[audience].last
@@ -77,7 +77,7 @@ extension Audiences {
         {
             return finishCommand(command, .outcome(.duplicate))
         }
-        // A start is for devices and takes no other command's place, and none takes its.
+        // A start is for devices. It replaces no other command, and no other command replaces it.
         guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
             append(command, to: audience)
             return begin(audience, now: now)
@@ -102,7 +102,7 @@ extension Audiences {
         append(winner, to: audience)
     }
 
-    /// The newer command takes over the alert of the older one if it has none of its own and room for it.
+    /// The newer command takes over the older one's alert, if it has none of its own and room for it.
     private mutating func supersede(_ older: UInt32, by newer: UInt32) {
         if commands[older].asksForChannel { commands[newer].asksForChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
@@ -123,7 +123,7 @@ extension Audiences {
         commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .max else {
-            // The alert is the rider's; the one in between has nothing to wait for.
+            // The alert belongs to the rider. The command between the two has nothing to wait for.
             commands[older].rider = .max
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
@@ -165,21 +165,21 @@ extension Audiences {
         if audiences[audience].last == command { audiences[audience].last = before }
     }
 
-    /// The store wants the current command to wait; a newer one takes its place meanwhile.
+    /// The store wants the current command to wait. Meanwhile a newer command may replace it.
     mutating func putBackCurrent(of audience: UInt32, now: Moment) {
         let command = audiences[audience].current
         audiences[audience].current = .max
         commands[command].outstanding = 0
         let first = audiences[audience].first
         guard first != .max, commands[first].event == .start else { return enqueue(command, now: now) }
-        // A start must not be admitted before it: the store would take that for the newer state.
+        // A start must not be admitted before this command: the store would take the start for the newer state.
         commands[command].next = first
         commands[command].stage = .waiting
         audiences[audience].first = command
         begin(audience, now: now)
     }
 
-    /// Begins the next command of an audience if none is under way and the store's wait is over.
+    /// Begins the next command of an audience, if none is under way and the wait that the store asked for is over.
     mutating func begin(_ audience: UInt32, now: Moment) {
         while audiences[audience].current == .max, audiences[audience].first != .max {
             guard audiences[audience].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }
@@ -221,7 +221,7 @@ extension Audiences {
         commands[command].isAlertExpired = true
     }
 
-    /// The current command is over.
+    /// Ends the current command of an audience and begins the next one.
     mutating func finishCurrent(
         _ command: UInt32,
         _ ending: HandoverEnding,
@@ -229,13 +229,13 @@ extension Audiences {
         now: Moment
     ) {
         let audience = commands[command].audience
-        precondition(audiences[audience].current == command, "the current command of its audience")
+        precondition(audiences[audience].current == command, "only the current command of an audience can end here")
         audiences[audience].current = .max
         finishCommand(command, ending, reason: reason)
         begin(audience, now: now)
     }
 
-    /// Hands a command back, and the one that rode on it. It is in no list.
+    /// Hands back a command and the one whose alert it carried. Neither is in a list.
     private mutating func finishCommand(_ command: UInt32, _ ending: HandoverEnding, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .max {

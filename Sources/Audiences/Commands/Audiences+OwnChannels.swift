@@ -1,10 +1,13 @@
 import Delivery
 import LiveActivity
 
-/// Commands that name a channel themselves: a channel that their producer keeps. They are admitted as those of an audience without members,
-/// so versions, dedupe and `unchanged` are the channel's, and one broadcast goes out for each.
+/// Commands that name a channel which their producer keeps.
+///
+/// Each is admitted under a digest of the environment and the channel's id, as a command to an audience without members. So versions,
+/// deduplication and `unchanged` apply to the channel. Each command sends one broadcast and has one result. There are no totals, and the
+/// keeper of channels is not involved.
 extension Audiences {
-    /// There is no size to be asked for, and nobody joins.
+    /// Admits the command without asking for a size: such a channel has no members.
     mutating func admitToChannel(_ command: UInt32) {
         commands[command].stage = .admitting
         storeQueue.append(AudienceTicket(.admit, index: command))
@@ -15,7 +18,7 @@ extension Audiences {
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
-        // Which storage policy the producer has chosen, APNs says where this is not it.
+        // The storage policy that the producer chose is unknown. If `newest` is wrong, APNs says so in its first refusal.
         let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         commands[command].channels =
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
@@ -24,12 +27,15 @@ extension Audiences {
         fanOut(command, grant, hasMembers: false)
     }
 
-    /// Of a body that is sent to an audience, or to a channel that commands name themselves.
+    /// The largest body for an audience, or for a channel that commands name themselves.
     func bodyBytesMax(of audience: UInt32) -> Int {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }
 
-    /// APNs takes no expiration but 0 on a channel that stores nothing, and says so by its refusal.
+    /// Notes that a channel stores no messages, if a refusal shows that. Returns whether it does.
+    ///
+    /// APNs takes no expiration but 0 on such a channel, and otherwise answers `BadExpirationDate`. The state is then sent again with
+    /// expiration 0.
     mutating func learnsStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isOwn, channels[channel].channel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

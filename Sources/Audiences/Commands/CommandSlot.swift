@@ -1,19 +1,19 @@
 import LiveActivity
 
-/// A command of an audience between its handover and its return.
+/// A command to an audience, from its handover until it is handed back.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// In its audience's list.
         case waiting
-        /// Asks how large the audience is.
+        /// Asks for the size of the audience.
         case sizing
         case admitting
-        /// Admitted; the audience's channel is being created.
+        /// Admitted. The audience's channel is being created.
         case awaitingChannel
         /// Its fan-out records are on their way to Kafka.
         case fanningOut
         case settling
-        /// Superseded, but its alert is carried by another: it ends with that one.
+        /// Superseded, but another command carries its alert. It ends with that command.
         case riding
     }
 
@@ -30,18 +30,18 @@ struct CommandSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// Of the alert in the body; nil: it is the command's own, or there is none.
+    /// The version that brought the alert in the body; nil if the alert is the command's own, or if there is none.
     var alertVersion: Version?
     var policyName: HeapBytes
-    /// Of a start.
+    /// For a start: the template for the ids of its activities.
     var activityTemplate: HeapBytes
     var identifier: HeapBytes
     var body: HeapBytes
     var layout: Body.Layout
-    /// For members that join, as ``JoinerBody`` has it.
+    /// The body for members that join, in the form of ``JoinerBody``.
     var joinerBody = HeapBytes.none
     var trace: HeapBytes
-    /// As the fan-out topic gets it.
+    /// The command as it is written to the fan-out topic.
     var value = HeapBytes.none
     var partition: Int32
     var offset: Int64
@@ -49,17 +49,17 @@ struct CommandSlot: BitwiseCopyable {
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
     var grant: AudienceGrant?
-    /// Of the audience, when the command was admitted.
+    /// The audience's channels at the time of the admission.
     var channels = AudienceChannels()
-    /// Environments whose channel it waits for, a bit each (``DeviceEnvironment/rawValue``).
+    /// Environments whose channel the command waits for, one bit each (``DeviceEnvironment/rawValue``).
     var awaitedChannels: UInt8 = 0
-    /// Monotonic: it waits no longer than that.
+    /// Until when the command waits for a channel. Monotonic milliseconds.
     var channelDueMilliseconds: Int64 = .max
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// Calls or productions that are not acknowledged.
+    /// Calls and productions that are not acknowledged yet.
     var outstanding: UInt16 = 0
-    /// Bytes of members that four segments have.
+    /// Estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
     var isTooLarge = false
     var isAlertExpired = false
@@ -72,20 +72,20 @@ struct CommandSlot: BitwiseCopyable {
     }
 }
 
-/// An audience while it has commands here.
+/// An audience, as long as it has commands here.
 struct AudienceSlot: BitwiseCopyable {
     var application: UInt16
     var digest: AudienceDigest
-    /// The audience's id; or that of a channel which commands name themselves.
+    /// The audience's id, or the id of a channel that commands name themselves.
     var identifier: HeapBytes
-    /// Of such a channel: it has no members, and its commands are one broadcast each.
+    /// For such a channel: its environment. The channel has no members, and each of its commands is one broadcast.
     var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var current: UInt32 = .max
-    /// Commands that wait, oldest first.
+    /// Waiting commands, oldest first.
     var first: UInt32 = .max
     var last: UInt32 = .max
-    /// Monotonic; when the store says that the next command may go.
+    /// When the store permits the next command. Monotonic milliseconds.
     var restsUntilMilliseconds: Int64 = .min
 }
 

@@ -1,32 +1,32 @@
 public import LiveActivity
 
-/// A record to be produced. Its delivery report is handed back as `produced`.
+/// A record to be produced. Its delivery report comes back through `produced`.
 public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
-        /// One range of a command, to the fan-out topic.
+        /// One range of a command, for the fan-out topic.
         case fanout
-        /// What became of one range.
+        /// The result of one range.
         case rangeResult
-        /// What became of a command in all its ranges.
+        /// The result of a command over all its ranges.
         case commandResult
-        /// A member whose push was refused.
+        /// The result of one member whose push was refused.
         case memberResult
         case invalidation
-        /// A start of one device, to the commands topic: `index` names its page and its place there.
+        /// A start of one device, for the commands topic. `index` names a member of a page (``StartPlace``).
         case start
-        /// What became of a broadcast.
+        /// The result of a broadcast.
         case broadcastResult
-        /// What became of a command in all its ranges and broadcasts, where a broadcast was the last of them.
+        /// The result of a command over all its ranges and broadcasts, when a broadcast was the last of them.
         case broadcastTotals
     }
 
     public var kind: Kind
-    /// Of a fan-out record: which range, or ``broadcastRange`` and above it the channel's environment.
+    /// For a fan-out record: the index of its range, or ``broadcastRange`` plus the channel's environment.
     public var range: UInt16
     static let broadcastRange: UInt16 = 0x400
     public var index: UInt32
 
-    /// Tells the tag from those of the core of single activities.
+    /// Distinguishes the tag from those of the core for single activities.
     private static let marker: UInt64 = 1 << 47
 
     init(kind: Kind, range: UInt16 = 0, index: UInt32) {
@@ -35,13 +35,13 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
         self.index = index
     }
 
-    /// Of a fan-out record for a channel.
+    /// The environment of the channel, if this is a broadcast's fan-out record.
     var environment: DeviceEnvironment? {
         guard kind == .fanout, range >= Self.broadcastRange else { return nil }
         return range == Self.broadcastRange ? .production : .sandbox
     }
 
-    /// 48 bits.
+    /// Uses 48 bits.
     public var tag: UInt64 {
         Self.marker | UInt64(kind.rawValue) << 43 | UInt64(range) << 32 | UInt64(index)
     }
@@ -59,12 +59,12 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// A record as it is to be produced; its bytes are valid until the next call that changes the core.
+/// A record, ready to be produced. Its bytes are valid until the next call that changes the core.
 public struct ComposedRecord {
     public var key: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer
-    /// Of a fan-out record: what its headers say.
+    /// The contents of the headers, for a fan-out record.
     public var order: FanoutOrder?
-    /// As received beside the command; empty for none.
+    /// The trace that was received beside the command; empty for none.
     public var trace: UnsafeRawBufferPointer
 }

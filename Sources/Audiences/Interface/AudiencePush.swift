@@ -1,8 +1,10 @@
-/// A push to one member, or a broadcast. The token is valid until the next call that changes the core; the body does not move until the push is answered.
+/// A push to one member, or a broadcast.
+///
+/// The token is valid until the next call that changes the core. The body stays where it is until the push is answered.
 public struct AudiencePush {
-    /// Comes back with the answer. Its highest bit tells it from the pushes of the core of single activities.
+    /// Comes back with the answer. Its highest bit distinguishes it from pushes of the core for single activities.
     public var tag: UInt64
-    /// Hexadecimal digits; of a broadcast the channel's id.
+    /// Hexadecimal digits. For a broadcast: the channel's id.
     public var token: UnsafeRawBufferPointer
     public var isBroadcast = false
     public var body: UnsafeRawBufferPointer
@@ -11,11 +13,11 @@ public struct AudiencePush {
     /// UNIX seconds.
     public var expiration: Int64
     public var apnsIdentifier: (UInt64, UInt64)
-    /// Whether the member has been sent this state before.
+    /// Whether this state was sent to the member before.
     public var isRetry: Bool
 }
 
-/// Identifies a push: a member of a page, a parked one, one that has joined, or a broadcast.
+/// Identifies a push: to a member of a page, a parked member, a member that has joined, or a channel.
 struct PushTag: BitwiseCopyable {
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62

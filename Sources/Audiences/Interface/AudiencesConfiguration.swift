@@ -1,49 +1,49 @@
 public import Delivery
 public import LiveActivity
 
-/// The limits, policies and apps of one lane's core of audiences.
+/// The limits, policies and apps of one lane's core for audiences.
 public struct AudiencesConfiguration: Sendable {
     public var applications: [DeliveryConfiguration.Application]
-    /// As the lane's ``DeliveryConfiguration/policies``: commands name them by their places.
+    /// The same as the lane's ``DeliveryConfiguration/policies``: commands name policies by their index.
     public var policies: [Policy]
-    /// The name of the topic that commands are read from; results name it.
+    /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// By application; without one its audiences get a channel by hand only.
+    /// The rule of each app, by the app's index. Audiences of an app without a rule get a channel only by hand (`causeway channels
+    /// create`).
     public var channelRules: [UInt16: ChannelRule] = [:]
-    /// Commands of audiences that are held from their handover until they are handed back. At least 1.
+    /// Commands to audiences that are held until they are handed back. At least 1.
     public var commandsMax = 4_096
     /// Fan-out records that are held from receipt to settlement. At least 1.
     public var recordsMax = 16_384
-    /// Bytes of the bodies and texts of fan-out records before no more are received. At least 1.
+    /// Bytes for the bodies and texts of held fan-out records. At least 1.
     public var recordBytesMax = 64 << 20
-    /// Pages that are read, or whose members are under way, over all apps. Each app has its part, so that one whose host is away does not
-    /// hold up the others.
+    /// Pages that are being read, or have members under way, over all apps. Each app has a part of them, so that an app whose host is
+    /// away does not block the others.
     public var pagesMax = 64
-    /// Members that wait to be sent again, and pushes that are on their way. More than a lane's pushes in flight,
-    /// and at least 64.
+    /// Members that wait for another attempt, and pushes in flight. Must exceed a lane's pushes in flight, and be at least 64.
     public var parkedMax = 16_384
     /// Dead tokens and refused pushes that are being recorded.
     public var noticesMax = 4_096
-    /// Members that join or leave, from their handover until they are shown what they joined. At least 1.
+    /// Members that join or leave, from their handover until they are shown the state of the audience that they joined. At least 1.
     public var membershipsMax = 4_096
     /// Starts of devices that are on their way to the commands topic. At least 1.
     public var startsMax = 1_024
-    /// A push that APNs could not take waits before the next attempt: after the n-th fault of its member for a random time between a half
-    /// and the whole of `retryBase * 2^n`, capped at `retryMax`.
+    /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the pause is a random time between
+    /// a half and the whole of `retryBase * 2^n`, at most `retryMax`.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 60_000
-    /// A retry that the pool's budget does not permit waits for a random time between a half and the whole of this, at least.
+    /// The least pause before a retry that the pool's budget refuses. The pause is a random time between a half and the whole of this.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How often a round that moves is recorded.
+    /// How often a round that makes progress is recorded.
     public var checkpointMilliseconds: Int64 = 500
-    /// How long a round stands still for a newer version that was admitted and whose record does not come.
+    /// How long a round waits for the record of a newer version that was admitted.
     public var newerPatienceMilliseconds: Int64 = 10_000
-    /// Members of one range of a large audience.
+    /// Members in one range of a large audience.
     public var membersPerRange = Self.membersPerRange
     package static let membersPerRange = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 16
-    /// Seeds jitter, claims and `apns-id`; different in each lane of each process.
+    /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process.
     public var seed: UInt64
 
     public init(applications: [DeliveryConfiguration.Application], policies: [Policy], seed: UInt64) {
@@ -63,6 +63,6 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membersPerRange > 0)
     }
 
-    /// Pages of one app. Few apps share all there are; with many, each still has some.
+    /// Pages of one app. A few apps share all pages; if there are many apps, each still has eight.
     var pagesPerApplication: Int { max(8, pagesMax / applications.count) }
 }

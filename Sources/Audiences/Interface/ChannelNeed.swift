@@ -1,13 +1,14 @@
 public import LiveActivity
 
-/// What the core needs of whoever keeps channels. It names the audience, which the keeper knows and the core does not keep.
+/// A request to the keeper of channels. It names the audience by its id, which the core does not keep.
 public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// A command to the audience was admitted, and the audience is to have a channel.
+        /// A command to the audience was admitted, and the audience needs a channel.
         case wanted
-        /// The audience's end was admitted. APNs may deliver a stored message until then, UNIX milliseconds; 0: none is stored.
+        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX milliseconds; 0: no message is
+        /// stored.
         case ended(storedUntilMilliseconds: Int64)
-        /// APNs does not know the channel any more.
+        /// APNs does not know this channel any more.
         case lost(AudienceChannel)
     }
 
@@ -16,9 +17,9 @@ public struct ChannelNeed: Sendable, Equatable {
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get a channel without being asked for, and where any audience gets one.
+/// Which audiences of an app get a channel without asking for one, and in which environments audiences get channels.
 public struct ChannelRule: Sendable {
-    /// A `*` at the end stands for whatever follows.
+    /// Audience ids. A `*` at the end matches any rest.
     private let patterns: [[UInt8]]
     private let environments: [DeviceEnvironment]
 
@@ -34,7 +35,7 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Environments in which an audience with these channels lacks one, a bit each (`DeviceEnvironment.rawValue`).
+    /// Environments in which an audience with these channels lacks one, one bit each (`DeviceEnvironment.rawValue`).
     func missing(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

@@ -1,43 +1,43 @@
 public import Delivery
 public import LiveActivity
 
-/// A command of an audience, handed over by the core of single activities, whose record it is. The bytes are valid only during the call
-/// that takes it.
+/// A command to an audience, handed over by the core for single activities, which owns its record. The bytes are valid only during the
+/// call that takes the command.
 public struct IncomingCommand {
-    /// The record that is handed back.
+    /// The record to hand back.
     public var record: UInt32
     public var application: UInt16
-    /// The audience's id; or that of a channel which the command names itself, in `channelEnvironment`.
+    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names itself.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: DeviceEnvironment?
-    /// It asks for a broadcast channel, whatever the configuration says.
+    /// Whether the command itself asks for a broadcast channel, even if the app's rule does not include its audience.
     public var asksForChannel: Bool
     public var event: Event
-    /// Of a start: the ``DeviceTemplate`` of the activities that it begins; else empty.
+    /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.
     public var activityTemplate: UnsafeRawBufferPointer
     public var version: Version
     /// 5 or 10.
     public var priority: UInt8
-    /// Index of its policy, and the name if the command names one.
+    /// The index of the command's policy, and the policy's name if the command gives one.
     public var policy: UInt8
     public var policyName: UnsafeRawBufferPointer
-    /// The command's own, UNIX seconds; -1 for none.
+    /// The command's own expiration, UNIX seconds; -1 for none.
     public var expiration: Int64
     /// UNIX seconds; -1 for none.
     public var staleDate: Int64
-    /// The version of the command that brought the alert, if that was an older one.
+    /// The version of the command that brought the alert, if that was an older command.
     public var alertVersion: Version?
-    /// The id that its results name.
+    /// The command's id, which its results name.
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
     public var layout: Body.Layout
-    /// Where it was read from.
+    /// Where the command was read from.
     public var partition: Int32
     public var offset: Int64
-    /// UNIX milliseconds of the record, -1 if it has none; and of its receipt.
+    /// The record's timestamp, -1 if it has none, and the time of its receipt. UNIX milliseconds.
     public var recordMilliseconds: Int64
     public var receivedMilliseconds: Int64
-    /// Kept for the fan-out records; empty for none.
+    /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
 
     public init(
@@ -89,12 +89,12 @@ public struct IncomingCommand {
     }
 }
 
-/// A command of an audience comes back to the core of single activities.
+/// A command to an audience that is handed back to the core for single activities.
 public struct HandedBack: Sendable, BitwiseCopyable {
     public var record: UInt32
     public var ending: HandoverEnding
-    /// For its result; empty for none.
+    /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// UNIX milliseconds; -1: it was not admitted.
+    /// UNIX milliseconds; -1 if the command was not admitted.
     public var admittedMilliseconds: Int64
 }

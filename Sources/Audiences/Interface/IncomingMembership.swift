@@ -1,28 +1,28 @@
 public import Delivery
 public import LiveActivity
 
-/// An activity or a device joins audiences or leaves them, as the core of single activities tells it. The bytes are valid only during the
-/// call that takes it.
+/// The change of an activity or device that joins or leaves audiences, from the core for single activities. The bytes are valid only
+/// during the call that takes it.
 public struct IncomingMembership {
-    /// Whose change it is; comes back when it is done.
+    /// The member that changes. It comes back when its audiences know of the change.
     public var member: ChangingMember
-    /// Of the activity or device.
+    /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
     public var joins: AudienceList
-    /// It was in all that it joins before.
+    /// Whether the member was already in every audience of `joins`.
     public var wasMember: Bool
     public var leaves: AudienceList
-    /// What the member registered at or before this time has left, UNIX milliseconds.
+    /// The member leaves only what it had registered at or before this time. UNIX milliseconds.
     public var leftAtMilliseconds: Int64
-    /// As registered, for those that it joins: hexadecimal digits.
+    /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: DeviceEnvironment
     /// UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     public var frequentUpdates: Bool
-    /// Of a device: its activities may begin on a broadcast channel.
+    /// For a device: whether its activities may begin on a broadcast channel.
     public var takesChannels: Bool
-    /// The version that the app displays already.
+    /// The version that the app already displays.
     public var shows: Version?
 
     public init(

@@ -1,19 +1,19 @@
 public import LiveActivity
 
-/// Where the round of a range stood at its last checkpoint, for people.
+/// The state of a range's round at its last checkpoint, for people to read.
 public struct RangeProgress: Sendable, Equatable {
-    /// A version on its way through the range's members.
+    /// A version that is on its way through the range's members.
     public struct UnderWay: Sendable, Equatable {
         public let version: Version
-        /// How much of its window is behind it, 0 to 1.
+        /// The part of its window that is done, 0 to 1.
         public let share: Double
         public let counts: MemberCounts
         public let times: RoundTimes
     }
 
-    /// Oldest first; none: the round is over.
+    /// Oldest first. Empty: the round is over.
     public let versions: [UnderWay]
-    /// Members that are tried again, since the service refused in passing.
+    /// Members that get another attempt, since the service refused their push for a passing reason.
     public let parkedCount: Int
 
     /// Nil if the text is no checkpoint.

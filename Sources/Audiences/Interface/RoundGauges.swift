@@ -1,28 +1,34 @@
 import Delivery
 public import LiveActivity
 
-/// What stands in the rounds of one app, for its metrics.
+/// The present state of one app's rounds, for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var rounds = 0
-    /// Members that wait to be sent again.
+    /// Members that wait for another attempt.
     public var membersParked = 0
-    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil: there is none.
+    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is under way.
     public var oldestVersionMilliseconds: Int64?
-    /// When the command was admitted with which the oldest round began that has not reached all its members since, UNIX milliseconds; nil: each has.
+    /// The admission time of the command that began the oldest unfinished round, UNIX milliseconds; nil if every round has reached all
+    /// its members.
+    ///
+    /// If commands come faster than rounds run, no single command is old, yet never do all members have the newest state. So the age
+    /// counts from the command that found its range at rest. Parked members do not count: a phone that APNs answers with 429 for hours
+    /// must not raise an alert.
     public var oldestRoundMilliseconds: Int64?
 
     public init() {}
 }
 
 extension Audiences {
-    /// Members that had their turn since the start, by `MemberCounts.Outcome.rawValue`. A member counts once for each round that reaches it.
+    /// Members that had their turn since the start, by `MemberCounts.Outcome.rawValue`. A member counts once for each round that reaches
+    /// it.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
 
-    /// Changes of members that their audiences know of, since the start, by `MembershipChangeKind.rawValue`.
+    /// Changes of members that their audiences know, since the start, by `MembershipChangeKind.rawValue`.
     public func changesCounted(of application: Int) -> InlineArray<3, UInt64> { lines[application].changes }
 
-    /// Adds what stands now, by app. A version that was passed over has members to reach.
+    /// Adds the present numbers of each app. A version that was passed over counts as a round that has not reached its members.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             for passedOver in partition.passedOver.lowest {
@@ -53,7 +59,8 @@ extension Audiences {
         }
     }
 
-    /// Nil: every member has had its turn. Those that are sent again are few, and hold up no other.
+    /// Since when members of the round wait for their turn; nil if every member has had it. Parked members do not count: they are few,
+    /// and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldest].order.admittedMilliseconds
@@ -64,23 +71,23 @@ extension Audiences {
 
     private func hasReachedAll(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
 
-    /// A version is about to join a round. It begins the round, unless members wait for the one before.
+    /// Called before a version joins a round. The version begins a new round, unless members still wait for the previous version.
     mutating func noteBegun(_ round: UInt32, by version: UInt32) {
         guard hasReachedAll(round) else { return }
         rounds[round].unreachedSinceMilliseconds = versions[version].order.admittedMilliseconds
     }
 }
 
-/// What a result says of a command to an audience, in one range or in all.
+/// The content of a result for a command to an audience, for one range or for all.
 public struct FinishedRound: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
-    /// UNIX milliseconds: of the command's record, and of the last answer of its members; -1 if there is none.
+    /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if there is none.
     public var recordMilliseconds: Int64
     public var lastAnswerMilliseconds: Int64
-    /// Of the range that says it: of a command, the last one.
+    /// Partition and offset of the range that writes the result. For a command: of its last range.
     public var partition: Int32
     public var offset: Int64
-    /// Of its fan-out record, UNIX milliseconds.
+    /// When the fan-out record was received. UNIX milliseconds.
     public var receivedMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
@@ -89,7 +96,7 @@ public struct FinishedRound: Sendable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// The app that a production is of.
+    /// The index of the app that a production belongs to.
     public func application(of production: AudienceProduction) -> Int {
         let application =
             switch production.kind {
@@ -102,7 +109,7 @@ extension Audiences {
         return Int(application)
     }
 
-    /// What a range's or a command's result says; nil of other productions. To be asked before ``produced(_:_:now:)``.
+    /// The content of a range's or a command's result; nil for other productions. Must be asked before ``produced(_:_:now:)``.
     public func finished(by production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:

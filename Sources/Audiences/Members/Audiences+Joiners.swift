@@ -2,16 +2,17 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// A member that joins is shown the newest state at once: its audiences' rounds may have passed its position. What it is shown is asked for
-/// after its entry is acknowledged, so a command that is admitted later finds the entry.
+/// Members that join an audience and are shown its newest state at once, since the audience's rounds may have passed their position.
 ///
-/// Nothing of it outlives the process. Its registration is held until its first answer, or for a second, so that a crash repeats it.
+/// The push has no alert, and priority 5 (10 for an end). The state is asked for after the member's entry is acknowledged: a command that
+/// is admitted later finds the entry. Nothing here outlives the process. The registration is held until the push has its first answer, at
+/// most a second, so that a crash repeats the registration.
 extension Audiences {
     /// How long a registration waits for its member's push.
     private static var holdMilliseconds: Int64 { 1_000 }
-    /// How long a push is tried; then the next round reaches the member.
+    /// How long a push is tried. After that the next round reaches the member.
     private static var serviceMilliseconds: Int64 { 60_000 }
-    /// A state that was asked for longer ago is asked for again before it is sent.
+    /// A state that is older than this is asked for again before it is sent.
     private static var stateAgeMilliseconds: Int64 { 1_000 }
 
     mutating func serve(_ membership: UInt32, now: Moment) {
@@ -24,7 +25,7 @@ extension Audiences {
         ask(membership)
     }
 
-    /// A later change of the member is there: it may have left, and if not, it is shown what that change finds.
+    /// A later change of the member has come. The member may have left; if not, the later change asks for its own state.
     mutating func override(_ membership: UInt32) {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {
@@ -58,11 +59,11 @@ extension Audiences {
         questions[question].nextFirst = membership
     }
 
-    /// - Parameter reply: nil: the store refused the question.
+    /// - Parameter reply: nil if the store refused the question.
     mutating func questionAnswered(_ question: UInt32, _ reply: Reply?, now: Moment) {
         let slot = questions[question]
         let state = addState(slot.key.digest, reply)
-        // What asks on may ask this audience's next question.
+        // The members that asked may ask for this audience again below, so the question is freed or repeated first.
         questions[question].first = slot.nextFirst
         questions[question].nextFirst = .max
         if slot.nextFirst == .max {
@@ -103,7 +104,7 @@ extension Audiences {
         )
     }
 
-    /// The newest state of all audiences that the member has joined counts.
+    /// Of all audiences that the member has joined, the newest state is shown.
     private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         if let shows = slot.shows, version <= shows { return }
@@ -150,7 +151,7 @@ extension Audiences {
         return (Int(slot.member.application), Int(slot.environment.rawValue))
     }
 
-    /// The next member of a pool's line that is to be shown a state.
+    /// The push to the next member in a pool's line; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while case let membership = lines[application].firstJoiner[environment], membership != .max {
@@ -188,7 +189,7 @@ extension Audiences {
         )
     }
 
-    /// Its push found no stream: it is the first of its line again.
+    /// The push of this member found no stream. The member becomes the first of its line again.
     mutating func joinerReturned(_ membership: UInt32) {
         counters.joinerPushes &-= 1
         let (application, environment) = line(of: membership)
@@ -231,15 +232,16 @@ extension Audiences {
         wakeMembership(membership)
     }
 
-    /// A later change has come, or its time is over.
+    /// Whether a later change of the member has come, or the time for its push is over.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
             || memberships.count > memberships.limit / 2 && isHeldUp(membership, at: milliseconds)
     }
 
-    /// Whether a member's push is refused time and again, or its host away: that must not keep others from joining. While its host takes pushes
-    /// a member stays, however many join: the round may have passed its position.
+    /// Whether the member's push is refused again and again, or its host is away. Such a member must not keep others from joining.
+    ///
+    /// While its host takes pushes, a member stays, however many join: the round may have passed its position.
     private func isHeldUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         let (application, environment) = line(of: membership)
         return memberships[membership].attempts > 0
@@ -250,7 +252,7 @@ extension Audiences {
         let slot = memberships[membership]
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
-        // What cannot be recorded now is sent again, and refused again.
+        // A dead token that cannot be recorded now is sent again, and refused again.
         guard !isKnownLater, !notices.isFull else {
             return serveAgain(membership, isPermitted: result.retryPermitted, now: now)
         }
@@ -267,7 +269,7 @@ extension Audiences {
         timers.append(TimerQueue.Entry(dueMilliseconds: due, owner: .membership, index: membership))
     }
 
-    /// Its timer has gone off.
+    /// The member's timer has expired.
     mutating func membershipDue(_ membership: UInt32, now: Moment) {
         memberships[membership].timerMilliseconds = .max
         if now.monotonicMilliseconds >= memberships[membership].toldMilliseconds + Self.holdMilliseconds {
@@ -279,7 +281,7 @@ extension Audiences {
             leaveJoinerLine(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // Its pool is away, or the store: it is looked at again when its time is over.
+            // The member's pool or the store is away. The member is looked at again when the time for its push is over.
             memberships[membership].dueMilliseconds =
                 memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
         case .queued, .telling, .resting: break

@@ -1,17 +1,17 @@
 public import Delivery
 import LiveActivity
 
-/// Members that join audiences and leave them, from their handover to the acknowledgement of every audience.
+/// Members that join or leave audiences, from their handover until every audience has acknowledged the change.
 extension Audiences {
     /// Whether one more change may be handed over.
     public var canReceiveMembership: Bool {
         !memberships.isFull && membershipOutcomes.count < configuration.membershipsMax
     }
 
-    /// Changes of members that are not over.
+    /// Number of changes that are not finished.
     public var membershipsHeld: Int { memberships.count }
 
-    /// A change of a member's audiences was handed over. Its member comes back through ``nextMembershipOutcome()``, exactly once.
+    /// Takes a change of a member's audiences. The member comes back through ``nextMembershipOutcome()``, exactly once.
     public mutating func receive(membership incoming: IncomingMembership, now: Moment) {
         counters.memberships &+= 1
         let membership = memberships.allocate(MembershipSlot(incoming))
@@ -42,7 +42,7 @@ extension Audiences {
         tellNext(successor, now: now)
     }
 
-    /// An audience knows. One that refuses the entry for good will never know.
+    /// Counts one audience as told, also if it refuses the entry for good, and tells the next one.
     mutating func audienceTold(_ membership: UInt32, now: Moment) {
         memberships[membership].told += 1
         tellNext(membership, now: now)

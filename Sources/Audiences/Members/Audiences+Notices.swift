@@ -1,8 +1,9 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose tokens are dead leave; of them and of those whose push is refused for good a result is written. The member is done when all
-/// of that is acknowledged, so that a crash does not lose it.
+/// Members whose push was refused for good. A result is written for each, and a member whose token is dead leaves its audience.
+///
+/// A member counts as done when all this is acknowledged, so that a crash loses nothing.
 extension Audiences {
     mutating func record(
         _ tag: PushTag,
@@ -47,7 +48,7 @@ extension Audiences {
         if isActivity { activityQueue.append(notice) }
     }
 
-    /// The token of a member that has joined is dead: it leaves, and there is no result of it.
+    /// Records that the token of a member which has just joined is dead. The member leaves; there is no result for it.
     mutating func recordJoiner(
         _ member: MembershipSlot,
         of audience: AudienceDigest,
@@ -119,13 +120,13 @@ extension Audiences {
         }
     }
 
-    /// One call or production of a notice is acknowledged.
+    /// One call or production of a notice was acknowledged.
     mutating func noticeAcknowledged(_ notice: UInt32, now: Moment) {
         notices[notice].outstanding -= 1
         guard notices[notice].outstanding == 0 else { return }
         let (value, round, outcome) = (notices[notice].tag, notices[notice].round, notices[notice].outcome)
         notices.free(notice)
-        // Of a member that has joined.
+        // The notice of a member that has just joined belongs to no round.
         guard round != .max else { return }
         rounds[round].noticeCount -= 1
         let tag = PushTag(value: value)
@@ -141,7 +142,7 @@ extension Audiences {
 
     // MARK: - The activity's own record
 
-    /// Lends the next call of the activity store: a dead token goes out of use for single commands too. Nil if there is none now.
+    /// Lends the next call of the activity store; nil if there is none now. The call retires a dead token for single commands too.
     public mutating func withNextActivityCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -165,7 +166,7 @@ extension Audiences {
         }
     }
 
-    /// Whether the tag of an activity store's reply is one of this core's calls.
+    /// Whether the tag of a reply from the activity store belongs to a call of this core.
     public static func isActivityCall(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
     public mutating func activityCallTaken() {

@@ -1,11 +1,13 @@
 import LiveActivity
 
-/// What a member that joins is sent, as the store keeps it: the body without its alert, and behind it where its timestamp stands (two bytes,
-/// little-endian), since the store may raise that above the command's.
+/// The body for members that join, as the store keeps it.
+///
+/// It is the body without its alert, followed by the offset of the timestamp (two bytes, little-endian). The offset is needed because the
+/// store may raise the timestamp above the command's.
 package enum JoinerBody {
     private static let placeBytes = 2
 
-    /// - Parameter layout: of `body`, which has no alert.
+    /// - Parameter layout: the layout of `body`, which has no alert.
     package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
         let stored = stored(body, layout)
         defer { stored.free() }
@@ -20,7 +22,7 @@ package enum JoinerBody {
         return stored
     }
 
-    /// - Returns: the body with the timestamp that was granted; nil if `stored` is nothing that ``stored(_:_:)`` has made.
+    /// - Returns: the body with the timestamp that was granted; nil if ``stored(_:_:)`` did not make `stored`.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
         let count = stored.count - placeBytes
         guard count > 0 else { return nil }

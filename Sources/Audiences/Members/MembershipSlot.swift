@@ -1,22 +1,22 @@
 import Delivery
 import LiveActivity
 
-/// A change of a member's audiences, and of a member that joins what it is to be shown.
+/// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `telling` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → over. A later change of the same member ends it as
-/// soon as it is told.
+/// `queued` → `telling` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a later change of the same member
+/// comes, this change ends as soon as its audiences are told.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// An earlier change of the same member is being told: of entries of one time the last counts.
+        /// An earlier change of the same member is being told. Of entries with the same time the last one counts, so the order matters.
         case queued
         /// The audiences get their entries, one after the other.
         case telling
-        /// Asks what the audiences that it has joined show, one after the other.
+        /// Asks the audiences that it has joined for their newest state, one after the other.
         case asking
-        /// In its pool's line.
+        /// In the line of its pool.
         case ready
         case underWay
-        /// APNs could not take its push: waits before it asks again.
+        /// APNs could not take its push. It waits before it asks again.
         case resting
     }
 
@@ -28,7 +28,7 @@ struct MembershipSlot: BitwiseCopyable {
     let leftAtMilliseconds: Int64
     let shows: Version?
     private let wasMember: Bool
-    /// The member's id, its token's digits, the audiences that it leaves, those that it joins.
+    /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it joins.
     private let texts: HeapBytes
     private let identifierCount: Int
     private let tokenCount: Int
@@ -37,23 +37,23 @@ struct MembershipSlot: BitwiseCopyable {
     var stage = Stage.queued
     /// The next change of the same member.
     var successor: UInt32 = .max
-    /// Audiences that are told; of those that it joins, how many are asked.
+    /// How many audiences were told of the change, and how many of the joined ones were asked for their state.
     var told = 0
     var asked = 0
-    /// The next that waits for the same answer, or in the same line.
+    /// The next member that waits for the same answer, or in the same line.
     var next: UInt32 = .max
-    /// What it is to be shown, and since when that is known; monotonic.
+    /// The state that the member will be shown, and when the store told it. Monotonic milliseconds.
     var state: UInt32 = .max
     var stateMilliseconds: Int64 = .min
     var attempts: UInt8 = 0
-    /// Whether the core of single activities has it back.
+    /// Whether the member was returned to the core for single activities.
     var isReturned = false
-    /// A later change of the member is there.
+    /// Whether a later change of the member has come.
     var isOverridden = false
-    /// When all audiences knew; monotonic.
+    /// When every audience had been told. Monotonic milliseconds.
     var toldMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
-    /// What is armed in the timers.
+    /// The time of the timer that is set for this slot.
     var timerMilliseconds: Int64 = .max
 
     init(_ incoming: IncomingMembership) {
@@ -67,7 +67,7 @@ struct MembershipSlot: BitwiseCopyable {
         wasMember = incoming.wasMember
         identifierCount = incoming.identifier.count
         tokenCount = incoming.token.count
-        // Who joins an audience has not left it, unless it did so later than it registered.
+        // A member that joins an audience has not left it, unless it left later than it registered.
         let leaves = incoming.leaves.filter { left in
             incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joins.contains(left)
         }
@@ -90,17 +90,17 @@ struct MembershipSlot: BitwiseCopyable {
     var token: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: texts.bytes[identifierCount...].prefix(tokenCount))
     }
-    /// Those that it leaves, then those that it joins.
+    /// First the audiences that it leaves, then those that it joins.
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: texts.bytes[(identifierCount + tokenCount)...]))
     }
     var joinsCount: Int { audiences.count - leavesCount }
     func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
 
-    /// What the next audience is told, in a word.
+    /// Whether the next audience is told that the member left, moved or joined.
     var change: MembershipChangeKind { told < leavesCount ? .left : wasMember ? .moved : .joined }
 
-    /// What the next audience is told.
+    /// The entry for the next audience.
     var entry: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = told < leavesCount
         return MemberEntry(
@@ -119,7 +119,8 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Changes of one member are told one after the other. That two members meet in it only makes one wait for the other.
+/// Identifies a member whose changes must be told one after the other. Two members with the same key are harmless: one waits for the
+/// other.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind
@@ -130,12 +131,12 @@ struct MemberKey: Hashable {
     }
 }
 
-/// The question what an audience shows, for all members that have joined it since it was asked last.
+/// The question for an audience's newest state, for all members that have joined since it was last asked.
 struct QuestionSlot: BitwiseCopyable {
     let key: AudienceKey
     /// Members that the answer is for.
     var first: UInt32
-    /// Members that joined after the question had left: the answer may be older than their entries.
+    /// Members that joined after the question was sent. The answer may be older than their entries, so the question is repeated for them.
     var nextFirst: UInt32 = .max
 
     init(_ key: AudienceKey, for membership: UInt32) {
@@ -144,15 +145,15 @@ struct QuestionSlot: BitwiseCopyable {
     }
 }
 
-/// The newest state of an audience, shared by the members that are to be shown it.
+/// The newest state of an audience, shared by the members that will be shown it.
 struct StateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64
     /// UNIX seconds.
     let expiration: Int64
     let isEnd: Bool
-    /// Without an alert.
+    /// Has no alert.
     let body: HeapBytes
-    /// Members that hold it.
+    /// Number of members that hold the state.
     var holders = 0
 }

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A member whose push was refused for a reason of its own: what is recorded of it before it counts as done.
+/// A member whose push was refused for a reason of its own, and what must be recorded before the member counts as done.
 struct NoticeSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
@@ -14,18 +14,18 @@ struct NoticeSlot: BitwiseCopyable {
     var kind: StoreSubjectKind
     var status: UInt16
     var invalidAtMilliseconds: Int64
-    /// Whether APNs named that time.
+    /// Whether APNs named the time since when the token is invalid.
     var hasTime: Bool
     var sentMilliseconds: Int64
     var answeredMilliseconds: Int64
-    /// When its token was registered.
+    /// When the member's token was registered. UNIX milliseconds.
     var atMilliseconds: Int64
-    /// Calls and productions that are not acknowledged.
+    /// Calls and productions that are not acknowledged yet.
     var outstanding: UInt8
     private(set) var identifierCount = 0
     private(set) var tokenCount = 0
     private(set) var reasonCount = 0
-    /// The id, the token's digits, the reason.
+    /// The member's id, the digits of its token, and Apple's reason.
     private var room = InlineArray<640, UInt8>(repeating: 0)
 
     init(
@@ -82,7 +82,7 @@ struct NoticeSlot: BitwiseCopyable {
         reasonCount = cut.count
     }
 
-    /// The id, the token's digits and the reason.
+    /// Lends the member's id, the digits of its token, and Apple's reason.
     func withTexts<Result>(
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
     ) -> Result {

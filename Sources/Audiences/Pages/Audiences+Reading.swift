@@ -1,19 +1,21 @@
 import Delivery
 import LiveActivity
 
-/// Pages are read ahead of the members that are handed out. A page says where the next one begins, so the directory is asked only where a
-/// round goes on in the middle of a segment, or a page has been split or merged meanwhile.
+/// Reads pages ahead of the members that are handed out.
+///
+/// A page says where the next one begins. So the directory is asked only if a round continues in the middle of a segment, or if a page
+/// has been split or has expired since.
 extension Audiences {
-    /// Pages of one round at a time.
+    /// Pages of one round that are read or held at a time.
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// Segments of one round that are read at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// A segment whose directory and pages contradict each other is passed over after so many attempts.
+    /// After this many attempts a segment whose directory and pages contradict each other is passed over.
     private static var attemptsMax: UInt8 { 4 }
 
     /// Asks for as many pages as there is room for.
     ///
-    /// - Parameter hasTurn: it has waited for a page the longest, and may take one before those that wait behind it.
+    /// - Parameter hasTurn: the round has waited for a page the longest, and may take one before the rounds that wait behind it.
     mutating func readAhead(of round: UInt32, hasTurn: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
@@ -38,10 +40,10 @@ extension Audiences {
         return nil
     }
 
-    /// Whether a page that is not asked for yet comes behind this one: the next in the list is not the next of the round then.
+    /// Whether a page that nobody has asked for follows this one. If so, the next page in the list is not the next page of the round.
     func isContinued(_ page: UInt32, end: UInt64) -> Bool { pages[page].needsContinuation && pages[page].end < end }
 
-    /// No segment is read again while members of its last lap are under way.
+    /// Whether the next segment may be read. A segment must not be read while members of its previous lap are under way.
     private func wantsSegment(_ round: UInt32, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.readPosition < end else { return false }
@@ -52,7 +54,7 @@ extension Audiences {
 
     func hasPage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
-        // Others have waited longer.
+        // Other rounds have waited longer.
         return lines[Int(rounds[round].application)].firstAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
@@ -98,7 +100,7 @@ extension Audiences {
         pageQuestions.append(AudienceTicket(pages[page].phase == .askingPage ? .page : .directory, index: page))
     }
 
-    /// The segment of a page.
+    /// The segment that a page belongs to.
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
         let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.length
@@ -154,7 +156,7 @@ extension Audiences {
         ask(page)
     }
 
-    /// There are no members up to the next page, if there is one.
+    /// Makes an empty page: there are no members up to the next page, or up to the segment's end.
     private mutating func passOver(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
@@ -173,7 +175,7 @@ extension Audiences {
 
     // MARK: - Retirement
 
-    /// Counts the pages whose members all have their outcomes or are parked, first to last, and frees them.
+    /// Counts and frees the first pages of a round, as long as each member of them has its outcome or is parked.
     mutating func retirePages(of round: UInt32, now: Moment) {
         while case let page = rounds[round].firstPage, page != .max, isDone(page, of: round) {
             let slot = pages[page]
@@ -185,7 +187,7 @@ extension Audiences {
             rounds[round].watermark = max(rounds[round].watermark, min(slot.end, end))
             rounds[round].sendPosition = max(rounds[round].sendPosition, rounds[round].watermark)
             rounds[round].revision += 1
-            // What is not sent of it belongs to no version yet.
+            // The members of the page that were not sent to belong to no version yet.
             let goesOn = slot.needsContinuation && slot.end < end && rounds[round].phase == .running
             if slot.end >= end { rounds[round].readPosition = rounds[round].watermark }
             detachFirst(of: round)
@@ -195,7 +197,7 @@ extension Audiences {
         readAhead(of: round)
     }
 
-    /// All that is to be sent of a page is, and has its outcome.
+    /// Whether every member of the page that must get a push has its outcome or is parked.
     private func isDone(_ page: UInt32, of round: UInt32) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinished == 0 else { return false }
@@ -209,8 +211,8 @@ extension Audiences {
         if rounds[round].sendPage == page { rounds[round].sendPage = .max }
     }
 
-    /// In place of a page that was counted comes the one that follows it in its segment: a round that has one page always gets on. No other
-    /// round gets the place between.
+    /// Replaces a counted page by the one that follows it in its segment. No other round can take the page in between, so a round that
+    /// has one page always makes progress.
     private mutating func readOn(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)
         let page = addPage(round, start: start, isBound: true)
@@ -219,8 +221,9 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Nothing more of a round's pages is handed out; what was, is counted as if they ended there. The pages that become free are to be
-    /// offered then.
+    /// Stops handing out members of a round's pages. The members handed out so far are counted as if the pages ended there.
+    ///
+    /// The caller must offer the pages that become free.
     mutating func truncatePages(of round: UInt32) {
         var kept = UInt32.max
         var page = rounds[round].firstPage
@@ -237,25 +240,28 @@ extension Audiences {
         (rounds[round].firstPage, rounds[round].lastPage) = (first, kept)
     }
 
-    /// What was read ahead is read again: who has left meanwhile is sent nothing, and who has joined is reached.
+    /// Reads again what was read ahead. Members that have left get no push, and members that have joined are reached.
+    ///
+    /// A page that was read before a newer version came must be read again: a member that joined in between would otherwise get that
+    /// version neither from the round nor on joining.
     mutating func refreshPages(of round: UInt32) {
         giveUpReadAhead(of: round)
         offerFreePages(Int(rounds[round].application))
     }
 
-    /// As ``refreshPages(of:)``; the pages that become free are to be offered then.
+    /// As ``refreshPages(of:)``, but the caller must offer the pages that become free.
     mutating func giveUpReadAhead(of round: UInt32) {
         truncatePages(of: round)
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
     }
 
-    /// The round wants nothing of its pages any more, but for the members that are on their way.
+    /// Gives up all pages of a round, except for the members whose pushes are in flight.
     mutating func discardPages(of round: UInt32) {
         releasePages(of: round)
         offerFreePages(Int(rounds[round].application))
     }
 
-    /// Offers none of them: the round that gives them up may wait for one itself.
+    /// Releases the pages without offering them: the round that gives them up may itself wait for one.
     private mutating func releasePages(of round: UInt32) {
         var page = rounds[round].firstPage
         rounds[round].firstPage = .max
@@ -268,7 +274,7 @@ extension Audiences {
             if pages[page].phase != .ready {
                 rounds[round].pageCount -= 1
                 pages[page].phase = .discarded
-                // Nothing names the round any more: it may be freed before the reply comes.
+                // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .max
             } else if pages[page].unfinished == 0 {
                 releasePage(page)
@@ -285,8 +291,10 @@ extension Audiences {
         offerFreePages(application)
     }
 
-    /// A round that waits for a page may want none any more: then the next one gets it. Else the page would lie idle, and the last page to
-    /// become free would leave rounds behind that nobody wakes.
+    /// Gives free pages to the rounds that wait for one.
+    ///
+    /// A round that waits may no longer want a page; then the next one gets it. Otherwise the page would stay unused. If it was the last
+    /// page to become free, nothing would wake the rounds that wait.
     mutating func offerFreePages(_ application: Int) {
         let last = lines[application].lastAwaitingPage
         while last != .max, lines[application].pages < configuration.pagesPerApplication, !pages.isFull,

@@ -1,12 +1,12 @@
 import Delivery
 import LiveActivity
 
-/// Members that are parked are read again, one page for each: those that the last owner had parked, and those that have waited for long.
+/// Reads parked members again, one page for each: the members that the last owner had parked, and those that have waited for long.
 extension Audiences {
-    /// How long a round waits that has members to park while no more can be.
+    /// How long a round waits when it must park members and no more can be parked.
     private static var parkingPauseMilliseconds: Int64 { 100 }
 
-    /// The members that the last owner had parked are read one after the other, before anything is sent.
+    /// Reads the members that the last owner had parked, one after the other, before anything is sent.
     mutating func readParkedAgain(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].firstPage == .max else { return }
         guard let position = rounds[round].restored.nextParked else {
@@ -23,7 +23,7 @@ extension Audiences {
         rounds[round].lastPage = page
     }
 
-    /// The members at the position that was asked for were parked by the last owner; who is not there any more has left.
+    /// Parks the members at the requested position again: the last owner had parked them. A member that is no longer there has left.
     mutating func parkAgain(_ page: UInt32, of round: UInt32, now: Moment) {
         let position = pages[page].start
         for member in 0..<Int(pages[page].memberCount) where pages[page].position(member) == position {
@@ -38,16 +38,17 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// A parked member that was read too long ago is read before it is sent to: it may have left, or have another token.
+    /// Reads a parked member again before it gets a push, since it was read too long ago: it may have left, or have another token.
+    ///
     /// - Returns: false if no page is free now.
     mutating func readParkedMember(_ member: UInt32) -> Bool {
         let round = parked[member].round
-        // What its round has read ahead must not keep it waiting: it may be what that waits for.
+        // The round's own pages must not block this member: those pages may be waiting for it.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].application)) }
         parked[member].isUnderWay = true
-        // Until the reply the round stays.
+        // Keeps the round until the reply comes.
         rounds[round].noticeCount += 1
         let page = addPage(round, start: parked[member].position)
         pages[page].parked = member

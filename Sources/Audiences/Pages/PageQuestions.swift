@@ -1,17 +1,18 @@
 import Delivery
 
-/// Pages that are to be asked for, until they are asked for together.
+/// Questions for pages, collected so that they leave together.
 ///
-/// A page by itself costs the store and this process a write, a read and a wakeup each, which is several times what its bytes cost. So a
-/// question waits for others, but never for long, and never while it is a large part of all pages: then its round might stand still for it.
+/// A page that is asked for alone costs the store and this process a write, a read and a wakeup each, several times the cost of its
+/// bytes. So a question waits for others, but only for a short time. It does not wait when the waiting questions are a large part of all
+/// pages, because their round might then stand still.
 struct PageQuestions: ~Copyable {
-    /// A question waits for others no longer than this.
+    /// The longest time that a question waits for others.
     static var waitMilliseconds: Int64 { 20 }
-    /// Questions leave when they are this part of the pages that there are.
+    /// The questions leave when they are at least one in four of all pages.
     private static var partOfPages: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When the time was last told, and when the oldest question has waited long enough; monotonic.
+    /// The time of the last look, and the time when the oldest question has waited long enough. Monotonic milliseconds.
     private var nowMilliseconds: Int64 = .min
     private var dueMilliseconds: Int64 = .max
 
@@ -30,7 +31,7 @@ struct PageQuestions: ~Copyable {
 
     /// Whether the questions leave now.
     ///
-    /// - Parameter pages: all that there are, those that are asked for among them.
+    /// - Parameter pages: the number of pages in use, including those that are being asked for.
     mutating func mustLeave(pages: Int, now: Moment) -> Bool {
         nowMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }
@@ -41,7 +42,7 @@ struct PageQuestions: ~Copyable {
 }
 
 extension Audiences {
-    /// Asks for the pages that are to be asked for, if it is time.
+    /// Sends the collected questions, if it is time.
     mutating func askForPages(now: Moment) {
         guard pageQuestions.mustLeave(pages: pages.count, now: now) else { return }
         while let ticket = pageQuestions.popFirst() { storeQueue.append(ticket) }

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// A page of a round between its reading and the last outcome of its members.
+/// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case askingDirectory
         case askingPage
         case ready
-        /// Its round wants nothing of it any more; freed by the reply.
+        /// The round no longer needs the page. The reply, or the last answer for one of its members, frees it.
         case discarded
     }
 
@@ -15,35 +15,35 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round.
     var next: UInt32 = .max
     var phase: Phase
-    /// Only the members at the first position are looked for, which the last owner had parked.
+    /// Whether only the members at the first position are wanted, which the last owner had parked.
     var restores = false
-    /// Only this parked member is looked for, which may have left.
+    /// The parked member for which the page is read; it may have left. `.max`: the page is read for its round.
     var parked: UInt32 = .max
-    /// What is wanted: from this position on.
+    /// The first position that is wanted.
     var start: UInt64
-    /// One above the page's last position; of a page that is ready.
+    /// One above the last position of the page. Valid when the page is ready.
     var end: UInt64 = 0
-    /// The bound by which it is asked.
+    /// The lower bound by which the page is asked for.
     var lowerBound: UInt32
-    /// A bound that the directory names and by which there is no page.
+    /// A lower bound that the directory names but for which there is no page.
     var missingBound: UInt32?
     var attempts: UInt8 = 0
-    /// Behind it the segment goes on, and nothing has asked for that yet.
+    /// Whether the segment continues behind this page and nobody has asked for the next page yet.
     var needsContinuation = false
 
-    /// When it was read, monotonic.
+    /// When the page was read. Monotonic milliseconds.
     var readMilliseconds: Int64 = .max
 
-    /// The page's bytes; then of each member its reference, which version it was sent under, and its state.
+    /// The page's bytes, then for all its members: their references, the versions that they were sent, and their states.
     private(set) var block = HeapBytes.none
     private(set) var byteCount = 0
-    /// Members of the page, and of them those that are to be sent.
+    /// Members on the page, and how many of them may be handed out.
     private var capacity: UInt16 = 0
     private var lastMember: UInt16 = 0
     var memberCount: UInt16 { lastMember }
     /// The next member to be handed out.
     var sendIndex: UInt16 = 0
-    /// Members that were handed out and have no outcome; parked ones are not counted.
+    /// Members that were handed out and have no outcome yet. Parked members are not counted.
     var unfinished: UInt16 = 0
 
     init(round: UInt32, application: UInt16, start: UInt64, phase: Phase) {
@@ -54,7 +54,7 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: start)
     }
 
-    /// The position of its segment's first ordinal.
+    /// The position of the first ordinal of the page's segment.
     var segmentBase: UInt64 { start & ~(MemberPlace.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
@@ -71,7 +71,7 @@ struct PageSlot: BitwiseCopyable {
         pageBytes = page.count
     }
 
-    /// Nothing behind what was handed out belongs to it any more.
+    /// Removes the members that were not handed out.
     mutating func truncate(at position: UInt64) {
         lastMember = sendIndex
         end = min(end, position)
@@ -102,7 +102,7 @@ struct PageSlot: BitwiseCopyable {
         statesBase.storeBytes(of: state, toByteOffset: member, as: UInt8.self)
     }
 
-    /// Nil if the bytes do not read as a page, which they did when it was loaded.
+    /// Nil if the bytes cannot be read as a page. They could when the page was loaded.
     func member(_ member: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: block.room.baseAddress, count: pageBytes))?[reference(member)]
     }
@@ -110,17 +110,18 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { block.free() }
 }
 
-/// What a member of a page has come to. Above `done` stands the outcome.
+/// The state of a member of a page. From `done` on, the value also tells the outcome.
 enum MemberState: UInt8 {
     case unsent
     case inFlight
-    /// Likewise, to the sandbox: so an answer does not look at the member's entry, which has left the processor's cache by then.
+    /// In flight to the sandbox. Its own state, so that an answer needs no look at the member's entry, which has left the processor's
+    /// cache by then.
     case inFlightToSandbox
-    /// Counted when it is not parked any more.
+    /// Counted when it is no longer parked.
     case parked
     /// Its result and its invalidation are being recorded.
     case noticed
-    /// Of another kind: not a member for this command.
+    /// An activity where devices are wanted, or the reverse: not a member for this command.
     case passedOver
     case done = 8
 

@@ -1,18 +1,20 @@
 public import Delivery
 
-/// Assignment and revocation of partitions of the fan-out topic, and what may be committed of them.
+/// Assignment and revocation of partitions of the fan-out topic, and their committable offsets.
 extension Audiences {
-    /// A partition was assigned to this lane.
-    /// - Returns: the number that its records are to name, or nil when the lane has too many.
+    /// Adds a partition that was assigned to this lane.
+    ///
+    /// - Returns: the number that the partition's records must name, or nil if the lane has too many partitions.
     public mutating func assign(number: Int32) -> UInt32? {
         partitions.assign(number: number, windowOffsets: configuration.ledgerWindowOffsets)
     }
 
-    /// Takes over what earlier owners of an assigned partition have settled above the committed offset; before its first record.
+    /// Takes over what earlier owners of an assigned partition have settled above the committed offset. Must be called before the
+    /// partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: of the commit, as ``progress(_:)`` told it. Anything else is refused.
-    ///   - logEnd: the offset that the partition's next record will get. What claims to be settled from there on is dropped.
+    ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
+    ///   - logEnd: the offset that the partition's next record will get. Settled offsets from there on are ignored.
     /// - Returns: how many records are skipped; nil if the metadata was refused.
     public mutating func resume(
         _ place: UInt32,
@@ -28,7 +30,7 @@ extension Audiences {
         return known.reduce(0) { $0 + $1.count }
     }
 
-    /// What is to be committed of a partition; nil before the first record.
+    /// The state to commit for a partition; nil before the first record.
     public func progress(_ place: UInt32) -> PartitionProgress? {
         guard let partition = partitions[place], partition.pointee.ledger.nextOffset > 0 else { return nil }
         let offset = partition.pointee.ledger.committableOffset
@@ -47,10 +49,10 @@ extension Audiences {
         return partition.pointee.ledger.committableOffset
     }
 
-    /// Records of a partition that are not settled.
+    /// Number of records of a partition that are not settled.
     public func outstanding(_ place: UInt32) -> Int { partitions[place]?.pointee.outstanding ?? 0 }
 
-    /// When the oldest record that is not settled was received, monotonic and coarsely; nil if all are settled.
+    /// Approximately when the oldest unsettled record was received (monotonic milliseconds); nil if all are settled.
     public func oldestUnsettledMilliseconds(_ place: UInt32) -> Int64? {
         guard let partition = partitions[place],
             partition.pointee.outstanding > 0 || partition.pointee.passedOver.count > 0
@@ -58,8 +60,10 @@ extension Audiences {
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Begins to revoke a partition: its rounds send nothing more. When what is on its way is answered, where they stand is recorded, and
-    /// their records are dropped without an outcome, since the next owner reads them again.
+    /// Begins to revoke a partition: its rounds send nothing more.
+    ///
+    /// When every push in flight is answered, the state of the rounds is recorded. Their records are dropped without an outcome, since
+    /// the next owner reads them again.
     public mutating func beginRevoking(_ place: UInt32, now: Moment) {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -67,10 +71,10 @@ extension Audiences {
         leaveChannels(of: place, as: .draining, now: now)
     }
 
-    /// Whether nothing of a partition that is being revoked is outstanding.
+    /// Whether a partition that is being revoked has nothing outstanding.
     public func isDrained(_ place: UInt32) -> Bool { partitions[place]?.pointee.outstanding == 0 }
 
-    /// Releases a partition, drained or not. What is still under way is neither recorded nor counted.
+    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor counted.
     public mutating func release(partition place: UInt32, now: Moment) {
         guard let partition = partitions[place] else { return }
         partition.pointee.phase = .revoking

@@ -1,46 +1,51 @@
 import Delivery
 import LiveActivity
 
-/// From where a partition is to be read again.
+/// The offset from which a partition must be read again.
 public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
-    /// How long it is not read meanwhile.
+    /// How long the partition stays paused before it is read again.
     public var pauseMilliseconds: Int64
 }
 
-/// Which fan-out records the core has room for. A record that has none is passed over: it stays in its partition, whose other records go on, and
-/// is read again when its app has room. So an app whose host is away for hours holds up no other.
+/// Decides which fan-out records the core has room for.
+///
+/// A record without room is passed over: its offset stays unsettled, its body is not kept, and the other records of its partition
+/// continue. It is read again when its app has room. So an app whose host is away for hours blocks no other app.
+///
+/// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes another. Only ranges
+/// that are already under way continue.
 extension Audiences {
-    /// A partition is read again no sooner after the last time.
+    /// The least time between two readings of a partition.
     private static var rereadingMilliseconds: Int64 { 5_000 }
 
     /// Whether a record may be held now.
     func hasRoom(for key: RoundKey, at offset: Int64, of place: UInt32) -> Bool {
         let application = Int(key.application)
         if let round = roundIndex[key] {
-            // What is newer replaces what its range holds. It waits for what was passed over of its range.
+            // A newer version replaces what its range holds. It must wait for older records of its range that were passed over.
             return offset <= rounds[round].passedOverOffset && mayTakeOver(application)
         }
         guard let partition = partitions[place] else { return false }
         return offset <= partition.pointee.passedOver.lowestOffset(of: key.application) && mayBegin(application)
     }
 
-    /// As of ranges. A newer state replaces the one that waits, so that a channel holds few.
+    /// The same for a broadcast. A newer state replaces the one that waits, so a channel holds few records.
     func hasRoomForBroadcast(of application: UInt16, at offset: Int64, of place: UInt32) -> Bool {
         guard !broadcasts.isFull, !channels.isFull, let partition = partitions[place] else { return false }
         return offset <= partition.pointee.passedOver.lowestOffset(of: application) && mayTakeOver(Int(application))
     }
 
-    /// An app may begin rounds as long as it holds less than is free: however much one app holds, the next one finds room.
+    /// An app may begin rounds while it holds less than is free. So the next app finds room, however much one app holds.
     private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 1) }
 
-    /// In ranges that are under way it may hold three times as much as is free.
+    /// In ranges that are under way an app may hold three times as much as is free.
     private func mayTakeOver(_ application: Int) -> Bool { holdsLess(application, than: 3) }
 
-    /// Reading a partition again is worth the while.
+    /// Whether there is enough room for reading a partition again.
     private func hasRoomAgain(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 0.5) }
 
-    /// Whether what an app holds is less than so many times what is free, in records and in bytes.
+    /// Whether an app holds less than `times` what is free, in records and in bytes.
     private func holdsLess(_ application: Int, than times: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
@@ -55,31 +60,39 @@ extension Audiences {
         guard let round = roundIndex[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         awaitNoPassedOver(round, now: now)
-        // It may have stood still for this record.
+        // The round may have waited for this record.
         if rounds[round].phase == .running { moveOn(round, now: now) }
     }
 
-    /// A round does not wait for a version that was passed over: what it holds meanwhile may be the room that this version needs.
+    /// Stops waiting for a version that was passed over: the round's own records may occupy the room that this version needs.
+    ///
+    /// The windows of the older versions end where the last owner was, so that these versions settle and make room.
     mutating func awaitNoPassedOver(_ round: UInt32, now: Moment) {
         guard rounds[round].phase == .awaitingVersions, rounds[round].passedOverOffset < .max else { return }
         closeAllEarly(of: round)
-        // Without parked members what has come is only settled, and the version that was passed over goes on from where the last owner stood.
-        // Else it begins a lap of its own.
+        // If no member is parked, the versions that came only settle. The version that was passed over continues where the last owner
+        // was.
+        //
+        // Otherwise the version that was passed over begins a lap of its own. Its members that had it before the crash get it once more.
+        // A parked member may then get the older state after the newer one, and the phone drops it by its timestamp. The simulation shows
+        // this known issue with seeds 1182 (`channels`) and 742 (`ranges`).
         if !isComplete(round) { forgetRestored(round) }
         goOn(round, now: now)
     }
 
-    /// Whether the versions whose records have come to a round that waits for more have reached all of their members.
+    /// Whether all versions whose records have come to a waiting round have reached all of their members.
     private func isComplete(_ round: UInt32) -> Bool {
         let end = readEnd(of: round)
         return end <= rounds[round].watermark && end <= rounds[round].restored.nextParked ?? .max
     }
 
-    /// Records that were passed over and are not taken yet.
+    /// Number of records that were passed over and not taken since.
     public func passedOver(_ place: UInt32) -> Int { partitions[place]?.pointee.passedOver.count ?? 0 }
 
-    /// From where an assigned partition is to be read again, since there is room for what was passed over, or since a record did not fit its
-    /// ledger; nil: from nowhere. If it is done, ``rereadingBegan(_:from:now:)`` is called.
+    /// From where an assigned partition must be read again; nil if it need not be.
+    ///
+    /// The reason is room for records that were passed over, or a record that did not fit the ledger. When the partition is read again,
+    /// the shell calls ``rereadingBegan(_:from:now:)``.
     public func rereading(_ place: UInt32, now: Moment) -> FanoutRereading? {
         guard let partition = partitions[place], partition.pointee.phase == .assigned else { return nil }
         if let cut = partition.pointee.passedOver.cutOffset {
@@ -92,7 +105,7 @@ extension Audiences {
         return FanoutRereading(offset: offset, pauseMilliseconds: 0)
     }
 
-    /// The next record that is received of a partition is the first from this offset on.
+    /// The partition is being read again: its next record is the first from this offset on.
     public mutating func rereadingBegan(_ place: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[place] else { return }
         partition.pointee.passedOver.beginReading(from: offset)
@@ -109,7 +122,7 @@ extension Audiences {
         }
     }
 
-    /// Records that were passed over and that the log has no more count as settled.
+    /// Settles records that were passed over and that the log has deleted since.
     mutating func settleMissing(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let end = partition.pointee.ledger.nextOffset
         for missing in partition.pointee.passedOver.read(offset, receivedBelow: end)

@@ -12,9 +12,9 @@ struct FanoutPartition: ~Copyable {
     /// Records of this assignment that are held and not settled.
     var outstanding = 0
     var passedOver: PassedOverRecords
-    /// When it was read again, monotonic.
+    /// When the partition was last read again. Monotonic milliseconds.
     var rereadMilliseconds = Int64.min
-    /// When its last record was received; monotonic.
+    /// When the partition's last record was received. Monotonic milliseconds.
     var receivedMilliseconds = Int64.min
 
     init(number: Int32, epoch: UInt32, windowOffsets: Int) {
@@ -25,8 +25,10 @@ struct FanoutPartition: ~Copyable {
     }
 }
 
-/// The partitions of the fan-out topic that a lane has. The epoch tells the assignments of a place apart, so that what completes after its
-/// partition was released is not counted for the next one. A pointer is good until the next release.
+/// The partitions of the fan-out topic that a lane owns.
+///
+/// The epoch distinguishes the assignments of one slot: what completes after its partition was released is not counted for the next
+/// partition in that slot. A pointer is valid until the next release.
 struct FanoutPartitions: ~Copyable {
     static let limit = 4_096
 

@@ -1,23 +1,25 @@
 /// Records of a partition that were read when the core had no room for them. Their offsets are not settled, and they are read again.
 ///
-/// They take one bit each of a window as long as the ledger's, which is allocated with the first of them.
+/// Each takes one bit of a window as long as the ledger's. The window is allocated with the first such record.
 struct PassedOverRecords: ~Copyable {
     struct Lowest {
         var application: UInt16
         var offset: Int64
-        /// When the command of the first record that was passed over was admitted, UNIX milliseconds.
+        /// When the command of the app's first passed-over record was admitted. UNIX milliseconds.
         var admittedMilliseconds: Int64
     }
 
     private let windowOffsets: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// By app: the first record that was passed over and is not being read again. An app's records keep their order: behind this one,
-    /// only those of ranges that are under way are taken.
+    /// For each app: the first record that was passed over and is not being read again.
+    ///
+    /// The records of an app keep their order: behind this record only those of ranges under way are taken.
     private(set) var lowest: [Lowest] = []
-    /// The first record that did not fit the ledger. None behind it is received before the partition is read again.
+    /// The first record that did not fit the ledger. Its partition stops: no record from there on is received before the partition is
+    /// read again.
     private(set) var cutOffset: Int64?
-    /// While records are read again: which is expected next; `.max`: none is.
+    /// The record that is expected next while records are read again; `.max`: none is.
     private(set) var expectedOffset = Int64.max
 
     init(windowOffsets: Int) { self.windowOffsets = windowOffsets }
@@ -34,7 +36,7 @@ struct PassedOverRecords: ~Copyable {
         lowest.first { $0.application == application }?.offset ?? .max
     }
 
-    /// Where reading again begins for those apps that have room.
+    /// Where reading must begin for those apps that have room.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowest.filter { hasRoom($0.application) }.map(\.offset).min()
     }
@@ -67,14 +69,14 @@ struct PassedOverRecords: ~Copyable {
 
     mutating func cut(at offset: Int64) { cutOffset = min(cutOffset ?? .max, offset) }
 
-    /// The partition is read again from there: whatever has no room is passed over once more.
+    /// The partition is being read again from this offset. Records that still have no room will be passed over once more.
     mutating func beginReading(from offset: Int64) {
         lowest.removeAll { $0.offset >= offset }
         if let cutOffset, cutOffset >= offset { self.cutOffset = nil }
         expectedOffset = offset
     }
 
-    /// - Returns: which records below `offset` the log has no more.
+    /// - Returns: the records below `offset` that the log no longer has.
     mutating func read(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let missing = min(expectedOffset, offset)..<offset

@@ -1,23 +1,24 @@
 public import Delivery
 import LiveActivity
 
-/// What an answer means for its member.
+/// The meaning of an answer for its member.
 extension Audiences {
-    /// Whether the tag of an answer is one of this core's pushes.
+    /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// Attempts after which a push that APNs never processed no longer goes again at once.
+    /// How many attempts that APNs never processed are repeated at once.
     private static var attemptsAtOnceMax: UInt8 { 2 }
 
-    /// APNs answered a push, or no answer will come. A member fails only for a reason of its own push; whatever concerns the service, the
-    /// key, the connection or the load delays it.
+    /// APNs answered a push, or no answer will come.
+    ///
+    /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or the load only delay its push.
     public mutating func answered(tag value: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(value: value)
         guard !tag.isJoiner else { return joinerAnswered(tag.joiner, result, now: now) }
         guard !tag.isBroadcast else { return broadcastAnswered(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         guard let content = Answered(tag, pages: pages, parked: parked) else {
-            preconditionFailure("a push of a member")
+            preconditionFailure("the answered push belongs to a member")
         }
         noteReturned(round, content.environment)
         noteTimes(of: content.version, result)
@@ -25,7 +26,7 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
-        // Where none is accepted the environment or the topic is wrong: no token is retired by that, and no member fails.
+        // If APNs accepts no token of this pool, the environment or the topic is wrong: no token is retired and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: notice(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: notice(tag, content, .failed, result, now: now)
@@ -34,7 +35,7 @@ extension Audiences {
         }
     }
 
-    /// What is known of a member whose push was answered.
+    /// The facts about a member whose push was answered.
     struct Answered {
         let position: UInt64
         let version: UInt32
@@ -74,7 +75,7 @@ extension Audiences {
         )
     }
 
-    /// A member of a page, or a parked one, has its outcome.
+    /// Records the outcome of a member of a page, or of a parked member.
     mutating func finishMember(_ tag: PushTag, _ outcome: MemberCounts.Outcome, now: Moment) {
         if tag.isParked {
             let round = parked[tag.parked].round
@@ -88,7 +89,7 @@ extension Audiences {
         leavePage(tag.page, now: now)
     }
 
-    /// One member less of a page is under way.
+    /// One member fewer of a page is in flight.
     private mutating func leavePage(_ page: UInt32, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinished == 0 else { return }
@@ -99,7 +100,7 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// Nothing of an abandoned round is recorded.
+    /// Releases the member of an abandoned round, for which nothing is recorded.
     mutating func forget(_ tag: PushTag, of round: UInt32, now: Moment) {
         if tag.isParked {
             parked[tag.parked].isUnderWay = false
@@ -110,7 +111,7 @@ extension Audiences {
         leaveIfOver(round, now: now)
     }
 
-    /// A push came to nothing for a reason that is not its own.
+    /// Whether a member whose push failed for a passing reason needs no retry, because the newest version reaches it later anyway.
     func isLeftToNewest(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         guard newest != .max, position < versions[newest].start else { return false }
@@ -156,7 +157,8 @@ extension Audiences {
         tag.isParked ? parked[tag.parked].atMilliseconds : pages[tag.page].member(tag.member)?.atMilliseconds ?? 0
     }
 
-    /// A dead token leaves, unless it was registered after the time from which APNs calls it dead: then APNs may not know yet.
+    /// Records a dead token, so that its member leaves. If the token was registered after the time from which APNs calls it dead, the
+    /// push is sent again: APNs may not know the registration yet.
     private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
@@ -171,7 +173,7 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        // What cannot be recorded now is sent again, and refused again.
+        // A refusal that cannot be recorded now is sent again, and refused again.
         guard !notices.isFull else { return sendAgain(tag, content, result, now: now) }
         record(tag, content, outcome, result, now: now)
     }

@@ -1,8 +1,10 @@
 import Delivery
 import LiveActivity
 
-/// Members that are sent to again. They belong to the newest version's window, or wait for an alert that rides with it; all others are left
-/// to the newer version, which comes to them in its turn.
+/// Parked members: members that get another attempt.
+///
+/// They belong to the newest version's window, or wait for an alert that the newest version carries. All other members are left to the
+/// newer version, which reaches them in their turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -43,16 +45,16 @@ extension Audiences {
         rounds[slot.round].parkedDue[environment] = min(rounds[slot.round].parkedDue[environment], slot.dueMilliseconds)
     }
 
-    /// It waits once more.
+    /// Parks the member once more.
     mutating func parkAgain(_ member: UInt32, pause: Int64, now: Moment) {
         parked[member].isUnderWay = false
-        // That version may be finished before the member is sent to again.
+        // The version may be finished before the member gets its next attempt.
         parked[member].version = .max
         parked[member].dueMilliseconds = now.monotonicMilliseconds + pause
         noteDue(member)
     }
 
-    /// A parked member that may be sent now; if there is none, the round notes when the next one is due.
+    /// A parked member that may get its push now. If there is none, the round notes when the next one is due.
     mutating func dueParked(
         of round: UInt32,
         _ environment: DeviceEnvironment,
@@ -76,11 +78,11 @@ extension Audiences {
         return nil
     }
 
-    /// A parked member has its outcome.
+    /// Ends a parked member with its outcome.
     mutating func resolve(_ member: UInt32, _ outcome: MemberCounts.Outcome) {
         let slot = parked[member]
         let round = slot.round
-        // A lost round has given its pages up and counts nothing: it asks the store once more where it stands.
+        // A lost round has given up its pages and counts nothing: it asks the store again for its state.
         guard rounds[round].phase != .lost else { return unpark(member) }
         let sent = slot.version == .max ? rounds[round].newest : slot.version
         if slot.position < rounds[round].watermark {
@@ -114,7 +116,8 @@ extension Audiences {
         rounds[round].lowestParked = lowest
     }
 
-    /// A newer version has taken over: it reaches the parked members in its turn, but for those to whom it brings an older one's alert.
+    /// A newer version has taken over and reaches the parked members in their turn. Only members to whom it must bring an older version's
+    /// alert stay parked.
     mutating func leaveParked(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
         var member = rounds[round].firstParked
@@ -129,15 +132,15 @@ extension Audiences {
         }
     }
 
-    /// Whether a member that the newest version reaches only later has to be sent its state now, since an alert comes with it that this
-    /// member will not hear later.
+    /// Whether a member that the newest version reaches later must get its state now: the state comes with an alert that the member will
+    /// not hear later.
     func mustHear(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
             && !isAlertOld(newest, now: now)
     }
 
-    /// Parked members of a version that is over, or whose alert is.
+    /// Ends parked members whose version is expired, or whose alert is too old.
     mutating func expireParked(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, rounds[round].firstParked != .max else { return }
@@ -158,12 +161,12 @@ extension Audiences {
         }
     }
 
-    /// A round is over: nothing of it is on its way.
+    /// Removes all parked members of a round that is over. None of their pushes is in flight.
     mutating func removeParked(of round: UInt32) {
         while case let member = rounds[round].firstParked, member != .max { unpark(member) }
     }
 
-    /// Between a half and the whole of what doubles with each attempt.
+    /// A random time between a half and the whole of a pause that doubles with each attempt.
     mutating func retryPause(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
         return jittered(min(configuration.retryMaxMilliseconds, doubled))

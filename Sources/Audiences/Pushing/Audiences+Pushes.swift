@@ -2,38 +2,39 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// What `pushReturned` takes back.
+/// What `pushReturned` must undo.
 struct HandedOutMember: BitwiseCopyable {
     var tag: UInt64 = 0
     var sendPosition: UInt64 = 0
 }
 
-/// Which member is sent to next.
+/// Chooses the member that gets the next push.
 extension Audiences {
-    /// The most members of one round that are parked before it hands out no more.
+    /// A round with this many parked members hands out no more.
     static var parkedPerRoundMax: UInt32 { 256 }
-    /// A pool that has asked for no push for so long is away: its members are parked, so that those of the other pool are reached.
+    /// A pool that has asked for no push for this long is away. Members of that pool are parked, so that members of the other pool are
+    /// reached.
     private static var absenceMilliseconds: Int64 { 1_000 }
 
-    /// Who was read longer ago may have left, or have another token.
+    /// A member that was read longer ago is read again: it may have left, or have another token.
     static var memberAgeMilliseconds: Int64 { 1_000 }
 
-    /// How many of a pool's streams rounds may take: all, or nine tenths while single commands wait for one.
+    /// How many of a pool's streams rounds may use: all, or nine tenths while single commands wait for a stream.
     public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
         singleCommandsWait ? max(1, streams * 9 / 10) : streams
     }
 
-    /// Pushes of a pool that are on their way.
+    /// Pushes of a pool that are in flight.
     public func inFlight(_ pool: PoolIndex) -> Int {
         lines[Int(pool.application)].inFlight[Int(pool.environment.rawValue)]
     }
 
-    /// The next push of a pool, to be sent now; the caller has a free stream for it. Nil if there is none, or the other pool of the app is to
-    /// be asked first.
+    /// The next push of a pool, to be sent now: the caller has a free stream for it. Nil if there is none, or if the caller must ask the
+    /// app's other pool first.
     ///
     /// - Parameters:
-    ///   - permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
-    ///   - inFlightMax: as ``inFlightMax(streams:singleCommandsWait:)`` says.
+    ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
+    ///   - inFlightMax: the value of ``inFlightMax(streams:singleCommandsWait:)``.
     public mutating func nextPush(
         _ pool: PoolIndex,
         permitsRetry: Bool = true,
@@ -83,7 +84,7 @@ extension Audiences {
 
     private enum Offer {
         case push(AudiencePush)
-        /// It has something, for the other pool, or for this one when retries are permitted.
+        /// The round has a push for the other pool, or for this pool once it permits retries.
         case blocked
         case nothing
     }
@@ -103,11 +104,11 @@ extension Audiences {
             }
             guard readParkedMember(member) else { return .blocked }
         }
-        // Parked members that are due wait for the other pool, or for this one to permit retries.
+        // Parked members that are due wait for the other pool, or until this pool permits retries.
         let hasParked =
             rounds[round].parkedDue[0] <= now.monotonicMilliseconds
             || rounds[round].parkedDue[1] <= now.monotonicMilliseconds
-        // Of those on their way each may have to be parked.
+        // Each push in flight may end with a parked member.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return hasParked ? .blocked : .nothing }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -118,10 +119,10 @@ extension Audiences {
         return offer
     }
 
-    /// Members of one position, whose digests are equal, are parked together.
+    /// The most members at one position. Their digests are equal, and they are parked together.
     private static var membersOfPositionMost: Int { 8 }
 
-    /// Whether one more member may have to be parked, with all whose pushes are on their way.
+    /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
         let pushesOnTheirWay = lines.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
         return parked.count + pushesOnTheirWay + Self.membersOfPositionMost < parked.limit
@@ -184,12 +185,12 @@ extension Audiences {
         isAway(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
     }
 
-    /// Whether an app's pool has asked for no push for long.
+    /// Whether an app's pool has asked for no push for a second or more.
     func isAway(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
         lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
-    /// A member's turn is over without a push.
+    /// Ends the turn of a member without a push.
     mutating func pass(_ page: UInt32, _ state: UInt8, _ version: UInt32, _ position: UInt64) {
         let member = Int(pages[page].sendIndex)
         pages[page].setVersion(member, version)
@@ -273,7 +274,7 @@ extension Audiences {
 
     /// The push that `nextPush` handed out last found no stream.
     public mutating func pushReturned(_ push: AudiencePush) {
-        precondition(handedOut.tag == push.tag, "another push was handed out since")
+        precondition(handedOut.tag == push.tag, "only the push that was handed out last can be returned")
         handedOut.tag = 0
         let tag = PushTag(value: push.tag)
         counters.pushes &-= 1

@@ -1,30 +1,32 @@
 import LiveActivity
 import Numbers
 
-/// A member that is sent to again: APNs could not take its push, or its pool was away when its turn came. A copy, since its page goes.
+/// A member that gets another attempt, since APNs could not take its push or its pool was away when its turn came.
+///
+/// It is a copy, because the member's page may be freed before.
 struct ParkedMember: BitwiseCopyable {
     var round: UInt32
     var next: UInt32
     var previous: UInt32 = .max
     var position: UInt64
-    /// Where its outcome is noted as long as its page is not counted.
+    /// The member's page, where its outcome is noted until the page is counted.
     var page: UInt32
     var member: UInt16
     var environment: DeviceEnvironment
     var kind: StoreSubjectKind
     var frequentUpdates: Bool
     var attempts: UInt8
-    /// A push of it is on its way, or its result is being recorded.
+    /// A push to the member is in flight, the member is being read again, or its result is being recorded.
     var isUnderWay = false
-    /// APNs limits its token.
+    /// APNs limits the rate of this token.
     var isLimited = false
-    /// The version of the push that is on its way; `.max`: there is none.
+    /// The version of the push in flight; `.max`: there is none.
     var version: UInt32 = .max
-    /// When it is sent again; monotonic.
+    /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When it was read, monotonic.
+    /// When the member was read. Monotonic milliseconds.
     var readMilliseconds: Int64
-    /// When its token was registered.
+    /// When the member's token was registered. UNIX milliseconds.
     var atMilliseconds: Int64
     private var identifierCount: UInt16 = 0
     private var tokenCount: UInt8 = 0
@@ -66,7 +68,7 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// It was read again: it may have another token.
+    /// Takes over what was read again: the member may have another token.
     mutating func update(from content: PageMember, readMilliseconds: Int64) {
         self.readMilliseconds = readMilliseconds
         environment = content.environment
@@ -75,7 +77,7 @@ struct ParkedMember: BitwiseCopyable {
         copyTexts(of: content)
     }
 
-    /// Whether this is the same member, as its page has it now.
+    /// Whether an entry of a page is this member.
     func isNamed(by content: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes, alignment: 1) { room in
             let count = content.writeIdentifier(to: room)
@@ -83,7 +85,7 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// - Returns: the count of the token's digits.
+    /// - Returns: the number of the token's digits.
     func writeToken(to destination: UnsafeMutableRawBufferPointer) -> Int {
         withUnsafeBytes(of: tokenRoom) {
             Hexadecimal.write(UnsafeRawBufferPointer(rebasing: $0[..<Int(tokenCount)]), to: destination)

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// What the rounds of one app share: the line in which they take turns, its part of the pages, what is on its way, and what they have counted.
+/// What the rounds of one app share: the line in which they take turns, their part of the pages, the pushes in flight, and counters.
 struct ApplicationLine: BitwiseCopyable {
     var first: UInt32 = .max
     var last: UInt32 = .max
@@ -12,23 +12,23 @@ struct ApplicationLine: BitwiseCopyable {
     /// Fan-out records that are held.
     var recordCount = 0
     var recordBytes = 0
-    /// By environment: pushes on their way, and when a push was last asked for, monotonic.
+    /// By environment: pushes in flight, and when a push was last asked for (monotonic milliseconds).
     var inFlight: InlineArray<2, Int> = .init(repeating: 0)
     var askedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
-    /// Members that have joined, by environment, in the order in which they are shown a state.
+    /// By environment: members that have joined, in the order in which they are shown a state.
     var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// Channels that have something to send now, by environment.
+    /// By environment: channels that have something to send now.
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// By `MemberCounts.Outcome.rawValue`; only grows.
+    /// By `MemberCounts.Outcome.rawValue`. Only grows.
     var members: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// By `MembershipChangeKind.rawValue`; only grows.
+    /// By `MembershipChangeKind.rawValue`. Only grows.
     var changes: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
 extension Audiences {
-    /// Pushes that a round may take in a row while others wait.
+    /// Pushes that a round may send in a row while others wait.
     private static var burstMax: UInt16 { 64 }
 
     mutating func enterLine(_ round: UInt32) {
@@ -50,7 +50,7 @@ extension Audiences {
         }
     }
 
-    /// The first of a line goes.
+    /// Removes the first round of a line.
     mutating func leaveLine(_ application: Int) {
         let round = lines[application].first
         let next = rounds[round].nextInLine
@@ -60,7 +60,7 @@ extension Audiences {
         lines[application].count -= 1
     }
 
-    /// The first of a line goes to its end.
+    /// Moves the first round of a line to its end.
     mutating func passTurn(_ application: Int) {
         let round = lines[application].first
         leaveLine(application)
@@ -74,7 +74,7 @@ extension Audiences {
         if rounds[round].burst >= Self.burstMax { passTurn(application) }
     }
 
-    /// A round that is freed, wherever it stands.
+    /// Removes a round that is being freed from every line that it is in.
     mutating func removeFromLines(_ round: UInt32) {
         let application = Int(rounds[round].application)
         if rounds[round].isInLine {

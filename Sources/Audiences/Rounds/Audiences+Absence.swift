@@ -1,12 +1,13 @@
 import Delivery
 import LiveActivity
 
-/// Rounds of an app whose host is away, for hours perhaps: they must not hold what newer versions have replaced, nor what has expired.
+/// Rounds of an app whose host is away, perhaps for hours. They must not hold records that newer versions have replaced, nor expired
+/// ones.
 extension Audiences {
-    /// After so long without a push the host counts as away for good.
+    /// After this time without a push, the host counts as away.
     private static var standstillMilliseconds: Int64 { 10_000 }
 
-    /// A newer version is about to take over.
+    /// Called before a newer version takes over at a position: notes since when the round has not moved.
     mutating func noteStandstill(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newest
         let hasMoved = newest == .max || versions[newest].start != start
@@ -14,8 +15,11 @@ extension Audiences {
         rounds[round].standstillMilliseconds = now.monotonicMilliseconds
     }
 
-    /// A newer version has taken over where versions have waited for the host: their records settle, and the newer one reaches their members.
-    /// The version whose alert goes on stays, until that alert is too old.
+    /// A newer version has taken over a round whose versions wait for an absent host. It closes the older versions, so that their records
+    /// settle, and reaches their members itself.
+    ///
+    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range holds its newest version,
+    /// and at most one older version for its alert.
     mutating func closeStranded(of round: UInt32, now: Moment) {
         guard rounds[round].standstillMilliseconds <= now.monotonicMilliseconds - Self.standstillMilliseconds,
             DeviceEnvironment.allCases.allSatisfy({ isAway($0, of: round, now: now) })
@@ -30,7 +34,7 @@ extension Audiences {
         }
     }
 
-    /// The members that are read and not sent to when the newest version is over: they need no host.
+    /// When the newest version is expired, ends the members that were read and have not been sent to. This needs no host.
     mutating func expireUnsent(of round: UInt32, now: Moment) {
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }

@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The end of a version in its range: it is counted, has its result, and settles.
+/// The end of a version in its range: it is counted, gets its result, and settles.
 extension Audiences {
-    /// One member of the windows that a position is in has its outcome.
+    /// Counts the outcome of one member in every version whose window includes its position.
     mutating func countMember(_ position: UInt64, _ outcome: MemberCounts.Outcome, under sent: UInt32, of round: UInt32)
     {
         lines[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
@@ -18,7 +18,7 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Finishes the versions whose windows are over, or empty.
+    /// Marks versions as counted whose windows are complete or empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParked) = (rounds[round].watermark, rounds[round].lowestParked)
@@ -26,7 +26,8 @@ extension Audiences {
         while version != .max {
             let slot = versions[version]
             let isOver = watermark >= slot.end && lowestParked >= slot.end
-            // A member that waits for an alert below an empty window may wait for hours, and is no member of that window.
+            // Parked members below an empty window are no members of it, and may wait for an alert for hours. An empty window need not
+            // wait for them.
             let isEmpty = slot.isOvertaken && slot.start == slot.end && !isOnItsWayToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
@@ -37,7 +38,7 @@ extension Audiences {
         }
     }
 
-    /// Whether a push under a version is on its way to a parked member.
+    /// Whether a push under this version is in flight to a parked member.
     private func isOnItsWayToParked(_ version: UInt32) -> Bool {
         var member = rounds[versions[version].round].firstParked
         while member != .max {
@@ -48,7 +49,8 @@ extension Audiences {
         return false
     }
 
-    /// A checkpoint was written.
+    /// A checkpoint was recorded: finishes the versions whose counts it holds. A new owner after a crash then reports the same counts, so
+    /// the ranges add up to the command.
     mutating func finishRecorded(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldest
@@ -80,7 +82,7 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finish, index: version))
     }
 
-    /// A version that came after a newer one, and was not under way: newer ones reach every member.
+    /// Finishes a version that came after a newer one and was not under way. The newer version reaches every member.
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
         rounds[round].lateCount += 1
         versions[version].isLate = true
@@ -88,7 +90,7 @@ extension Audiences {
         finish(version)
     }
 
-    /// The store has counted a range.
+    /// The store has added the counts of a range. If it was the last one, the reply has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply?.totals {
             versions[version].totals = totals
@@ -115,8 +117,10 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// Versions settle in their order, so that what is read again after a crash is complete up to the newest. Overtaken versions do not wait
-    /// for an older one, which may be open for hours: the newer version that has overtaken them is not settled, and is read again.
+    /// Settles finished versions in their order, so that what is read again after a crash is complete up to the newest version.
+    ///
+    /// Replaced versions need not wait for an older one, which may stay open for hours. The version that replaced them is not settled, so
+    /// a new owner reads it again.
     private mutating func settleFinished(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldest
@@ -143,7 +147,7 @@ extension Audiences {
         rounds[round].versionCount -= 1
     }
 
-    /// The record of a version that was settled before, or is under way already.
+    /// Settles the record of a version that was settled before, or that is already under way.
     mutating func settleSilently(_ version: UInt32) { settle(version) }
 
     private mutating func settle(_ version: UInt32) {
@@ -155,7 +159,7 @@ extension Audiences {
         free(version)
     }
 
-    /// The next owner of its partition reads the record again.
+    /// Drops a version without settling it. The next owner of its partition reads the record again.
     mutating func drop(_ version: UInt32) {
         let slot = versions[version]
         partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1

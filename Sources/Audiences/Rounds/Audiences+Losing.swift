@@ -1,12 +1,19 @@
 import Delivery
 import LiveActivity
 
-/// Rounds that another has claimed. Two workers may think for a while that they own the same partition, and a claim may reach the store
-/// late. The one that owns it in truth must not be left without its rounds: it claims them again, after a pause that grows, so that the two
-/// do not only take them from each other.
+/// Rounds that another worker has claimed, and rounds that the store has lost.
 ///
-/// A round whose claim nobody has was in a store that came back empty: pages read since then had no members, so it goes on
-/// from the last checkpoint that was recorded when the members are back, of all workers' registrations. Who was reached since then is sent the same state once more.
+/// For a while two workers may believe that they own the same partition, and a claim may reach the store late. The true owner must not be
+/// left without its rounds. So it claims a round again after a pause. The pause grows, so that two workers do not keep taking the round
+/// from each other. After a failover that lost this worker's own claim, the worker claims the round again in the same way.
+///
+/// If nobody has claimed the round, the store came back empty, and pages read since then had no members. The round waits until the
+/// registrations of all workers have brought the members back. Then it continues from the last recorded checkpoint. Members that were
+/// reached since that checkpoint get the same state once more.
+///
+/// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and each claims the range from the
+/// other. Phones end with the newest state, but a command whose round was claimed may have no result (simulation `partitions`, seeds 9
+/// and 123). So partitions must only be added between two commands.
 extension Audiences {
     private static var pauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
@@ -26,7 +33,7 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// Begins from where the store says that the round stands, once nothing of before is under way.
+    /// Claims the round again and continues where the store says, once nothing of the old claim is in flight.
     mutating func claimAgain(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
@@ -47,7 +54,7 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.claim, index: round))
     }
 
-    /// What is being recorded under the old claim is right, and settles.
+    /// Whether results are still being recorded under the old claim. They are right and will settle.
     func isFinishing(_ round: UInt32) -> Bool {
         var version = rounds[round].oldest
         while version != .max {

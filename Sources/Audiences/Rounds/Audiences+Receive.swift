@@ -3,8 +3,9 @@ public import LiveActivity
 
 /// Records of the fan-out topic.
 extension Audiences {
-    /// A record of the fan-out topic arrived. If there is no room for it, it is passed over: ``rereading(_:now:)`` asks for it.
-    /// - Parameter order: what its headers say; nil if they are not Causeway's.
+    /// Takes a record of the fan-out topic. If there is no room for it, it is passed over, and ``rereading(_:now:)`` asks for it later.
+    ///
+    /// - Parameter order: the contents of its headers; nil if Causeway did not write them.
     public mutating func receive(_ record: IncomingRecord, order: FanoutOrder?, now: Moment) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             note(record.offset, of: partition, now: now)
@@ -15,7 +16,7 @@ extension Audiences {
             order.channel == nil || command.event != .start,
             let application = application(of: command, in: value)
         else {
-            // Causeway writes only what it can read: something else wrote this one, or its app is not configured any more.
+            // Causeway writes only what it can read. So another program wrote this record, or its app is no longer configured.
             counters.recordsUnreadable &+= 1
             partition.pointee.passedOver.remove(record.offset)
             return partition.pointee.ledger.settle(record.offset)
@@ -97,7 +98,7 @@ extension Audiences {
         Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
         let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
         let round = roundIndex[key] ?? addRound(key, audience, record.partition, epoch)
-        // The round keeps a copy of its own.
+        // An existing round has its own copy of the id.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let identifier = withUnescaped(command.identifier, from: value) { HeapBytes(copying: $0) }
         let policyName = withUnescaped(command.policy, from: value) { HeapBytes(copying: $0) }
@@ -133,7 +134,7 @@ extension Audiences {
         return version
     }
 
-    /// Bytes that a record holds, more or less than before.
+    /// Adds to the bytes that a record holds; a negative number subtracts.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
         countBytes(bytes, ofApplication: Int(rounds[versions[version].round].application))
     }
@@ -166,21 +167,21 @@ extension Audiences {
         return round
     }
 
-    /// A record joins its round.
+    /// Adds a record to its round.
     private mutating func attend(_ version: UInt32, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newest
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        // Until the store has told where the round stands nothing takes its place in it.
+        // Until the store has told the state of the round, no record can take its place in it.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
         admitReceived(of: round, now: now)
     }
 
-    /// The records that came to a round take their place in it, in the order in which they came.
+    /// Gives the received records of a round their places in it, in the order in which they came.
     mutating func admitReceived(of round: UInt32, now: Moment) {
-        // What has its place already stands before them.
+        // Records that already have their places come first in the list.
         var before = UInt32.max
         var version = rounds[round].oldest
         while version != .max, versions[version].stage != .received {

@@ -1,16 +1,16 @@
 import Delivery
 import LiveActivity
 
-/// A round's way from its claim to its end.
+/// The phases of a round, from its claim to its end.
 extension Audiences {
-    /// The store told where the last owner stood.
+    /// The store has answered the claim and told where the last owner was.
     mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return leaveIfOver(round, now: now) }
         noteAdmitted(reply?.newest, of: round, now: now)
         rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
-        // A store that has lost where the round stood says nothing of it.
+        // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
         for text in [reply?.bytes, rounds[round].recordedText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
@@ -32,29 +32,31 @@ extension Audiences {
         rounds[round].restored.parked = checkpoint.parked.withUnsafeBytes { HeapBytes(copying: $0) }
     }
 
-    /// What the last owner knew of a version that it had under way, and whose record has not come yet.
+    /// The last owner's checkpoint entry of a version that was under way and whose record has not come yet.
     func restoredEntry(of version: Version, in round: UInt32) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// What the last owner knew of the versions whose records have not come yet, oldest first.
+    /// The last owner's checkpoint entries of all versions whose records have not come yet, oldest first.
     private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].version } }
-        // An older one whose alert went on may be open yet, and come first.
+        // An older version may still be open for its alert, and its record comes first.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
     }
 
-    /// From here on all versions have records that came, or begin anew.
+    /// Drops the last owner's checkpoint: every version that comes from here on begins a lap of its own.
     mutating func forgetRestored(_ round: UInt32) {
         rounds[round].restored.text.free()
         rounds[round].restored.text = .none
     }
 
-    /// The store has told the newest version that it has admitted. While its record is missing, nothing older is sent: it may be on its way
-    /// under way elsewhere, in ranges of another size.
+    /// The store has told the newest version that it has admitted.
+    ///
+    /// While that version's record is missing, the round sends nothing older: the newer version may already be under way elsewhere, in
+    /// ranges of another size.
     mutating func noteAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
         guard let version, version > rounds[round].newestAdmitted else { return }
         rounds[round].newestAdmitted = version
@@ -64,12 +66,13 @@ extension Audiences {
         rounds[round].behindSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
-    /// A newer version that was passed over does come, once what is held has made room for it: the older ones go on until then.
+    /// Whether the round must wait for a newer version. It does not wait for a version that was passed over: that record comes once the
+    /// older versions have made room for it, so they continue.
     func isBehind(_ round: UInt32) -> Bool {
         rounds[round].behindSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
-    /// Does what a round can do now, and arms its timer.
+    /// Does everything that a round can do now, and sets its timer.
     mutating func moveOn(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
@@ -96,7 +99,8 @@ extension Audiences {
         leaveIfOver(round, now: now)
     }
 
-    /// A newer version was admitted, and its record does not come to this range.
+    /// Closes the older versions if a newer version was admitted and its record has not come to this range within
+    /// `newerPatienceMilliseconds`.
     private mutating func giveUpOlder(_ round: UInt32, now: Moment) {
         guard isBehind(round),
             now.monotonicMilliseconds - rounds[round].behindSinceMilliseconds >= configuration.newerPatienceMilliseconds
@@ -111,8 +115,10 @@ extension Audiences {
         }
     }
 
-    /// The last owner had a newer version under way, whose record does not come: the fan-out topic got more partitions, the record was read
-    /// from another one, and what that one had settled was committed while this one's was not.
+    /// Stops waiting for a version that the last owner had under way, if its record does not come within `newerPatienceMilliseconds`.
+    ///
+    /// This happens after partitions were added to the fan-out topic: the record was read from another partition, whose settled offset
+    /// was committed, and this partition's offset was not.
     private mutating func giveUpAwaited(_ round: UInt32, now: Moment) {
         let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .receivedMilliseconds
@@ -124,13 +130,13 @@ extension Audiences {
         goOn(round, now: now)
     }
 
-    /// Waits for no further versions of the last owner.
+    /// Continues without waiting for further versions of the last owner.
     mutating func goOn(_ round: UInt32, now: Moment) {
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
         moveOn(round, now: now)
     }
 
-    /// What is left of the windows of all versions that came is a newer one's to reach, which has not come yet.
+    /// Closes the windows of all versions that came. A newer version, which has not come yet, will reach the members that are left.
     mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldest
         while version != .max {
@@ -139,14 +145,14 @@ extension Audiences {
         }
     }
 
-    /// Without a version a round has nothing to send. A record that was settled before may have brought it about.
+    /// A round without a version has nothing to send and closes. This happens when every record had been settled before.
     private mutating func closeIfEmpty(_ round: UInt32) {
         guard rounds[round].phase == .running, rounds[round].oldest == .max else { return }
         rounds[round].phase = .closing
         discardPages(of: round)
     }
 
-    /// The positions of a round end where its newest version's window does.
+    /// The end of the newest version's window, and so the end of the round's positions.
     func readEnd(of round: UInt32) -> UInt64 {
         let newest = rounds[round].newest
         return newest == .max ? 0 : versions[newest].end
@@ -154,7 +160,7 @@ extension Audiences {
 
     // MARK: - Checkpoints
 
-    /// Records where the round stands if that has changed and it is time.
+    /// Records a checkpoint if the round has changed since the last one and it is time.
     mutating func recordIfDue(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining
@@ -170,13 +176,13 @@ extension Audiences {
         arm(round, now: now)
     }
 
-    /// All rounds of a lane are recorded at the same times, so that what is said of them leaves together.
+    /// All rounds of a lane are recorded at the same times, so that one call carries many checkpoints.
     private func checkpointDue(_ round: UInt32) -> Int64 {
         let interval = configuration.checkpointMilliseconds
         return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
     }
 
-    /// Nothing of a round is under way that a last checkpoint would miss.
+    /// Whether nothing is in flight that the last checkpoint would miss.
     func isQuiet(_ round: UInt32) -> Bool { rounds[round].inFlight == 0 && rounds[round].noticeCount == 0 }
 
     private mutating func arm(_ round: UInt32, now: Moment) {
@@ -199,14 +205,14 @@ extension Audiences {
         wake(round, at: due)
     }
 
-    /// Looks at a round again at a monotonic time, or earlier.
+    /// Makes sure that the round is looked at again at this monotonic time or earlier.
     mutating func wake(_ round: UInt32, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerMilliseconds else { return }
         rounds[round].timerMilliseconds = milliseconds
         timers.append(TimerQueue.Entry(dueMilliseconds: milliseconds, owner: .round, index: round))
     }
 
-    /// Nil if there is more to say than there is room for: then what was recorded last stays.
+    /// The checkpoint of a round; nil if it is too long. Then the previous checkpoint remains in the store.
     mutating func checkpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(watermark: slot.watermark, lastSettled: slot.lastSettled)
@@ -220,7 +226,8 @@ extension Audiences {
                 times: under.times
             )
             let isClosedEarly = under.end - under.start != slot.length
-            // A closed window does not reach beyond what was handed out, which the next owner hands out once more.
+            // A closed window must end at the watermark: the next owner hands out again the members above the watermark, and counts them
+            // there.
             if isClosedEarly { entry.length = max(entry.start, min(under.end, slot.watermark)) - entry.start }
             if under.stage != .received { checkpoint.entries.append(entry) }
             version = under.next
@@ -238,7 +245,7 @@ extension Audiences {
         }
         checkpoint.parked.sort()
         rounds[round].askedRevision = slot.revision
-        // A member may be parked above the watermark: it is not handed out below it again.
+        // A member may be parked above the watermark. The next owner will hand it out again anyway.
         checkpoint.parked.removeAll { $0 >= slot.watermark }
         let text = checkpoint.text()
         rounds[round].askedText.free()
@@ -272,10 +279,10 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // All that came was settled before: where the last owner stood is recorded.
+        // Every record that came was settled before. The store still has the last owner's checkpoint.
         case .awaitingVersions: guard slot.oldest == .max else { return }
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
-        // What is being recorded stays until that is acknowledged, and the last checkpoint names it.
+        // Results that are being recorded must be acknowledged first. The last checkpoint names their versions.
         case .draining: guard slot.revision == slot.recordedRevision, !isFinishing(round) else { return }
         case .abandoned: guard !isFinishing(round) else { return }
         }
@@ -283,7 +290,7 @@ extension Audiences {
         remove(round)
     }
 
-    /// Drops what the next owner reads again.
+    /// Drops the versions that the next owner reads again.
     private mutating func dropVersions(of round: UInt32) {
         while case let version = rounds[round].oldest, version != .max {
             unlink(version, of: round)
@@ -310,11 +317,11 @@ extension Audiences {
         )
     }
 
-    /// Its partition is being revoked.
+    /// The partition of the round is being revoked.
     mutating func drain(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent, and what the last owner recorded stays as it is.
+            // Nothing was sent, so the last owner's checkpoint must stay as it is.
             rounds[round].recordedRevision = rounds[round].revision
             rounds[round].phase = .draining
         case .restoring, .running:
@@ -328,7 +335,7 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// What is on its way gets its answers, and nothing is recorded of them.
+    /// Abandons a round: its pushes in flight are still answered, but nothing is recorded any more.
     mutating func abandon(_ round: UInt32, now: Moment) {
         guard rounds[round].phase != .abandoned else { return leaveIfOver(round, now: now) }
         rounds[round].phase = .abandoned

@@ -1,12 +1,13 @@
 import Delivery
 import LiveActivity
 
-/// Versions of a round: which takes over where, and whose alert is carried on.
+/// The versions of a round: where each takes over, and whose alert it carries.
 extension Audiences {
-    /// The most versions of a round that have open windows; beyond it the oldest closes early.
+    /// The most versions of a round with open windows. Beyond this number the oldest one closes early.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// A record takes its place in its round: it goes on where the last owner stood, takes over here, or is over already.
+    /// Gives a record its place in its round. The version continues where the last owner was, takes over at the present position, or is
+    /// already finished.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
         let number = versions[version].version
         if let entry = restoredEntry(of: number, in: round) {
@@ -17,7 +18,7 @@ extension Audiences {
             versions[version].counts = entry.counts
             versions[version].times = entry.times
             carryAlert(to: version, of: round, now: now)
-            // It came late: what came before has nothing left to send.
+            // The record came late: the older versions have nothing left to send.
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
             }
@@ -60,7 +61,7 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// A newer version goes on from here for one lap.
+    /// A newer version takes over here, and its window is one lap from here.
     private mutating func takeOver(_ version: UInt32, of round: UInt32, now: Moment) {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStandstill(of: round, at: start, now: now)
@@ -68,7 +69,8 @@ extension Audiences {
         versions[version].end = start + rounds[round].length
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
-        // Who joins is shown what was admitted before: what is admitted later finds its entry only in a page that is read later.
+        // A member that joins is shown only what was admitted before. Only a page that is read from now on is sure to have the entries of
+        // members that joined before this version was admitted.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
@@ -77,7 +79,7 @@ extension Audiences {
         leaveParked(to: version, of: round, now: now)
     }
 
-    /// Versions under which nothing was sent are over, but for one whose alert goes on.
+    /// Closes versions under which nothing was sent, except a version whose alert is carried.
     private mutating func closeUnsent(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newest
         var version = rounds[round].oldest
@@ -91,7 +93,7 @@ extension Audiences {
         }
     }
 
-    /// Whether a newer version carries the alert of an older one, which is needed to carry it once more after a crash.
+    /// Whether a newer version carries the alert of an older one. Then the older one is needed to carry the alert again after a crash.
     func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
         versions[newest].carriesAlert && versions[version].hasAlert
             && versions[version].alertVersion == versions[newest].alertVersion
@@ -111,7 +113,7 @@ extension Audiences {
         if open > Self.versionsPerRoundMax { closeEarly(oldest, of: round) }
     }
 
-    /// The members that were not reached yet are left to newer versions.
+    /// Closes a version at the present position. Newer versions reach the members that are left.
     mutating func closeEarly(_ version: UInt32, of round: UInt32) {
         let position = max(rounds[round].sendPosition, rounds[round].watermark)
         versions[version].end = max(versions[version].start, min(versions[version].end, position))
@@ -119,7 +121,9 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// The newest alert rides on with a version that has none, for the members that have not heard it.
+    /// A version without an alert carries the newest alert of the versions before it, for the members that have not heard that alert.
+    ///
+    /// The alert goes only to members in the window of the version that brought it.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
         guard !versions[version].hasAlert, !rounds[round].startsDevices, let older = versionBefore(version, of: round)
         else { return }
@@ -131,7 +135,7 @@ extension Audiences {
             alert = slot.layout.alert.bytes(in: slot.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertStart, slot.alertEnd)
-            // The body's parts lie as in the version's own up to the alert.
+            // Up to the alert, the parts of this body have the same places as in the version's own body.
             alert = alertCarried(by: older)
         } else {
             return
@@ -149,7 +153,7 @@ extension Audiences {
         versions[version].alertSeconds = slot.alertSeconds
     }
 
-    /// Below it every member has its outcome.
+    /// Every member below this position has its outcome.
     private func lowestOpen(of round: UInt32) -> UInt64 {
         let slot = rounds[round]
         return min(slot.watermark, slot.lowestParked, slot.restored.nextParked ?? .max)
@@ -175,7 +179,7 @@ extension Audiences {
         )
     }
 
-    /// The version that is sent at a position: the newest that has taken over up to there.
+    /// The version to send at a position: the newest one that took over at or below it.
     func version(at position: UInt64, of round: UInt32) -> UInt32 {
         let newest = rounds[round].newest
         guard position < versions[newest].start else { return newest }
@@ -188,7 +192,7 @@ extension Audiences {
         return found
     }
 
-    /// What a member at a position is sent under a version.
+    /// The body of a version for the member at a position, with or without an alert.
     mutating func body(of version: UInt32, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
@@ -205,8 +209,9 @@ extension Audiences {
 
     func isExpired(_ version: UInt32, now: Moment) -> Bool { expirySeconds(of: version) < now.wallSeconds }
 
-    /// After this time nothing of a version is sent, UNIX seconds: as a single push that waits for the service, it is good for as long as
-    /// APNs would have kept it from its admission on.
+    /// The time after which nothing of a version is sent. UNIX seconds.
+    ///
+    /// As with a single push that waits for the service, this is as long as APNs would have kept the push, counted from its admission.
     func expirySeconds(of version: UInt32) -> Int64 {
         let slot = versions.address(of: version)
         return sentExpiration(

@@ -1,33 +1,34 @@
 import Delivery
 import LiveActivity
 
-/// Where a round stands, as text of at most ``AudienceLimits/progressBytes``.
+/// The state of a round, as text of at most ``AudienceLimits/progressBytes``.
 ///
-/// Six bits a character, as `SettledOffsetsText` has them, of: the format (1); the watermark; the newest settled version; of each version
-/// under way, oldest first, its timestamp, its sequence, how far below the watermark its window began, its window's length and one more if it was
-/// closed early, else 0, its counts, the times of its first and last answer or 0; of each parked member, in ascending order, how far it is above the one before; the first, how far
-/// below the watermark. All numbers are varints, and lists begin with their counts.
+/// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each list begins with its count:
+/// 1. The format (1), the watermark, and the newest settled version.
+/// 2. For each version under way, oldest first: its timestamp and sequence; how far below the watermark its window began; the window's
+///    length plus one if it was closed early, else 0; its counts; the times of its first and last answer plus one, or 0 for none.
+/// 3. For each parked member, in ascending order: how far it is above the previous one. For the first: how far it is below the watermark.
 struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var start: UInt64
-        /// Of its window if it was closed early; nil: one lap.
+        /// The length of its window if the window was closed early; nil: one lap.
         var length: UInt64?
         var counts = MemberCounts()
         var times = RoundTimes()
     }
 
     private static let format: UInt8 = 1
-    /// Far beyond what a round comes to: so that what is added to a position does not overflow.
+    /// Far above any position of a real round, so that adding to a position cannot overflow.
     private static let positionMost: UInt64 = 1 << 62
 
     var watermark: UInt64
     var lastSettled: Version
     var entries: [Entry] = []
-    /// Ascending, all below the watermark.
+    /// Ascending, and all below the watermark.
     var parked: [UInt64] = []
 
-    /// Nil if there is more to say than there is room for.
+    /// Nil if the checkpoint is longer than ``AudienceLimits/progressBytes``.
     func text() -> [UInt8]? {
         var payload: [UInt8] = [Self.format]
         Self.append(watermark, to: &payload)
@@ -116,7 +117,7 @@ struct Checkpoint: Equatable {
 
         mutating func entry(watermark: UInt64) -> Entry? {
             guard let version = version(), let distance = number(), distance <= watermark, let length = number(),
-                // A window that was closed early does not reach beyond the watermark.
+                // A window that was closed early ends at or below the watermark.
                 length == 0 || length - 1 <= distance
             else {
                 return nil

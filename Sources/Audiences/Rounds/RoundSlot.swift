@@ -4,120 +4,123 @@ struct RoundKey: Hashable {
     var application: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Starts go to devices and the rest to activities: neither overtakes the other.
+    /// Starts go to devices, other events to activities. They have rounds of their own, so neither delays the other.
     var startsDevices: Bool
 }
 
 /// The round of one range of an audience.
 struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
-        /// Asks the store where the last owner stood.
+        /// Asks the store where the last owner was.
         case claiming
-        /// The last owner had newer versions under way: their records follow in the partition.
+        /// The last owner had newer versions under way. Their records follow in the partition.
         case awaitingVersions
         /// Reads the members again that the last owner had parked.
         case restoring
         case running
-        /// All versions are finished; where it stands is recorded once more.
+        /// All versions are finished. A last checkpoint is being recorded.
         case closing
-        /// Its partition is being revoked: what is under way gets its answer, then where it stands is recorded.
+        /// Its partition is being revoked. After the pushes in flight are answered, a last checkpoint is recorded.
         case draining
-        /// Another has claimed it, though the partition is this lane's: a claim of an earlier owner came late, or the partition is being
-        /// taken away. When what is on its way has its answers, and after a pause, the round is claimed again.
+        /// Another worker has claimed it, or the store has lost it, though the partition belongs to this lane. A claim of an earlier
+        /// owner may have come late, or the partition is about to be revoked. After a pause, and when no push is in flight, the round is
+        /// claimed again.
         case lost
-        /// Its partition was released, or it was lost at its end: nothing is sent or recorded any more.
+        /// Its partition was released, or it was lost at its end. Nothing is sent or recorded any more.
         case abandoned
     }
 
     var application: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Its members are devices, and each gets a start of its own as a command.
+    /// Its members are devices. Each gets a start of its own as a command.
     var startsDevices: Bool
     var identifier: HeapBytes
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.claiming
     var claim: UInt64
-    /// How often it was lost, and when it is claimed again; monotonic.
+    /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
     var losses: UInt8 = 0
     var claimsAgainMilliseconds: Int64 = .max
-    /// When the store was seen to have lost the round with its members, monotonic; `.min`: it has not.
+    /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it has not.
     var membersLostMilliseconds = Int64.min
-    /// Positions of one lap.
+    /// The number of positions in one lap.
     var length: UInt64
 
     // Versions, oldest first.
     var oldest: UInt32 = .max
     var newest: UInt32 = .max
     var versionCount: UInt16 = 0
-    /// Versions that are in no window any more and not freed.
+    /// Versions that came too late for a window and are not freed yet.
     var lateCount: UInt16 = 0
     /// The newest version that was settled here.
     var lastSettled = Version(timestamp: 0, sequence: 0)
-    /// The newest version that the store has admitted, and since when it is newer than all that have come.
+    /// The newest version that the store has admitted, and since when its record is missing here (`.max`: it is not missing).
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
     var behindSinceMilliseconds: Int64 = .max
 
-    /// The first of its records that was passed over and is not being read again; `.max`: none was.
+    /// The round's first record that was passed over and is not being read again; `.max`: there is none.
     var passedOverOffset: Int64 = .max
 
     // Positions.
-    /// Below it every member has its outcome or is parked.
+    /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
     /// One above the member that was handed out last.
     var sendPosition: UInt64 = 0
-    /// What is read next.
+    /// Where the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when versions have come and nobody was sent to, monotonic; `.max`: not known.
+    /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not known.
     var standstillMilliseconds: Int64 = .max
-    /// When the command was admitted since which there have always been members that the round had yet to reach, UNIX milliseconds.
+    /// When the command was admitted that found the round at rest (UNIX milliseconds). Since then some members have always been waiting
+    /// for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
     var firstPage: UInt32 = .max
     var lastPage: UInt32 = .max
-    /// The page whose members are handed out now.
+    /// The page whose members are being handed out.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
     var awaitsPage = false
 
     // Members under way.
     var inFlight: UInt32 = 0
-    /// Notices, and parked members that are read again.
+    /// Notices, and parked members that are being read again.
     var noticeCount: UInt32 = 0
     var firstParked: UInt32 = .max
     var parkedCount: UInt32 = 0
-    /// Of the parked members; `.max`: there are none.
+    /// The lowest position of a parked member; `.max`: none is parked.
     var lowestParked: UInt64 = .max
-    /// When the first parked member of production and of sandbox is due; monotonic.
+    /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
     var parkedDue: InlineArray<2, Int64> = .init(repeating: .max)
 
-    // Its app's line of rounds that may have something to send, and the line of those that want a page.
+    // The app's line of rounds that may have something to send, and its line of rounds that want a page.
     var isInLine = false
     var nextInLine: UInt32 = .max
-    /// When its turn came its pages were too old. It goes before the others once it has read them again, or they would be too old again.
+    /// The pages were too old when the round's turn came. Once they are read again the round precedes the others; otherwise the pages
+    /// would be too old again.
     var goesFirst = false
-    /// Pushes handed out since it came to the front of the line.
+    /// Pushes handed out since the round came to the front of the line.
     var burst: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none
 
     // Checkpoints.
-    /// Grows with all that a checkpoint says.
+    /// Grows with every change that a checkpoint records.
     var revision: UInt64 = 0
     var recordedRevision: UInt64 = 0
     var askedRevision: UInt64 = 0
-    /// The checkpoint that is being recorded, and the last one that was: from there a round begins again that the store has lost.
+    /// The checkpoint that is being recorded, and the last recorded one. If the store loses the round, it continues from the last one.
     var askedText = HeapBytes.none
     var recordedText = HeapBytes.none
     var checkpointedMilliseconds: Int64 = .min
-    /// Calls of the round itself.
+    /// Whether a call of the round itself is outstanding.
     var isCallOutstanding = false
-    /// What is armed in the timers.
+    /// The time of the timer that is set for this round.
     var timerMilliseconds: Int64 = .max
 
-    /// Under which the store keeps where the round stands. Rounds of starts stand beside the others of their range.
+    /// The key under which the store keeps the round's checkpoint. Rounds of starts have a key of their own beside that of their range.
     var progressDigest: AudienceDigest {
         startsDevices ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }
@@ -129,7 +132,7 @@ struct RoundSlot: BitwiseCopyable {
         recordedText.free()
     }
 
-    /// Asks once more where the round stands. Its versions stay; nothing of it is on its way.
+    /// Prepares a round to be claimed again. Its versions stay, and none of its pushes is in flight.
     mutating func beginAgain(claim: UInt64) {
         restored.free()
         restored = .none
@@ -146,12 +149,12 @@ struct RoundSlot: BitwiseCopyable {
     }
 }
 
-/// What the last owner's checkpoint says, until it is taken over.
+/// The contents of the last owner's checkpoint, until they are taken over.
 struct RestoredRound: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that was under way.
     var newest = Version(timestamp: 0, sequence: 0)
-    /// Positions of parked members that were not read again yet, ascending.
+    /// Ascending positions of the parked members that have not been read again yet.
     var parked: HeapBytes
     var parkedTaken = 0
 

@@ -3,15 +3,16 @@ import LiveActivity
 /// A fan-out record: one version of an audience in one range.
 struct VersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// Waits for its round's claim, or for the newer versions that the last owner had under way.
+        /// Waits for its round's claim, or for newer versions that the last owner had under way.
         case received
         /// Its window is open.
         case underWay
-        /// All members of its window have their outcomes. Its counts wait for a checkpoint: whoever takes over after a crash tells the same.
+        /// All members of its window have their outcomes. Its counts wait for a checkpoint, so that a new owner after a crash reports the
+        /// same counts.
         case counted
-        /// The store adds its counts, and its result is written.
+        /// The store adds its counts, and its result is being written.
         case finishing
-        /// Recorded; it settles when the versions before it have.
+        /// Recorded. It settles after the versions before it.
         case finished
     }
 
@@ -19,7 +20,7 @@ struct VersionSlot: BitwiseCopyable {
     /// The next newer version of the round.
     var next: UInt32 = .max
     var stage = Stage.received
-    /// Older than the round's newest when it came, and nothing is known of it: it is finished by itself.
+    /// It came after a newer version and was not under way before. It has no window and is finished by itself.
     var isLate = false
     var partition: UInt32
     var epoch: UInt32
@@ -32,44 +33,46 @@ struct VersionSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    // Of a start: what the single starts say.
+    // For a start: the fields of the single starts.
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
-    /// Of a start to an audience with channels: Apple's dictionary, which an address completes. None: starts go out as they came.
+    /// For a start to an audience with channels: Apple's dictionary, which an address completes. Empty: the single starts get the
+    /// dictionary as it came.
     var openDictionary = HeapBytes.none
-    /// Of the alert that is its own or came with its command, or that is carried for an older version.
+    /// The version of the alert: of its own alert, of the one that came with its command, or of the one that it carries.
     var alertVersion: Version
     var identifier: HeapBytes
     var trace: HeapBytes
-    /// As it is sent, with its own alert if it has one.
+    /// The body as it is sent, with its own alert if it has one.
     var body: HeapBytes
     var layout: Body.Layout
-    /// With its own alert: without it. Without one: with the alert of an older version, for members below `alertEnd`.
+    /// The second body. For a version with its own alert: without that alert, for when it is too old. Otherwise: with the alert of an
+    /// older version, for the members from `alertStart` to below `alertEnd`.
     var otherBody = HeapBytes.none
-    /// The carried alert in it.
+    /// The place of the carried alert in `otherBody`.
     var otherAlert = ByteRange.absent
-    /// Where the alert that this version carries for an older one is heard: the older one's window.
+    /// The window of the older version whose alert this version carries. Only members in it get the alert.
     var alertStart: UInt64 = 0
     var alertEnd: UInt64 = 0
     var alertSeconds: Int64
 
-    /// Its window.
+    /// The version's window.
     var start: UInt64 = 0
     var end: UInt64 = 0
     var counts = MemberCounts()
     var times = RoundTimes()
     var totals = MemberCounts()
     var totalTimes = RoundTimes()
-    /// With the totals: what became of the broadcasts.
+    /// The outcomes of the broadcasts, which come with the totals.
     var broadcasts = MemberCounts()
     var hasTotals = false
-    /// The round's revision when it was counted.
+    /// The round's revision when this version was counted.
     var countedRevision: UInt64 = 0
-    /// Calls and productions that are not acknowledged.
+    /// Calls and productions that are not acknowledged yet.
     var outstanding: UInt8 = 0
 
-    /// Overwritten by a newer version before anything was sent under it, or closed before its window was over.
+    /// Replaced by a newer version before anything was sent under it, or closed before the end of its window.
     var isOvertaken = false
 
     var hasAlert: Bool { !layout.alert.isAbsent }
@@ -77,7 +80,7 @@ struct VersionSlot: BitwiseCopyable {
     func carriesAlert(to position: UInt64) -> Bool { position >= alertStart && position < alertEnd }
     func covers(_ position: UInt64) -> Bool { position >= start && position < end }
 
-    /// Its round is claimed again, and knows nothing of it.
+    /// Resets the version, because its round is claimed again.
     mutating func receiveAgain(alertSeconds: Int64) {
         stage = .received
         otherBody.free()

@@ -1,13 +1,15 @@
 import Delivery
 import LiveActivity
 
-/// A start to an audience of devices becomes a start of each: a command of its own, so that all rules of single starts hold for it. What is
-/// handed on twice after a crash is a duplicate there, since its activity and its version are the same.
+/// A start to an audience of devices becomes one start for each device. Each is a command of its own, so all rules of single starts
+/// apply.
+///
+/// A start that is handed on twice after a crash is a `duplicate`, since its activity and its version are the same.
 extension Audiences {
-    /// How soon a round looks again that has found as many starts under way as there may be.
+    /// How soon a round looks again after it found as many starts under way as are allowed.
     private static var pauseMilliseconds: Int64 { 20 }
 
-    /// Hands on the starts of the pages that are read.
+    /// Hands on the starts of the pages that were read.
     mutating func handOnStarts(of round: UInt32, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         handOnPages(of: round, now: now)
@@ -66,7 +68,7 @@ extension Audiences {
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 
-    /// Lends the device's id, and the id of the activity that is begun on it; nil if the template makes that too long.
+    /// Lends the device's id and the id of its new activity; nil if the template makes that id too long.
     private static func withActivity<Result>(
         of member: PageMember,
         _ template: UnsafeRawBufferPointer,
@@ -81,13 +83,13 @@ extension Audiences {
         }
     }
 
-    /// A single start, keyed by its activity as any command.
+    /// Writes a single start. Its key is its activity, as for any command.
     mutating func composeStart(_ index: UInt32) -> ComposedRecord {
         let place = StartPlace(value: index)
         let slot = versions[pages[place.page].version(place.member)]
         let app = applicationNames[rounds[slot.round].application]
         guard let member = pages[place.page].member(place.member) else {
-            preconditionFailure("a member that was handed on")
+            preconditionFailure("the start belongs to a member of a page")
         }
         Self.withActivity(of: member, slot.activityTemplate.bytes) { device, activity in
             var command = CommandRecord(app: app, activity: activity, aps: slot.layout.aps.bytes(in: slot.body.bytes))
@@ -123,8 +125,9 @@ struct StartPlace {
 // MARK: - Channels
 
 extension Audiences {
-    /// What is written once for all devices of a start to an audience with channels: none if the start names a channel itself, since whoever
-    /// wrote it keeps that channel.
+    /// The part of Apple's dictionary that is the same for all devices of a start to an audience with channels. An address completes it.
+    ///
+    /// None if the start names a channel itself: then its producer keeps that channel.
     static func openDictionary(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.layout.aps.bytes(in: slot.body.bytes)
         guard slot.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
@@ -134,9 +137,12 @@ extension Audiences {
         }
     }
 
-    /// How a device's activity is to be reached; nil: as the start says itself.
+    /// The address under which a device's activity can be reached; nil: the start's own dictionary says it.
     ///
-    /// A channel's id that makes the body too long is left out: the activity gets a token, and its own pushes.
+    /// It is the audience's channel if the device takes channels and the audience has one in its environment, else a request for a token.
+    /// It is never both.
+    ///
+    /// A channel's id that would make the body too long is left out. The activity then gets a token and pushes of its own.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
         guard !slot.openDictionary.isNone, let channel = slot.order.startChannels[member.environment] else {
             return nil

@@ -1,4 +1,4 @@
-/// Bytes of one slot, which the slot's owner frees. Of commands and fan-out records, never of members.
+/// Bytes of one slot, for commands and fan-out records, never for members. The owner of the slot must free them.
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int
@@ -10,7 +10,7 @@ struct HeapBytes: BitwiseCopyable {
         self.count = count
     }
 
-    /// Not initialized.
+    /// The bytes are not initialized.
     init(count: Int) {
         self.init(base: count == 0 ? nil : .allocate(byteCount: count, alignment: 16), count: count)
     }

@@ -1,5 +1,6 @@
-/// When slots want to be looked at: a heap whose earliest entry is first. An entry is not taken back when its slot's time changes: whoever
-/// takes it out compares it with the slot's.
+/// The times at which slots must be looked at: a heap with the earliest entry first.
+///
+/// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the time in its slot.
 struct TimerQueue: ~Copyable {
     enum Owner: UInt8, BitwiseCopyable { case audience, round, membership, channel, channelWait }
 

@@ -1,30 +1,30 @@
-/// Identifies a call of the store: what it is for, and for which slot. A call's tag is its ticket.
+/// Identifies a call of the store by its purpose and its slot. The ticket is the call's tag.
 struct AudienceTicket: Equatable, BitwiseCopyable {
     enum Purpose: UInt8, BitwiseCopyable {
-        /// Of a command: how large the audience is, by a page of one segment.
+        /// For a command: a page of one segment, to estimate the size of the audience.
         case size
         case admit
         case settle
-        // Of a round.
+        // For a round.
         case claim
         case checkpoint
-        /// Of a version of a round.
+        /// For a version of a round.
         case finish
-        /// Of a broadcast.
+        /// For a broadcast.
         case finishBroadcast
-        // Of a page.
+        // For a page.
         case directory
         case page
-        /// Of a notice: a member whose token is dead leaves its segment.
+        /// For a notice: removes a member whose token is dead from its segment.
         case leave
-        /// Of a membership: the next audience gets its entry.
+        /// For a membership: gives the next audience its entry.
         case tell
-        /// Of a question: what an audience shows.
+        /// For a question: asks for an audience's newest state.
         case newest
     }
 
     var purpose: Purpose
-    /// Of `size`: which segment.
+    /// For `size`: the index of the segment.
     var part: UInt8 = 0
     var index: UInt32
 

@@ -2,20 +2,20 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// Records that this core has produced.
+/// Records that this core produces.
 extension Audiences {
-    /// The next record to be produced, or nil if there is none now. It stays first until ``productionTaken()``.
+    /// The next record to be produced, or nil if there is none now. It stays the first until ``productionTaken()``.
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
-    /// The production that `nextProduction` named is the producer's.
+    /// The producer has taken the production that `nextProduction` named.
     public mutating func productionTaken() { productions.take() }
 
-    /// A delivery report came.
+    /// Takes a delivery report.
     public mutating func produced(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
         case .fanout: fannedOut(production.index, isTooLarge: report == .tooLarge)
-        // A result that the broker refuses for its size will never be taken.
+        // The broker will never take a result that it refused for its size.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
         case .broadcastResult, .broadcastTotals: broadcastAcknowledged(production.index, now: now)
         case .memberResult, .invalidation: noticeAcknowledged(production.index, now: now)
@@ -95,7 +95,7 @@ extension Audiences {
             startChannels: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
         )
-        // The key is the audience and the range, or the channel's environment, so that each always meets the same partition.
+        // The key names the audience and the range, or the channel's environment. So all versions of a range meet in one partition.
         FanoutKey(audiences[command.audience].digest, range: production.range, environment).write(to: &writer)
         return ComposedRecord(
             key: writer.bytes,
@@ -204,11 +204,11 @@ extension Audiences {
     }
 }
 
-/// The key of a fan-out record: the audience's digest in hexadecimal digits, and the range, or a letter for the channel's environment.
+/// The key of a fan-out record: the audience's digest in hexadecimal digits, then the range, or a letter for the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16
-    /// Of a broadcast.
+    /// The channel's environment, for a broadcast.
     private let environment: DeviceEnvironment?
 
     init(_ digest: AudienceDigest, range: UInt16, _ environment: DeviceEnvironment?) {

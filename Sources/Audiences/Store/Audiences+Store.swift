@@ -1,13 +1,13 @@
 public import Delivery
 public import LiveActivity
 
-/// Calls of the audience store go out in order. A call that failed for a passing reason is repeated, which is safe for every call.
+/// Calls of the audience store leave in order. A call that failed for a passing reason is repeated; every call permits that.
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
-    /// Lends the next call to be made; nil if there is none now. The call stays first until ``storeCallTaken()``.
+    /// Lends the next call to be made; nil if there is none now. The call stays the first until ``storeCallTaken()``.
     ///
-    /// - Parameter body: must not change the core; the call's bytes are valid during it.
+    /// - Parameter body: must not change the core. The call's bytes are valid only inside it.
     public mutating func withNextStoreCall<Result>(
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
@@ -37,24 +37,24 @@ extension Audiences {
         return nil
     }
 
-    /// There is more to record than there is room for: it stays at what was recorded last, and the round goes on as if it were recorded.
+    /// The checkpoint is too long for the store. The previous one stays, and the round continues as if this one had been recorded.
     private mutating func withdrawCheckpoint(_ round: UInt32, now: Moment) {
         precondition(storeQueue.removeFirst()?.index == round, "the next call is the round's")
         checkpointed(round, nil, now: now)
     }
 
-    /// A page that nobody wants any more is not asked for.
+    /// Whether the call is no longer needed. Frees a page that no round wants any more.
     private mutating func isWithdrawn(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket.purpose {
         case .page, .directory:
             guard pages[ticket.index].phase == .discarded else { return false }
-            precondition(storeQueue.removeFirst() == ticket, "another call waits")
+            precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             freePage(ticket.index)
             return true
-        // A claim that nobody waits for would take the round from whoever has claimed it since.
+        // A claim that nobody waits for would take the round from the worker that has claimed it since.
         case .checkpoint, .claim:
             guard rounds[ticket.index].phase == .abandoned else { return false }
-            precondition(storeQueue.removeFirst() == ticket, "another call waits")
+            precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             rounds[ticket.index].isCallOutstanding = false
             leaveIfOver(ticket.index, now: now)
             return true
@@ -139,19 +139,19 @@ extension Audiences {
         precondition(storeQueue.removeFirst() != nil, "no call waits")
     }
 
-    /// The next call cannot be made now, though others can: it moves to the end of the queue.
+    /// The next call cannot be made now, though others can. It moves to the end of the queue.
     public mutating func storeCallPostponed() {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
-    /// The next call exceeds the store's limits, so no retry helps.
+    /// The next call exceeds the store's limits, so a retry does not help.
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         replied(ticket, nil, now: now)
     }
 
-    /// A call has no reply, or was refused.
+    /// A call was refused or will get no reply.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = ticket(tag)
         switch failure {
@@ -169,11 +169,11 @@ extension Audiences {
     }
 
     private func ticket(_ tag: UInt64) -> AudienceTicket {
-        guard let ticket = AudienceTicket(tag: tag) else { preconditionFailure("the tag of a call that was not made") }
+        guard let ticket = AudienceTicket(tag: tag) else { preconditionFailure("no call of this core has this tag") }
         return ticket
     }
 
-    /// - Parameter reply: nil: the call was refused for good.
+    /// - Parameter reply: nil if the call was refused for good.
     private mutating func replied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         let index = ticket.index
         switch ticket.purpose {
@@ -198,7 +198,7 @@ extension Audiences {
         }
     }
 
-    /// An audience knows of a member's change.
+    /// Counts a change that an audience has acknowledged.
     private mutating func count(_ change: MembershipChangeKind, of application: UInt16) {
         lines[Int(application)].changes[Int(change.rawValue)] &+= 1
     }

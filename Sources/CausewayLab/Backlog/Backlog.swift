@@ -4,16 +4,16 @@ import Delivery
 import Foundation
 import Kafka
 
-/// Commands that pile up while no worker runs, and what one makes of them when it comes.
+/// Commands that pile up while no worker runs, and a worker that then reads them.
 final class Backlog {
-    /// A worker that is well writes some ten.
+    /// A healthy worker writes about ten lines.
     private static let logLinesMax = 1_000
-    /// Of the season: enough for partitions to be evenly filled.
+    /// Matches of the season that are played: enough to fill the partitions evenly.
     static let matches = 20
-    /// Balls of the shortest match that may be asked for.
+    /// The most commands for one activity. No match that is played has fewer balls.
     static let commandsPerActivityMax = 200
-    /// The embedded broker keeps 5 MiB of a partition, compressed. Commands of a season come to some 50 bytes each in a batch, results to
-    /// less, so that two million of them fit without one being dropped; if one were, the reading would not end.
+    /// The embedded broker keeps 5 MiB of a partition, compressed, and silently drops the oldest records. In a batch a command of the
+    /// season takes some 50 bytes, a result less. So two million of them fit. If a record were dropped, the reading would not end.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let patienceMilliseconds: Int64 = 300_000
@@ -54,13 +54,13 @@ final class Backlog {
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// So many frames of a match, evenly taken, the last of all among them.
+    /// Takes this many frames of a match at even distances, with the last frame among them.
     private static func thinned(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
         precondition(count <= frames.count, "a match has more balls than that")
         return (1...count).map { frames[frames.count * $0 / count - 1] }
     }
 
-    /// Keys of `worker`, the last section: it reads ahead until nearly all is read, however long that takes and whatever it then holds.
+    /// Keys of the section `worker`, which is last: the worker reads ahead until it has read nearly everything, however long that takes.
     private static let patience = """
           readAheadLagRecords: 100
           readAheadMaxMilliseconds: 600000
@@ -90,7 +90,7 @@ final class Backlog {
 
         try register(phones, wire)
         try pileUp(wire)
-        // On both sides of the worker, since other work on the machine comes and goes.
+        // Measured before and after the worker, since other load on the machine changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = stage.brokerCPUMilliseconds
         try stage.startWorker()
@@ -102,18 +102,18 @@ final class Backlog {
         return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
     }
 
-    /// What it took to read the backlog, the broker's part beside the reader's.
+    /// The cost of reading the backlog: the reader's and the broker's.
     private struct Reading {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
         var brokerCPUMilliseconds: Int64
     }
 
-    /// Phones with an activity each, whose tokens a worker has taken in and is stopped again.
+    /// Registers phones with one activity each. A worker takes their tokens and is then stopped.
     private func register(_ phones: SimulatedPhones, _ wire: CommandWire) throws(LabError) {
         try phones.make(for: feed)
         var relay = RegistrationRelay(phones: phones)
-        // A push-to-start token and an update token for each.
+        // A push-to-start token and an update token for each phone.
         try relay.carry(
             until: 2 * feed.phones,
             to: wire,
@@ -128,7 +128,7 @@ final class Backlog {
         try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
     }
 
-    /// Round by round, as the season would have written them.
+    /// Writes the commands frame by frame, as during the season.
     private func pileUp(_ wire: CommandWire) throws(LabError) {
         for frame in 0..<commandsPerActivity {
             for match in records.indices {
@@ -184,7 +184,7 @@ final class Backlog {
         )
     }
 
-    /// Asks the phones alone: reading the results meanwhile would take the cores that the worker is measured on.
+    /// Waits for the phones only. Reading the results at the same time would take CPU from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
             guard try phones.pushesAccepted() >= feed.phones else { return false }
@@ -227,14 +227,14 @@ final class Backlog {
         )
     }
 
-    /// When the worker was given its partitions, UNIX milliseconds, by its own log: what it received first may have no result that says when.
+    /// When the worker got its partitions, by its own log, UNIX milliseconds. The first received records may have no results with a time.
     private func assignedMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: stage.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,
             let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
         else {
-            throw LabError("the worker's log does not say when it was given its partitions", logTail: lines)
+            throw LabError("the worker's log does not show when it got its partitions", logTail: lines)
         }
         return Int64((date.timeIntervalSince1970 * 1_000).rounded())
     }

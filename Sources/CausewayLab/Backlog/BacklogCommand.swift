@@ -3,20 +3,20 @@ import CausewayCommandLine
 import Delivery
 import Foundation
 
-/// `causeway-lab backlog`: what a worker makes of commands that have piled up.
+/// `causeway-lab backlog`: measures a worker on commands that have piled up.
 struct BacklogCommand: StagedRun {
     static let configuration = CommandConfiguration(
         commandName: "backlog",
-        abstract: "Let commands pile up while no worker runs, then see what one makes of them.",
+        abstract: "Let commands pile up while no worker runs, then start a worker and measure it.",
         discussion: """
-            On the parts of the demo: phones register their tokens, the worker is stopped, a season's commands are written to Kafka, the \
-            topic is read once by a client that does nothing else, and then the worker starts. Prints how many pushes there were, and the \
-            time they took beside that of the reading.
+            Uses the parts of the demo. Phones register their tokens, the worker is stopped, and a season's commands are written to \
+            Kafka. A client reads the topic and does nothing else. Then the worker starts. Prints the number of pushes, and their \
+            time compared with that of the reading.
 
             Example:
               causeway-lab backlog --commands 2000000 --activities 20000
 
-            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 not so, or a part failed; 64 the \
+            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 otherwise, or a part failed; 64 the \
             command line is wrong.
             """
     )
@@ -24,33 +24,33 @@ struct BacklogCommand: StagedRun {
     @Option(help: "Commands that pile up; a multiple of the activities.")
     var commands = 2_000_000
 
-    @Option(help: "Activities that they are for; a multiple of \(Backlog.matches).")
+    @Option(help: "Activities of these commands; a multiple of \(Backlog.matches).")
     var activities = 20_000
 
-    @Option(help: "Threads of the worker; 0 means one a core.")
+    @Option(help: "Threads of the worker; 0: one for each core.")
     var lanes = 0
 
-    @Option(help: "What superseded commands come to, as kafka.supersededResults has it.")
+    @Option(help: "Whether superseded commands get results, as in kafka.supersededResults.")
     var supersededResults = SupersededResults.countedWhenBehind
 
     @Flag(
         help:
-            "Let the worker read ahead for as long as it takes: on a machine that others keep busy that may be past its usual limits."
+            "Let the worker read ahead without its usual time limit, for machines with other load."
     )
     var unhurried = false
 
-    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    @Option(help: ArgumentHelp("Also write the figures to this file.", valueName: "file"))
     var json: String?
 
     @Option(
         help: ArgumentHelp(
-            "Directory of the season's two files; left out, they are looked for.",
+            "Directory of the season's two files. Default: search for them.",
             valueName: "directory"
         )
     )
     var data: String?
 
-    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    @Flag(help: "Keep the directory with logs and configuration, and print its path.")
     var keep = false
 
     func validate() throws {

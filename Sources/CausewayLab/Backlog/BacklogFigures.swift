@@ -1,31 +1,31 @@
 import Numbers
 
-/// What a backlog came to.
+/// The figures of a backlog run.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
-    /// Commands by the outcome of their result, or of the count that they stand in.
+    /// Commands by the outcome of their result, or of the result that counts them.
     var outcomes: [DemoFigures.OutcomeCount]
-    /// Accepted by APNs, as its service counts them.
+    /// Pushes that APNs accepted, as its service counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// From the assignment to the last record, by a client that does nothing with them: the median of several times.
+    /// Median time from the assignment to the last record, for a client that only reads.
     var readingMilliseconds: Int64
-    /// All of them, the shortest first.
+    /// All such times, shortest first.
     var readingsMilliseconds: [Int64]
-    /// What the median took of CPU, all threads of the client together.
+    /// CPU time of the client's threads in the median reading.
     var readingCPUMilliseconds: Int64
-    /// What it took of the broker's CPU.
+    /// CPU time of the broker in that reading.
     var readingBrokerCPUMilliseconds: Int64
     /// From the worker's assignment to APNs' last answer.
     var pushingMilliseconds: Int64
-    /// From the same to the last result's record.
+    /// From the worker's assignment to the record of the last result.
     var resultsMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
     var resultRecords: Int
-    /// Of the worker, from its start.
+    /// The worker's cost since its start.
     var worker: ProcessUsage
-    /// Of the broker meanwhile.
+    /// CPU time of the broker while the worker ran.
     var brokerCPUMilliseconds: Int64
 
     var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && resultsAreComplete }

@@ -3,17 +3,17 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's own settings and does nothing with what it reads: what anything that reads it takes at least.
+/// Reads a topic with the worker's settings and ignores the records. This is the least cost of any reader.
 final class TopicReading: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
-    /// Short beside a batch, of which each has thousands of records.
+    /// Short compared with a batch of thousands of records.
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?
-    /// 0: it was given no partitions yet.
+    /// 0: no partitions are assigned yet.
     private var assignedMilliseconds: Int64 = 0
 
-    /// - Parameter properties: the worker's; its group is replaced, so that its offsets stay as they are.
+    /// - Parameter properties: the worker's. The group is replaced, so that the worker's offsets stay.
     init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
         do {
             consumer = try Consumer(
@@ -26,21 +26,21 @@ final class TopicReading: ConsumerHandler {
         }
     }
 
-    /// - Returns: milliseconds from the assignment to the last record of `count`, as the worker's time is taken.
-    /// - Throws: if nothing comes for `Demo.stallMilliseconds`: records that are gone never do.
+    /// - Returns: milliseconds from the assignment to the last record of `count`, as for the worker.
+    /// - Throws: if nothing comes for `Demo.stallMilliseconds`, as after records were dropped.
     func read(_ count: Int, _ turn: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
         var (last, records): (Int64, Int) = (Clock.milliseconds, 0)
         while records < count {
             switch consumer.poll() {
             case .message(let message):
-                // Taken and released, the least that any consumer does.
+                // Taken and released: the least that any consumer does.
                 _ = message
                 records += 1
             case .none:
                 if records > 0 { last = Clock.milliseconds }
                 guard Clock.milliseconds - last < Demo.stallMilliseconds else {
-                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands are there")
+                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands came")
                 }
                 try turn()
                 usleep(Self.pauseMicroseconds)

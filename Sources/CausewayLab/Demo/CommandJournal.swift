@@ -3,11 +3,12 @@ import CausewayCommandLine
 import Glibc
 import LiveActivity
 
-/// What a producer writes down of its own commands, to hold results and pushes against them: lines of JSON with
-/// `command` (its id), `activity`, `time` (UNIX ms), `event`, `alert` (its title or null), `state` (the digest of its content state, as the
-/// simulator's push log has it).
+/// A producer's record of its own commands, to check results and pushes against.
+///
+/// It has lines of JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the title, or null) and
+/// `state` (the digest of the content state, as in the simulator's push log).
 final class CommandJournal {
-    /// What is the same for all followers of a match.
+    /// The part that is the same for all followers of a match.
     struct Entry {
         fileprivate var identifierPrefix: String
         /// The line from `event` on.
@@ -44,7 +45,7 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// A command that was just handed to the producer. Names of activities need no escapes here.
+    /// Notes a command that was just given to the producer. Names of activities need no escapes here.
     func note(_ entry: Entry, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8

@@ -1,6 +1,6 @@
 import Kafka
 
-/// The demo's own way into Kafka: what an app's server would produce.
+/// The demo's producer, in the place of an app's server.
 final class CommandWire {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"
@@ -9,7 +9,7 @@ final class CommandWire {
     let producer: Producer
     let commands: ProducerTopic
     private let registrations: ProducerTopic
-    /// Records that the broker has not taken.
+    /// Records that the broker refused.
     private(set) var failed = 0
 
     init(bootstrapServers: String) throws(LabError) {
@@ -30,7 +30,7 @@ final class CommandWire {
         }
     }
 
-    /// Hands on a registration. False if the queue is full.
+    /// Writes a registration. Returns false if the queue is full.
     func register(key: String, value: [UInt8]) throws(LabError) -> Bool {
         var key = key
         let outcome = value.withUnsafeBytes { value in

@@ -5,30 +5,30 @@ import Kafka
 import LiveActivity
 import Numbers
 
-/// What a demo is asked to do.
+/// The options of a demo.
 struct DemoOptions {
     var followers = 50
     var addressees = SeasonFeed.Addressees.activities
     var seconds = 60
     var matches = 60
-    /// Of the worker; 0: one a core.
+    /// Lanes of the worker; 0: one for each core.
     var lanes = 1
-    /// Declares the app and its types to the simulator.
+    /// The file that declares the app and its types to the simulator.
     var shapesFile: String
-    /// What happens to the parts on purpose, by time.
+    /// What happens to the parts on purpose, ordered by time.
     var disturbances: [Disturbance] = []
-    /// By what numbers the worker paces its pushes.
+    /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
-    /// What superseded commands come to.
+    /// Whether superseded commands get results.
     var supersededResults = SupersededResults.each
-    /// Where a checker finds what it needs; nil: nothing is written down.
+    /// Where files for a checker are written; nil: nowhere.
     var evidence: Evidence?
 }
 
-/// One season on every phone, from records to lock screens.
+/// Plays one season to every phone, from records to lock screens.
 ///
-/// One thread does all of it, in turns of a few milliseconds: it plays the season into Kafka, reads the results, looks
-/// whether the parts still live, and draws. The parts are processes of their own.
+/// One thread does everything in turns of a few milliseconds: it writes the season to Kafka, reads the results, checks that the parts
+/// still run, and draws the progress. The parts are separate processes.
 final class Demo {
     static let turnMilliseconds: Int64 = 5
     static let commandsPerTurn = 4_000
@@ -82,7 +82,7 @@ final class Demo {
         return figures
     }
 
-    /// Waits until what the worker wrote last has been written down too.
+    /// Waits until the evidence includes everything that the worker has written.
     private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
         guard let evidence else { return }
         try feed.flushJournal()
@@ -129,8 +129,8 @@ final class Demo {
         return phones
     }
 
-    /// Puts an activity on every phone: half of them started by the app, half by a push. The season begins when all of
-    /// them have told the server their update tokens.
+    /// Begins an activity on every phone, half of them by the app and half by a push. The season begins when all update tokens have
+    /// reached the server.
     private func rehearse(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,
@@ -139,10 +139,10 @@ final class Demo {
         try phones.make(for: feed)
         var registrations = RegistrationRelay(phones: phones)
         let appStarted = feed.matches.count * feed.appStarted
-        // A push-to-start token for every phone, an update token for every activity that an app has started.
+        // A push-to-start token for every phone, and an update token for every activity that an app has started.
         try relayAll(feed.phones + appStarted, &registrations, reader, wire)
         if feed.addressees == .audiences {
-            // A start reaches the devices that have joined by then.
+            // A start to an audience reaches only the devices that have joined before.
             try turn(until: "the devices have joined their audiences", reader, wire) {
                 stage.workerMetrics.hasSettled(registrations: registrations.count)
             }
@@ -319,7 +319,8 @@ final class Demo {
         )
     }
 
-    /// The results of commands to audiences count members and do not say at which priority; nor are joiners among them.
+    /// Counts pushes. Results of commands to audiences count members without priorities, and leave out joiners, so the simulator is
+    /// asked.
     private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
         switch feed.addressees {
         case .activities: (tally.pushes, tally.pushesAtPriority10)
@@ -327,8 +328,8 @@ final class Demo {
         }
     }
 
-    /// What was held for want of a token may be on its way still when every command has its result, so phones that are wrong
-    /// are looked at again for a while.
+    /// Compares the phones with the final states. A command that was held without a token may still be on its way when every command has
+    /// its result. So wrong phones are checked again for a while.
     private func comparison(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
@@ -345,7 +346,7 @@ final class Demo {
 
     // MARK: - Turns
 
-    /// Looks whether somebody wants us to stop, and now and then whether all parts live.
+    /// Checks for a signal to stop, and from time to time whether all parts still run.
     private func look() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         let now = Clock.milliseconds

@@ -4,7 +4,7 @@ import Delivery
 import Foundation
 import LiveActivity
 
-/// `causeway-lab demo`: the whole job on embedded parts.
+/// `causeway-lab demo`: the whole path on embedded parts.
 struct DemoCommand: StagedRun {
     static let configuration = CommandConfiguration(
         commandName: "demo",

@@ -1,14 +1,14 @@
 import LiveActivity
 import Numbers
 
-/// What a demo has measured: the page is drawn from it, and `--json` writes it.
+/// The measurements of a demo. They are shown on the page and written by `--json`.
 struct DemoFigures: Codable, Equatable, RunFigures {
     struct Freshness: Codable, Equatable {
         var p50Milliseconds: Int64
         var p99Milliseconds: Int64
         var maximumMilliseconds: Int64
 
-        /// Nil of nothing.
+        /// Nil if the histogram is empty.
         init?(_ histogram: Histogram) {
             guard let p50 = histogram.percentile(50), let p99 = histogram.percentile(99) else { return nil }
             p50Milliseconds = p50
@@ -17,13 +17,13 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         }
     }
 
-    /// A phone that does not show what it should.
+    /// A phone that shows something wrong.
     struct WrongPhone: Codable, Equatable {
         var activity: String
         var shows: String
     }
 
-    /// What the followers of one match see.
+    /// The score that the followers of one match see.
     struct Score: Codable, Equatable {
         var first: String
         var second: String
@@ -36,7 +36,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     }
 
     var matches: Int
-    /// To which the commands were addressed; 0: to each phone's activity.
+    /// Number of audiences that the commands were addressed to; 0: the commands were addressed to activities.
     var audiences: Int
     var balls: Int
     var phones: Int
@@ -45,31 +45,31 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// From the first command to the last result.
     var replaySeconds: Double
     var commands: Int
-    /// Commands by the outcome of their result, in the order of design §2; those without any are left out.
+    /// Commands by the outcome of their result, in the order of `Outcome`. Outcomes without commands are left out.
     var outcomes: [OutcomeCount]
     var pushes: Int
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
-    /// CPU time of the worker in all, for each push; 0 if there was none.
+    /// All CPU time of the worker divided by the pushes; 0 if there were no pushes.
     var workerMicrosecondsPerPush: Double
     var retries: Int
     var repeatedResults: Int
-    /// Commands that were held, and sent when their token came.
+    /// Commands that were held, and sent when their token registered.
     var released: Int
     var invalidations: Int
     var deadLetters: Int
     var freshness: Freshness?
     var worker: ProcessUsage
-    /// What the demo itself and the parts beside the worker have cost.
+    /// Cost of the demo itself and of the parts beside the worker.
     var others: [Part]
     var scores: [Score]
     var phonesWithFinalScore: Int
-    /// Phones that were sent something older than what they showed.
+    /// Phones that got something older than what they showed.
     var phonesBackInTime: Int
-    /// Phones on which a push started what was there already.
+    /// Phones on which a push started an activity that was already there.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// Pushes that asked for priority 10 and went at 5, since their activity's budget was spent.
+    /// Pushes that asked for priority 10 and were sent at 5, since the budget of their activity was used up.
     var demotions: Int
     /// What was done to the parts on purpose.
     var disturbances: [DisturbanceCount]
@@ -103,7 +103,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
-    /// Every phone is right.
+    /// Whether every phone is right.
     var isGood: Bool {
         phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
     }

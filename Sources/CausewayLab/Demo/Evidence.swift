@@ -1,7 +1,7 @@
 import Foundation
 import LiveActivity
 
-/// What somebody needs who wants to check a run from outside, with a program of his own: a directory with lines of JSON.
+/// Files with lines of JSON in one directory, with which another program can check a run from outside.
 struct Evidence {
     let directory: String
 
@@ -11,10 +11,10 @@ struct Evidence {
     var results: String { "\(directory)/results.jsonl" }
     /// What arrived at APNs.
     var pushes: String { "\(directory)/pushes.jsonl" }
-    /// The numbers that the worker was given.
+    /// The numbers of the worker's policy.
     var policy: String { "\(directory)/policy.json" }
 
-    /// Made if it is not there; what an earlier run left in it goes.
+    /// The directory is created if it does not exist. Files of an earlier run are removed.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
@@ -25,7 +25,7 @@ struct Evidence {
 
     func journal() throws(LabError) -> CommandJournal { try CommandJournal(path: commands) }
 
-    /// The phones of a demo allow frequent updates, so it is that budget which counts.
+    /// The phones of a demo allow frequent updates, so the frequent budget applies.
     func write(_ numbers: Policy) throws(LabError) {
         let budget = numbers.frequentBudget
         let object = JSONWriter.object { json in
@@ -40,7 +40,7 @@ struct Evidence {
     }
 }
 
-/// Lines of a file that grows.
+/// Counts the lines of a growing file.
 struct LineCount {
     private static let chunkBytes = 1 << 20
 
@@ -52,7 +52,7 @@ struct LineCount {
         self.path = path
     }
 
-    /// All that are whole by now.
+    /// Complete lines up to now.
     mutating func count() throws(LabError) -> Int {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }

@@ -1,4 +1,4 @@
-/// Durations in whole milliseconds, counted one by one up to a minute and together beyond.
+/// Durations in whole milliseconds. Each millisecond has a bucket up to one minute, and longer durations share one.
 struct Histogram {
     static let millisecondsMax = 60_000
 
@@ -8,14 +8,14 @@ struct Histogram {
     private(set) var maximumMilliseconds: Int64 = 0
 
     mutating func add(milliseconds: Int64) {
-        // Clocks of two processes on one machine are the same; a negative duration is rounding.
+        // Two processes on one machine have the same clock, so a negative duration is rounding.
         let value = max(0, milliseconds)
         counts[Int(min(value, Int64(Self.millisecondsMax)))] += 1
         count += 1
         maximumMilliseconds = max(maximumMilliseconds, value)
     }
 
-    /// The smallest duration that `percent` of all do not exceed; nil of nothing.
+    /// The least duration that is not exceeded by `percent` of all durations; nil if there are none.
     func percentile(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }

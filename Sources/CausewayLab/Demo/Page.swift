@@ -1,6 +1,6 @@
 import Numbers
 
-/// A box of text, drawn with Unicode lines. Every row comes out at the same width, whatever is in it.
+/// A box of text, drawn with Unicode lines. Every row has the same width.
 struct Page {
     enum Style {
         case plain, heading, faint, good, bad
@@ -17,7 +17,7 @@ struct Page {
         }
     }
 
-    /// A label at the left, a value at the right of it.
+    /// A label on the left and its value on the right.
     struct Cell {
         var label = ""
         var value = ""
@@ -30,7 +30,7 @@ struct Page {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// Where the rule above the next section is divided.
+    /// The columns at which the rule above the next section is divided.
     private var columnsAbove: [Int] = []
 
     init(isColoured: Bool) {
@@ -43,7 +43,7 @@ struct Page {
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
     }
 
-    /// Two columns of rows side by side; the shorter one is filled up.
+    /// Two columns of rows side by side. The shorter one is filled up with empty rows.
     mutating func section(left: [Cell], right: [Cell]) {
         let middle = Self.width / 2
         rule(below: [middle])
@@ -86,7 +86,7 @@ struct Page {
 }
 
 extension Page {
-    /// Of so many matches, a handful is shown; the figures count them all.
+    /// The most matches that are listed. The figures count all of them.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 

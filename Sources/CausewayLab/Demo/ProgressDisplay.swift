@@ -1,7 +1,7 @@
 import Glibc
 import Numbers
 
-/// How far a demo has come, for the eye.
+/// The progress of a demo, for display.
 struct DemoProgress: Equatable {
     var elapsedMilliseconds: Int64
     var durationMilliseconds: Int64
@@ -11,7 +11,7 @@ struct DemoProgress: Equatable {
     var pushesPerSecond: Int
     var matchesOver: Int
     var matches: Int
-    /// What has just happened in one of the matches.
+    /// The latest event in one of the matches.
     var news: String
 }
 
@@ -31,7 +31,7 @@ extension DemoProgress {
             + "\(Numeral.grouped(results)) of \(Numeral.grouped(commands)) commands have their result"
     }
 
-    /// All of it on one line, for a log.
+    /// The progress on one line, for a log.
     var logLine: String {
         "\(clock)  \(matchesOver) of \(matches) matches over, \(Numeral.grouped(commandsPerSecond)) commands/s, "
             + "\(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
@@ -43,7 +43,7 @@ extension DemoProgress {
     }
 }
 
-/// Shows progress on standard error: on a terminal redrawn in place, elsewhere a line every few seconds.
+/// Shows progress on standard error: redrawn in place on a terminal, elsewhere a line every few seconds.
 struct ProgressDisplay {
     private static let redrawMilliseconds: Int64 = 100
     private static let logMilliseconds: Int64 = 5_000
@@ -57,7 +57,7 @@ struct ProgressDisplay {
         isTerminal = isatty(STDERR_FILENO) == 1
     }
 
-    /// Whether enough time has passed since the last picture.
+    /// Whether it is time for the next picture.
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
@@ -68,27 +68,27 @@ struct ProgressDisplay {
         isDrawn = true
     }
 
-    /// Takes the picture away.
+    /// Removes the picture.
     mutating func clear() {
         guard isTerminal, isDrawn else { return }
         Self.write(rewind + "\u{1B}[J")
         isDrawn = false
     }
 
-    /// A line that stays, about what is being done.
+    /// Prints a permanent line about the present step.
     mutating func note(_ text: String) {
         clear()
         Self.write(text + "\n")
     }
 
-    /// Up over the three lines of the last picture.
+    /// Moves up over the three lines of the last picture.
     private var rewind: String { isDrawn ? "\u{1B}[3A\r" : "" }
 
     private static func write(_ text: String) {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
-            // If our standard error is closed, nobody wants to know.
+            // If standard error is closed, nobody reads the output.
             guard count > 0 || errno == EINTR else { return }
             bytes = bytes.dropFirst(max(0, count))
         }

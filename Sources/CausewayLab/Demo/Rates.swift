@@ -1,4 +1,4 @@
-/// How fast it goes at the moment: over the last second or so.
+/// Rates over about the last second.
 struct Rates {
     private static let windowMilliseconds: Int64 = 1_000
 

@@ -1,23 +1,23 @@
 import CausewayCommandLine
 
-/// Carries what the apps post to where the worker reads it, as an app's server does.
+/// Carries registrations from the apps to the worker's topic, as an app's server does.
 struct RegistrationRelay {
     private static let pageRecords = 5_000
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
-    /// Registrations carried so far: also the simulator's cursor.
+    /// The number of registrations carried so far, which is also the simulator's cursor.
     private(set) var count = 0
 
     init(phones: SimulatedPhones) {
         self.phones = phones
     }
 
-    /// Carries until so many have been carried in all.
+    /// Carries registrations until this many have been carried in all.
     ///
     /// - Parameters:
-    ///   - look: is called before each page.
-    ///   - stalled: what is thrown when they have not all come in time.
+    ///   - look: called before each page.
+    ///   - stalled: thrown if the registrations do not come in time.
     mutating func carry(
         until wanted: Int,
         to wire: CommandWire,
@@ -35,7 +35,7 @@ struct RegistrationRelay {
         }
     }
 
-    /// Takes a page, or waits a moment for the first of it.
+    /// Takes a page of registrations, or waits a short time for the first one.
     private mutating func turn(to wire: CommandWire) throws(LabError) {
         let page = try phones.registrations(
             since: count,

@@ -1,23 +1,23 @@
 import LiveActivity
 
-/// What the demo wants to know of a result record.
+/// The parts of a result record that the demo needs.
 struct ResultSummary: Equatable {
     var outcome: Outcome?
-    /// Of a command to an audience whose members were sent it, or of one of its ranges.
+    /// The outcome of a command to an audience whose members were reached, or of one of its ranges.
     var roundOutcome: RoundOutcome?
-    /// It is of a command to an audience,
+    /// Whether the result is for a command to an audience.
     var isOfAudience = false
-    /// and of one range of its members only.
+    /// Whether the result is for only one range of the members.
     var isOfRange = false
-    /// Members of the audience that APNs has accepted it for.
+    /// Members of the audience for whom APNs accepted the push.
     var membersDelivered = 0
     var priority = 0
     var attempts = 0
-    /// Commands without a result of their own that this one stands for as well.
+    /// Commands without a result of their own that this result counts.
     var superseded = 0
-    /// It asked for priority 10 and went at 5, since the budget was spent.
+    /// Whether the push asked for priority 10 and was sent at 5, since the budget was used up.
     var isDemoted = false
-    /// False for the second result of a command that had been held: it names the registration that set it free.
+    /// False for the second result of a command that was held: its source is the registration that released it.
     var isFromCommands = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
@@ -25,17 +25,16 @@ struct ResultSummary: Equatable {
     var recordMilliseconds: Int64 = 0
     var answerMilliseconds: Int64 = 0
 
-    /// Whether the record could be read at all.
+    /// Whether the record could be read.
     var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 
 extension ResultSummary {
-    /// Walks over a result record once. Makes no string: seven hundred thousand of them come in a minute, on the cores
-    /// that the worker needs.
+    /// Scans a result record once, without creating a string: 700,000 results come in one minute, and the worker needs the same cores.
     init(scanning record: UnsafeRawBufferPointer) {
         var offset = 0
         var depth = 0
-        // The container that the walk is in, at depth 2; 0 for any other.
+        // The container at depth 2 that is being scanned; 0 for any other.
         var section: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
@@ -110,7 +109,7 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
-            // Of an audience: the last of its members.
+            // For an audience: the answer for its last member.
             if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { answerMilliseconds = number }
         case (2, UInt8(ascii: "m")):
             if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }

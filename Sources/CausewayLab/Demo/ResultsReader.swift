@@ -1,7 +1,7 @@
 import Kafka
 import LiveActivity
 
-/// Reads what the worker writes, and keeps the tally.
+/// Reads the worker's results and invalidations, and counts them.
 final class ResultsReader: ConsumerHandler {
     static let resultsTopic = "causeway.results"
     static let invalidationsTopic = "causeway.invalidations"
@@ -13,7 +13,7 @@ final class ResultsReader: ConsumerHandler {
     private(set) var results = 0
     private(set) var invalidations = 0
     private(set) var deadLetters = 0
-    /// UNIX milliseconds of the newest result's record; 0 before the first.
+    /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestMilliseconds: Int64 = 0
     /// Set when the season begins.
     var countsFreshness = false
@@ -35,9 +35,9 @@ final class ResultsReader: ConsumerHandler {
         }
     }
 
-    /// Takes what has come, up to a limit.
+    /// Reads records, up to a limit.
     ///
-    /// - Returns: whether there is more.
+    /// - Returns: whether there are more.
     func drain(limit: Int) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for _ in 0..<limit {

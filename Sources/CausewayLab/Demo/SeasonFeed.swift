@@ -5,13 +5,13 @@ import Kafka
 struct SeasonFeed {
     /// Whom the commands of a match are addressed to.
     enum Addressees {
-        /// Each follower's activity: a command for each.
+        /// Each follower's activity: one command for each follower.
         case activities
         /// All followers of the match: one command.
         case audiences
     }
 
-    /// Where the feed stands in one event's round of followers.
+    /// The next command: an event, and a follower who gets it.
     private struct Cursor {
         var event = 0
         var follower = 1
@@ -20,15 +20,15 @@ struct SeasonFeed {
     let matches: [Match]
     let followers: Int
     let addressees: Addressees
-    /// Followers up to this one have activities that the app has started; the others' are started by push.
+    /// The apps start the activities of followers up to this one. Pushes start the others.
     let appStarted: Int
     private let timeline: Timeline
     private var records: [MatchRecords]
     private let frames: [[MatchFrame]]
-    /// Where every command is written down; nil: nowhere.
+    /// Where every command is noted; nil: nowhere.
     private let journal: CommandJournal?
     private var cursor = Cursor()
-    /// Commands that were handed to the producer.
+    /// Commands that were given to the producer.
     private(set) var commands = 0
     private(set) var matchesOver = 0
     /// The newest alert of any match.
@@ -64,12 +64,12 @@ struct SeasonFeed {
 
     var isOver: Bool { cursor.event == timeline.events.count }
 
-    /// All commands that the season comes to, starts included.
+    /// All commands of the season, including starts.
     var commandsInAll: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// The numbers of a match's starts: of followers, or of the audience.
+    /// The numbers of a match's starts: one for each follower without an activity, or one for the audience.
     private var startNumbers: Range<Int> {
         guard appStarted < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStarted + 1..<followers + 1
@@ -82,9 +82,10 @@ struct SeasonFeed {
         }
     }
 
-    /// The audience that a registration names: each activity's does, and that of a device on which the audience's start begins one.
+    /// The audience that a registration names. Each activity's registration names one, and so does that of a device for the audience's
+    /// start.
     ///
-    /// - Parameter key: of the registration: the id of an activity or a device of this feed.
+    /// - Parameter key: the key of the registration: the id of an activity or a device of this feed.
     func audience(ofRegistration key: String) -> String? {
         guard addressees == .audiences else { return nil }
         // An activity's id begins with its device's: phone-MATCH-FOLLOWER.
@@ -100,12 +101,12 @@ struct SeasonFeed {
 
     func finalState(match: Int) -> MatchState { records[match].finalState }
 
-    /// When the next command is due, from the season's beginning; nil when all are out.
+    /// When the next command is due, counted from the season's beginning; nil when all are sent.
     var nextDueMilliseconds: Int64? { isOver ? nil : timeline.events[cursor.event].dueMilliseconds }
 
-    /// Starts the activities of those followers whose apps have not.
+    /// Sends starts to the followers whose apps have not started an activity.
     ///
-    /// - Throws: when a record is refused; before the season begins, the producer's queue is empty.
+    /// - Throws: if a record is refused. The producer's queue is empty before the season begins.
     mutating func start(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
@@ -123,9 +124,9 @@ struct SeasonFeed {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the commands that are due.
     ///
-    /// - Parameter limit: commands to send at most before others have their turn.
+    /// - Parameter limit: the most commands to send before other work gets its turn.
     /// - Returns: false if the producer's queue is full.
     mutating func advance(
         to elapsedMilliseconds: Int64,
@@ -166,7 +167,7 @@ struct SeasonFeed {
         )
     }
 
-    /// Writes out what the journal has been told.
+    /// Writes out the journal's buffer.
     func flushJournal() throws(LabError) { try journal?.flush() }
 
     private mutating func finish(_ event: Timeline.Event) {
@@ -175,7 +176,7 @@ struct SeasonFeed {
         cursor = Cursor(event: cursor.event + 1)
     }
 
-    /// False if the queue is full.
+    /// Returns false if the queue is full.
     private static func produce(
         _ template: CommandTemplate,
         to topic: ProducerTopic,

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The season's data, read from where it lies.
+/// The files with the season's data.
 struct SeasonFiles {
     static let directory = "Config/examples/season"
     static let matchesFile = "ipl-2018-matches.csv"
@@ -10,7 +10,7 @@ struct SeasonFiles {
     /// Declares the app and its types to the simulator.
     let shapesFile: String
 
-    /// - Parameter directory: nil: it is looked for.
+    /// - Parameter directory: nil: search for it.
     init(directory given: String?) throws(LabError) {
         let directory = if let given { given } else { try Self.found() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
@@ -23,7 +23,7 @@ struct SeasonFiles {
         }
     }
 
-    /// Below the working directory or, for a program that was built in its repository, below a directory above it.
+    /// Searches below the working directory, and for a program built in its repository below the directories above the program.
     private static func found() throws(LabError) -> String {
         var candidates = [directory]
         var place = ProgramFiles.ownDirectory

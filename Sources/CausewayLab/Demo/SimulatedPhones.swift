@@ -3,7 +3,7 @@ import LiveActivity
 
 /// The phones of a demo, which live in the simulator's process.
 struct SimulatedPhones {
-    /// What was expected of the phones, and what they show.
+    /// The result of comparing the phones with the expected states.
     struct Comparison {
         var matching: Int
         var wrong: [DemoFigures.WrongPhone]
@@ -15,17 +15,17 @@ struct SimulatedPhones {
         var regressions: Int
         /// Pushes that were older than what their phone showed.
         var ignoredOld: Int
-        /// Pushes whose content did not decode to the app's types.
+        /// Pushes whose content could not be decoded to the app's types.
         var undecodable: Int
     }
 
     private static let expectationsPerCall = 5_000
 
     let client: ControlClient
-    /// The audience that the registration with this key names, as the app's server has it; nil: none.
+    /// The audience that the registration with this key must name; nil: none. The app's server knows it.
     var audience: (_ key: String) -> String? = { _ in nil }
 
-    /// A phone for every follower, and an activity on each whose app starts it itself.
+    /// Creates a phone for every follower, and the activities that apps start themselves.
     func make(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
@@ -52,7 +52,7 @@ struct SimulatedPhones {
         }
     }
 
-    /// What the apps have told their server, from a cursor on; waits a moment if there is nothing.
+    /// The apps' registrations from a cursor on. Waits a short time if there are none.
     func registrations(
         since cursor: Int,
         limit: Int,
@@ -74,7 +74,7 @@ struct SimulatedPhones {
         return (records, next)
     }
 
-    /// Holds every phone against the end of its match.
+    /// Compares every phone with the end of its match.
     func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
         var comparison = Comparison(matching: 0, wrong: [])
         for index in feed.matches.indices {
@@ -117,7 +117,7 @@ struct SimulatedPhones {
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
 
-    /// Pushes that APNs has accepted.
+    /// Pushes that APNs accepted.
     func pushesAccepted() throws(LabError) -> Int {
         let answer = try Self.object(try client.body("GET", "/stats"))
         guard let accepted = answer["accepted"] as? Int else {
@@ -126,7 +126,7 @@ struct SimulatedPhones {
         return accepted
     }
 
-    /// Those of them at priority 10.
+    /// How many of them had priority 10.
     func pushesAcceptedAtPriority10() throws(LabError) -> Int {
         let answer = try Self.object(try client.body("GET", "/stats"))
         guard let accepted = (answer["acceptedByPriority"] as? [String: Any])?["10"] as? Int else {

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// What has become of the commands, from their result records.
+/// Counts the outcomes of the commands from their result records.
 ///
-/// Commands to audiences have one result each and one for each range of members, which is not counted. The start to an audience becomes
-/// commands to its devices, which the worker writes: their results are counted as pushes only.
+/// A command to an audience has one result, and one for each range of members; the ranges' results are not counted. A start to an
+/// audience becomes commands to its devices, which the worker writes. Their results are counted only as pushes.
 ///
-/// A result names the record it stands for, so each is counted once: a worker that died may write a result again. A command that was
-/// held for want of a token has its result; the push that follows when the token comes is of the registration's record.
+/// A result names the record of its command, so each command is counted once: a worker that died may have written a result twice. A
+/// command that was held without a token has its result; the later push belongs to the registration's record.
 struct Tally {
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
@@ -18,31 +18,31 @@ struct Tally {
     private let addressees: SeasonFeed.Addressees
     /// Commands that have a result, or are counted in one.
     private(set) var commands = 0
-    /// Results for commands that had theirs already.
+    /// Results for commands that already had one.
     private(set) var repeated = 0
-    /// Commands that were held, and sent when their token came.
+    /// Commands that were held, and sent when their token registered.
     private(set) var released = 0
     /// Records on the results topic that could not be read.
     private(set) var unreadable = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
-    /// Pushes that asked for priority 10 and went at 5.
+    /// Pushes that asked for priority 10 and were sent at 5.
     private(set) var demotions = 0
-    /// More requests than one for a push.
+    /// Requests for a push after its first one.
     private(set) var retries = 0
     /// UNIX milliseconds; 0 before the first.
     private(set) var lastAnsweredMilliseconds: Int64 = 0
-    /// From the command's record to APNs' answer; of an audience, to the last member's.
+    /// Time from the command's record to APNs' answer. For an audience: to the answer for the last member.
     private(set) var freshness = Histogram()
 
     init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
 
     subscript(outcome: Outcome) -> Int { counts[Int(outcome.rawValue)] }
 
-    /// Of commands to audiences that were fanned out.
+    /// Commands to audiences that were fanned out, by outcome.
     func rounds(_ outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
 
-    /// - Parameter countsFreshness: false for what was sent before all parts were up.
+    /// - Parameter countsFreshness: false for commands that were sent before all parts were running.
     mutating func add(_ result: ResultSummary, countsFreshness: Bool) {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
@@ -76,7 +76,7 @@ struct Tally {
         }
     }
 
-    /// False if its command has its result already.
+    /// Returns false if the command already has its result.
     private mutating func isNoted(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while settled.count <= result.sourcePartition { settled.append([]) }
@@ -93,7 +93,7 @@ struct Tally {
     private mutating func addRound(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += result.membersDelivered
         lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.answerMilliseconds)
-        // Of what was overtaken the last phones have shown something newer.
+        // If the round was overtaken, the last phones have shown a newer state.
         guard result.roundOutcome == .delivered else { return }
         addFreshness(result, countsFreshness)
     }

@@ -6,26 +6,26 @@ import Foundation
 struct FanoutCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",
-        abstract: "Send one command to an audience, and see what it costs and what every phone shows.",
+        abstract: "Send one command to an audience; measure its cost and check every phone.",
         discussion: """
-            Starts a broker, a redis-server, APNs with light phones behind it and one or more workers, each a process of its own on \
-            loopback, over TLS. The phones join the audience by registrations on the registrations topic. Then one command goes to all of \
-            them, and with --overtake-at a newer one when so many have been reached. In the same run h2load sends pushes to the same APNs.
+            Starts a broker, a redis-server, APNs with light phones and one or more workers. Each is a separate process on \
+            loopback, and APNs uses TLS. The phones join the audience by registrations on the registrations topic. Then one command \
+            goes to all of them. With --overtake-at a newer command follows when that part of them has been reached. In the same run \
+            h2load sends pushes to the same APNs.
 
             The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
-            time of the worker and of redis-server for a push, of h2load for one of its own; memory of a member in Redis; the worker's peak \
-            of resident memory from the command on (worker.memoryMebibytes is 64 a lane, and at least 128); records of results; with \
-            --beside how fresh single commands to other phones were, from the record to APNs' answer, before the round and beside it; \
-            phones that show something else (wrong), went back in time \
-            (reversed), heard an alert twice.
+            time for each push, of the worker, of redis-server and of h2load; memory of a member in Redis; the peak of the worker's \
+            resident memory since the command (worker.memoryMebibytes is 64 for each lane, and at least 128); result records; with \
+            --beside the freshness of single commands to other phones, from the record to APNs' answer, before and during the round; \
+            phones that show something else (wrong), went back in time (reversed), or got an alert twice.
 
             Examples:
               causeway-lab fanout --members 1000000
               causeway-lab fanout --members 1000000 --overtake-at 50 --json fanout.json
               causeway-lab fanout --members 1000000 --beside 500
 
-            Exit codes: 0 every phone shows the newest state, none went back or heard an alert twice, and the results add up; 1 not so, or a \
-            part failed; 64 the command line is wrong.
+            Exit codes: 0 every phone shows the newest state, none went back or got an alert twice, and the results add up; \
+            1 otherwise, or a part failed; 64 the command line is wrong.
             """
     )
 
@@ -34,37 +34,37 @@ struct FanoutCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Send a newer command when so many of a hundred members have been reached by the first, 1 to 99.",
+            "Send a newer command when the first has reached this percentage of the members, 1 to 99.",
             valueName: "percent"
         )
     )
     var overtakeAt: Int?
 
-    @Option(help: "Workers of one group, 1 to 8. More than one need --broker.")
+    @Option(help: "Workers of one group, 1 to 8. More than one needs --broker.")
     var workers = 1
 
-    @Option(help: "Threads of each worker; 0 means one a core.")
+    @Option(help: "Threads of each worker; 0: one for each core.")
     var lanes = 0
 
-    @Option(help: "Pushes that h2load sends before the command, and as many after it; 0: none.")
+    @Option(help: "Pushes that h2load sends before the command, and again after it; 0: none.")
     var h2loadPushes = 100_000
 
-    @Option(help: "Single commands a second to other phones, before the round and beside it; 0: none.")
+    @Option(help: "Single commands a second to other phones, before and during the round; 0: none.")
     var beside = 0
 
     @Option(
         help: ArgumentHelp(
-            "Serves a broker whose groups rebalance: a program, its arguments, and last a directory for it; it prints its place as "
-                + "causeway-lab broker does. Left out, it is the embedded one, whose groups have one member.",
+            "Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print its address like "
+                + "causeway-lab broker. Default: the embedded broker, whose groups have one member.",
             valueName: "command"
         )
     )
     var broker: String?
 
-    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    @Option(help: ArgumentHelp("Also write the figures to this file.", valueName: "file"))
     var json: String?
 
-    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    @Flag(help: "Keep the directory with logs and configuration, and print its path.")
     var keep = false
 
     func validate() throws {

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The two commands of a run: a goal, which rings, and a score without an alert that may overtake it.
+/// The two commands of a run: a goal with an alert, and a score without one that may overtake it.
 struct FanoutContent {
-    /// As kept apart in results.
+    /// Distinguishes the commands in results.
     let identifier: String
-    /// 1 or 2: which of the two.
+    /// 1 or 2: which of the two commands.
     let number: Int
     /// UNIX seconds.
     let timestamp: Int64
@@ -34,7 +34,7 @@ struct FanoutContent {
         return aps
     }
 
-    /// The record, JSON.
+    /// The record as JSON.
     func record() throws(LabError) -> [UInt8] {
         try Self.json([
             "app": FanoutStage.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
@@ -42,12 +42,12 @@ struct FanoutContent {
         ])
     }
 
-    /// What is pushed for it.
+    /// The body of its pushes.
     func body() throws(LabError) -> [UInt8] { try Self.json(["aps": aps]) }
 
     private static func json(_ object: [String: Any]) throws(LabError) -> [UInt8] {
         guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
-            throw LabError("a command is no JSON")
+            throw LabError("a command could not be written as JSON")
         }
         return Array(data)
     }

@@ -2,23 +2,23 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// The members of the audience: light phones of the simulator, whose registrations are written here as their app's server would.
+/// The members of the audience: light phones of the simulator. The registrations are written here, as by an app's server.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// Which of them have frequent updates: two priorities come out of an admission.
+    /// Every fourth member has frequent updates, so that an admission grants two different priorities.
     private static let frequentEvery = 4
 
-    /// What its phones show, in one answer of the simulator.
+    /// The simulator's answer about what its phones show.
     struct Answer {
-        /// Phones that show the content that was asked about.
+        /// Phones that show the content in question.
         var showing = 0
-        /// UNIX milliseconds of the last push of it; 0 before the first.
+        /// When the last push with that content came, UNIX milliseconds; 0 before the first.
         var lastMilliseconds: Int64 = 0
         var pushes = 0
         var reversed = 0
         var alertedTwice = 0
-        /// Alerts that were heard, in all.
+        /// Alerts that rang, in all.
         var alerts = 0
     }
 
@@ -42,7 +42,7 @@ struct FanoutCrowd {
         self.client = client
     }
 
-    /// Makes the phones.
+    /// Creates the phones.
     func gather() throws(LabError) {
         _ = try post(
             "/crowds",
@@ -63,7 +63,7 @@ struct FanoutCrowd {
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
-        else { throw LabError("the simulator's answer about the crowd is not what was agreed on") }
+        else { throw LabError("the simulator's answer about the crowd has an unexpected form") }
         var answer = Answer(pushes: pushes, reversed: reversed, alertedTwice: alertedTwice, alerts: alerts)
         for state in shown {
             guard let other = state["contentState"] as? [String: Any],
@@ -75,7 +75,7 @@ struct FanoutCrowd {
         return answer
     }
 
-    /// Makes the app of the crowd known to the simulator.
+    /// Declares the crowd's app to the simulator.
     static func declareApp(_ client: ControlClient) throws(LabError) {
         let body = Array(#"{"app":"\#(FanoutStage.app)","attributesTypes":[]}"#.utf8)
         _ = try client.body("POST", "/apps", body: body)
@@ -83,14 +83,14 @@ struct FanoutCrowd {
 
     private func post(_ target: String, _ body: [String: Any]) throws(LabError) -> [String: Any] {
         guard let json = try? JSONSerialization.data(withJSONObject: body) else {
-            throw LabError("\(target): the body is no JSON")
+            throw LabError("\(target): the body could not be written as JSON")
         }
         return try object(try client.body("POST", target, body: Array(json)))
     }
 
     private func object(_ json: [UInt8]) throws(LabError) -> [String: Any] {
         guard let object = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any] else {
-            throw LabError("the simulator's answer is no JSON object")
+            throw LabError("the simulator's answer is not a JSON object")
         }
         return object
     }

@@ -1,47 +1,47 @@
 import Numbers
 
-/// What a fan-out came to.
+/// The figures of a fan-out run.
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
     /// Nil: one command, which nothing overtook.
     var overtakenAtPercent: Int?
-    /// From the first registration's record to the last that was settled.
+    /// From the first registration's record to the last one that was settled.
     var joinSeconds: Double
-    /// CPU time of redis-server for a registration of a member: the activity's record and the page.
+    /// CPU time of redis-server for the registration of one member: the activity's record and the page.
     var redisMicrosecondsPerJoin: Double
-    /// Of the pages, their directories and the audience's record, keys included.
+    /// Bytes of the pages, their directories and the audience's record, including keys.
     var redisBytesPerMember: Double
     /// From the last command's record to the last phone that shows it.
     var seconds: Double
-    /// That APNs accepted.
+    /// Pushes that APNs accepted.
     var pushes: Int
     /// CPU time of all workers from the command to its result, for each push.
     var workerMicrosecondsPerMember: Double
     var redisMicrosecondsPerMember: Double
-    /// CPU time of h2load for a push of the same body to the same APNs: the mean of before and after. Nil: it did not run.
+    /// CPU time of h2load for a push of the same body to the same APNs: the mean of before and after the round. Nil: h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
-    /// Of resident memory from the command on, of the worker that had most.
+    /// Peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
-    /// Single commands to other phones; nil: none were written.
+    /// Single commands to other phones before the round; nil: none were written.
     var singleBefore: FanoutNeighbours.Freshness?
-    /// The same, while the round was under way.
+    /// The same during the round.
     var singleDuring: FanoutNeighbours.Freshness?
-    /// From the first command on.
+    /// Results since the first command.
     var resultRecords: Int
-    /// What the commands came to, the first of them first.
+    /// The outcomes of the commands, in their order.
     var outcomes: [String]
-    /// Whether the ranges' counts come to the commands', and those to the members.
+    /// Whether the ranges' counts add up to the commands', and those to the number of members.
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
     var wrong: Int
-    /// Phones that were sent something older than what they showed.
+    /// Phones that got something older than what they showed.
     var reversed: Int
     var alertedTwice: Int
-    /// Phones that the goal did not ring on.
+    /// Phones on which the goal did not ring.
     var unalerted: Int
 
-    /// A result for each range, of which there are 256 at most, and the command's.
+    /// One result for each of at most 256 ranges, and one for the command.
     static let resultsPerCommandMax = 257
 
     var isGood: Bool {
@@ -55,7 +55,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
         return """
             \(Numeral.grouped(members)) members, \(workers == 1 ? "one worker" : "\(workers) workers")\(overtaken): \
             \(outcomes.joined(separator: ", ")) in \(number(seconds)) s
-            \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) records of results\(resultsAddUp ? "" : ", which do not add up")
+            \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result records\(resultsAddUp ? "" : ", which do not add up")
             CPU time of the worker \(number(workerMicrosecondsPerMember)) µs a push\(h2load), redis-server \(number(redisMicrosecondsPerMember)) µs
             memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(number(redisBytesPerMember)) bytes
             \(single)joined in \(number(joinSeconds)) s, \(number(redisMicrosecondsPerJoin)) µs of redis-server each

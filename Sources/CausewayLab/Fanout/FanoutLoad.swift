@@ -3,11 +3,11 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// h2load against the same APNs with the same body, so that the worker's cost of a push can be read beside it.
+/// h2load against the same APNs with the same body, for comparison with the worker's cost of a push.
 struct FanoutLoad {
     private static let limitMilliseconds: Int64 = 300_000
     private static let crowdName = "h2load-"
-    /// Addresses that it goes round.
+    /// Number of addresses that it sends to in turn.
     private static let phones = 20_000
     private static let connections = 2
     private static let streams = 500
@@ -16,10 +16,10 @@ struct FanoutLoad {
     private let program: String
     private let pushes: Int
 
-    /// Makes phones of its own, and the files that it reads.
+    /// Creates phones of its own and the files that h2load reads.
     init(_ stage: FanoutStage, pushes: Int, body: [UInt8]) throws(LabError) {
         guard let program = Stage.program("h2load") else {
-            throw LabError("h2load is not installed: apt-get install nghttp2-client, or --h2load-pushes 0")
+            throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
         }
         self.program = program
         self.stage = stage
@@ -73,7 +73,7 @@ struct FanoutLoad {
                 teamIdentifier: place.teamId
             )
             guard let token = source.current(unixSeconds: Clock.wallMilliseconds / 1_000) else {
-                throw LabError("the key \(place.keyFile) signs nothing")
+                throw LabError("the key \(place.keyFile) cannot sign a provider token")
             }
             return token.text
         } catch let error as LabError {
@@ -83,7 +83,7 @@ struct FanoutLoad {
         }
     }
 
-    /// By its own account: `status codes: 100000 2xx, 0 3xx, …`.
+    /// Reads the accepted pushes from h2load's output: `status codes: 100000 2xx, 0 3xx, …`.
     private func accepted(_ log: String) throws(LabError) -> Int {
         let lines = String(decoding: try TextFile.read(log), as: UTF8.self).split(separator: "\n")
         let line = lines.last { $0.hasPrefix("status codes:") }

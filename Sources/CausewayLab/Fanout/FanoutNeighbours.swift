@@ -2,18 +2,18 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// Single commands at a steady rate, before the round and beside it: whether a round delays those who are not in the audience.
+/// Single commands at a steady rate, before and during the round. They show whether a round delays activities outside the audience.
 struct FanoutNeighbours {
     enum Phase: String, CaseIterable {
-        /// Nothing else is under way.
+        /// No round is under way.
         case before
         /// From the command to the audience until every member shows it.
         case during
     }
 
-    /// How fresh single commands were, from the record to APNs' answer.
+    /// The freshness of single commands: time from the record to APNs' answer.
     struct Freshness: Codable, Equatable {
-        /// That APNs accepted.
+        /// Commands that APNs accepted.
         var commands: Int
         var p50Milliseconds: Int64
         var p99Milliseconds: Int64
@@ -23,7 +23,7 @@ struct FanoutNeighbours {
     /// How long the calm phase lasts.
     static let calmMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
-    /// Between two commands of an activity: more than the spacing of the default policy.
+    /// Seconds between two commands of an activity: more than the spacing of the default policy.
     private static let secondsApart = 2
 
     let crowd: FanoutCrowd
@@ -52,7 +52,7 @@ struct FanoutNeighbours {
         writtenInPhase = 0
     }
 
-    /// Writes what is due. A full queue is tried again in the next turn.
+    /// Writes the commands that are due. A full queue is tried again in the next turn.
     mutating func write(to wire: CommandWire, atMilliseconds now: Int64, wallMilliseconds: Int64) throws(LabError) {
         guard let phase else { return }
         let due = Int((now - beganMilliseconds) * Int64(commandsPerSecond) / 1_000)
@@ -69,7 +69,7 @@ struct FanoutNeighbours {
         }
     }
 
-    /// A result of a single command: `beside-before-17`.
+    /// Takes a result of a single command: `beside-before-17`.
     mutating func take(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
         results += 1

@@ -1,7 +1,8 @@
 import Glibc
 import Numbers
 
-/// How far a step of a fan-out has come, on standard error: on a terminal a bar that is redrawn in place, elsewhere a line every few seconds.
+/// The progress of one step of a fan-out on standard error: a bar that is redrawn in place on a terminal, elsewhere a line every few
+/// seconds.
 struct FanoutProgress {
     private static let redrawMilliseconds: Int64 = 100
     private static let logMilliseconds: Int64 = 5_000
@@ -11,7 +12,7 @@ struct FanoutProgress {
     private var nextMilliseconds: Int64 = 0
     private var isDrawn = false
 
-    /// - Parameter all: 0 if nobody knows.
+    /// - Parameter all: 0 if the total is unknown.
     mutating func show(_ what: String, done: Int, of all: Int, nowMilliseconds: Int64) {
         guard nowMilliseconds >= nextMilliseconds else { return }
         nextMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
@@ -27,7 +28,7 @@ struct FanoutProgress {
         return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(all)): \(what)"
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     mutating func clear() {
         if isTerminal, isDrawn { write("\r\u{1B}[K") }
         isDrawn = false
@@ -36,7 +37,7 @@ struct FanoutProgress {
 
     private func write(_ text: String) {
         let bytes = Array(text.utf8)
-        // Whoever closes our standard error does not want to know.
+        // If standard error is closed, nobody reads the output.
         _ = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 }

@@ -1,23 +1,23 @@
 import Foundation
 import Kafka
 
-/// What the workers write to the results topic about the commands to the audience.
+/// The workers' results for the commands to the audience.
 final class FanoutResults: ConsumerHandler {
-    /// The result of one command, its last range being done, or none fanned out.
+    /// The result of one command, after its last range or without a fan-out.
     struct Outcome: Equatable {
         var outcome: String
         var reason: String?
-        /// By what became of them; empty where nothing was fanned out.
+        /// Number of members by outcome; empty if nothing was fanned out.
         var members: [String: Int]
     }
 
-    /// Of the audience's commands.
+    /// Result records for the audience's commands.
     private(set) var records = 0
     /// Single commands beside the round; nil: there are none.
     var neighbours: FanoutNeighbours?
     /// By the command's id.
     private(set) var outcomes: [String: Outcome] = [:]
-    /// Sums over the ranges' results, by the command's id and what became of the members.
+    /// Sums over the ranges' results, by the command's id and the members' outcome.
     private(set) var ranges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 
@@ -37,7 +37,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    /// Takes what has come.
+    /// Reads the records that have come.
     func drain() throws(LabError) {
         guard let consumer else { return }
         while true {
@@ -72,7 +72,7 @@ final class FanoutResults: ConsumerHandler {
         outcomes[command] = Outcome(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
-    /// Whether the ranges' counts come to the command's, and those to the members.
+    /// Whether the ranges' counts add up to the command's, and those to the number of members.
     func addUp(_ command: String, members: Int) -> Bool {
         guard let outcome = outcomes[command], let ranges = ranges[command] else { return false }
         return ranges == outcome.members && outcome.members.values.reduce(0, +) == members

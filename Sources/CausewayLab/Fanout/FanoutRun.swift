@@ -4,17 +4,18 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One run: the phones join, the command goes out, and what it cost is read when every phone shows it and its result is there.
+/// One run: the phones join, the command is sent, and its cost is read when every phone shows it and its result is there.
 final class FanoutRun {
-    /// Of nothing happening, not of a whole run.
+    /// Limit for a time in which nothing happens, not for a whole run.
     private static let stallMilliseconds: Int64 = 120_000
     private static let lookMilliseconds: Int64 = 20
-    /// Registrations that no worker has read yet: as many as the embedded broker keeps.
+    /// The most registrations that no worker has read yet: as many as the embedded broker keeps.
     private static let unreadMax = 100_000
     private static let registrationsPerLook = 2_000
-    /// By then Redis must have members: a worker that takes registrations without their audiences is found out early.
+    /// After this many registrations Redis must have members. So a worker that takes registrations without their audiences is found
+    /// early.
     private static let probe = 1_000
-    /// What the phones show at first is so much older than the command.
+    /// How much older than the command the initial content of the phones is.
     private static let shownSeconds: Int64 = 60
 
     private let members: Int
@@ -72,7 +73,7 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(look)) }
         let round = try fanOut()
-        // h2load sends the same state again: what it sends must not count as the round's last push.
+        // Asked before h2load runs again: h2load sends the same state, and its pushes must not count as the round's last ones.
         let answer = try crowd.ask(about: round.last.contentState)
         if let load { loads.append(try load.run(look)) }
         try stage.stopWorkers()
@@ -150,7 +151,7 @@ final class FanoutRun {
         )
     }
 
-    /// How many of those that were written the workers have done with, at least.
+    /// A lower bound of the written registrations that the workers have settled.
     private func settledRegistrations(written: Int) -> Int {
         if stage.metrics.hasSettled(registrations: written) { return written }
         return min(stage.metrics.registrationsReceived, written - 1)
@@ -166,7 +167,7 @@ final class FanoutRun {
 
     // MARK: - Single commands
 
-    /// The calm phase. Its phones register after the members: only the latter's joining is measured.
+    /// The calm phase. Its phones register after the members, because only the members' joining is measured.
     private func single() throws(LabError) {
         guard let neighbours = results.neighbours else { return }
         try neighbours.crowd.gather()
@@ -185,7 +186,7 @@ final class FanoutRun {
         try endSingle()
     }
 
-    /// No more are written, and all have their results.
+    /// Stops the single commands and waits for their results.
     private func endSingle() throws(LabError) {
         results.neighbours?.begin(nil, atMilliseconds: Clock.milliseconds)
         try wait("the single commands' results") { () throws(LabError) in
@@ -198,7 +199,7 @@ final class FanoutRun {
     private struct Round {
         var commands: [FanoutContent]
         var last: FanoutContent
-        /// Of the last command's record, UNIX milliseconds.
+        /// When the last command's record was written, UNIX milliseconds.
         var recordMilliseconds: Int64
         var workers: Int
         var recordsBefore: Int
@@ -311,10 +312,10 @@ final class FanoutRun {
         for command in ["fanout-1", "fanout-2"] {
             guard let outcome = results.outcomes[command], !Self.fannedOut.contains(outcome.outcome) else { continue }
             let reason = outcome.reason.map { " (\($0))" } ?? ""
-            throw LabError("the workers do not fan out: the command \(command) is \(outcome.outcome)\(reason)")
+            throw LabError("the workers did not fan out command \(command): its outcome is \(outcome.outcome)\(reason)")
         }
     }
 
-    /// Of commands whose members were reached, by them or by a newer one.
+    /// Outcomes of commands whose members were reached, by this command or by a newer one.
     private static let fannedOut: Set<String> = ["delivered", "superseded"]
 }

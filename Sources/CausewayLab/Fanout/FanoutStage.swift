@@ -1,17 +1,17 @@
 import Foundation
 
-/// The parts of a fan-out, each a process of its own on loopback.
+/// The parts of a fan-out. Each is a separate process on loopback.
 final class FanoutStage {
     static let app = "com.example.match"
     static let appName = "match"
     static let group = "causeway"
-    /// The embedded broker keeps 5 MiB of a partition: those of the registrations that no worker has read yet must fit.
+    /// The embedded broker keeps 5 MiB of a partition: the registrations that no worker has read yet must fit.
     static let partitions = 16
-    /// Of `worker.memoryMebibytes`, as a small pod has it: a worker that may use a gibibyte, as one without a control group's limit may, keeps
-    /// what a crowd of registrations has taken of it, and would say nothing of what a round needs.
+    /// `worker.memoryMebibytes` for each lane, as in a small pod. A worker without a limit may use a gibibyte and keeps what a crowd of
+    /// registrations has taken. Then its memory would not show what a round needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
-    /// h2load opens its streams before it has heard how many it may.
+    /// h2load opens streams before it knows how many the server permits.
     private static let earlyStreams = 1_000
 
     let base: Stage
@@ -112,7 +112,7 @@ final class FanoutStage {
         """
     }
 
-    /// - Throws: if one of the parts has ended by itself.
+    /// - Throws: if one of the parts has ended.
     func check() throws(LabError) {
         try base.check()
         for worker in workers {
@@ -124,7 +124,7 @@ final class FanoutStage {
 
     var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
 
-    /// What a script of Redis' gives, a whole number.
+    /// Runs a script in Redis that returns a whole number.
     func ask(_ script: String) throws(LabError) -> Int {
         guard let answer = Stage.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
             let number = Int(answer.dropFirst())
@@ -132,12 +132,12 @@ final class FanoutStage {
         return number
     }
 
-    /// Keys of audiences begin so: those of an activity have another character behind the app.
+    /// The pattern of audiences' keys. Keys of an activity have another character after the app.
     private static let audienceKeys = "{\(app)@*"
 
     func audienceKeys() throws(LabError) -> Int { try ask("return #redis.call('KEYS', '\(Self.audienceKeys)')") }
 
-    /// Bytes that all that is kept of audiences takes, keys and the server's own tables included.
+    /// Bytes of everything that Redis keeps of audiences, including keys and the server's own tables.
     func audienceBytes() throws(LabError) -> Int {
         try ask(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeys)')) do "
@@ -145,7 +145,7 @@ final class FanoutStage {
         )
     }
 
-    /// Asks the workers to drain. Each one's exit code must be 0.
+    /// Asks the workers to drain. Each exit code must be 0.
     func stopWorkers() throws(LabError) {
         for worker in workers { worker.signal(SIGTERM) }
         for worker in workers {
@@ -157,7 +157,7 @@ final class FanoutStage {
         workers = []
     }
 
-    /// Ends whatever still runs.
+    /// Ends all parts that still run.
     func stop() {
         for worker in workers { worker.stop(graceMilliseconds: 0) }
         base.stop()

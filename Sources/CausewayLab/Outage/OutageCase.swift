@@ -1,29 +1,29 @@
-/// One case of an outage: what is started, what is played, what is broken when, and what the promises allow afterwards.
+/// One outage case: which parts run, which commands are written, what breaks when, and what the promises permit afterwards.
 struct OutageCase {
-    /// Small letters, digits and hyphens.
+    /// Lower-case letters, digits and hyphens.
     var name: String
     /// What happens, and which times are shortened, for people.
     var summary: String
     var apps = [OutageApp()]
     var workers = OutageWorkers()
     var redis = RedisKind.single
-    /// Of the commands topic and of the deferred topic.
+    /// Partitions of the commands topic and of the deferred topic.
     var partitions = 6
-    /// In their order; times count from the first command.
+    /// Ordered by time, which counts from the first command.
     var troubles: [Trouble] = []
     var bounds = AgeBounds()
     var expectations: [OutageExpectation] = []
-    /// How long after the last command and the last trouble all phones may take to be right.
+    /// How long all phones may take to be right after the last command and the last trouble.
     var patienceMilliseconds: Int64 = 40_000
 
-    /// A push-to-start token of each phone, and a token of each activity that its app has begun.
+    /// A push-to-start token for each phone, and a token for each activity that its app has begun.
     var expectedRegistrations: Int {
         apps.reduce(0) { sum, app in
             sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
         }
     }
 
-    /// The losses after which alerts may ring again, in time from the first command.
+    /// The losses after which alerts may ring again. Times count from the first command.
     var crashes: [Crash] {
         troubles.compactMap { trouble in
             trouble.forgottenMilliseconds.map {
@@ -33,31 +33,31 @@ struct OutageCase {
     }
 }
 
-/// The two services of APNs, each a simulator of its own.
+/// The two services of APNs. Each is a separate simulator.
 enum ServiceName: String, CaseIterable {
     case sandbox, production
 }
 
-/// An app, its phones, and what its producer writes.
+/// An app, its phones, and its producer's commands.
 struct OutageApp {
-    /// Small letters and digits.
+    /// Lower-case letters and digits.
     var name = "match"
     var service = ServiceName.sandbox
     var activities = 100
-    /// How many of them a start command begins; the app begins the others.
+    /// How many activities are begun by a start command. The app begins the others.
     var startedByPush = 0
     var activitiesPerDevice = 1
-    /// Between two commands of one activity.
+    /// Time between two commands of one activity.
     var periodMilliseconds: Int64 = 2_000
-    /// From the first command to the last round, which gives each activity one more command.
+    /// Time from the first command to the last round, which gives each activity one more command.
     var durationMilliseconds: Int64 = 16_000
-    /// Every so many commands of an activity one has an alert.
+    /// Every so many commands of an activity, one has an alert.
     var alertEvery = 4
-    /// The last command of every so many activities is an end; 0: of none.
+    /// For every so many activities, one ends with an end command; 0: none.
     var endEvery = 5
-    /// How far back the commands' timestamps lie.
+    /// How far in the past the commands' timestamps are.
     var ageSeconds: Int64 = 0
-    /// The command of each activity with this number claims to be of the year 2100; nil: none does.
+    /// The number of the command in each activity that claims to be of the year 2100; nil: none does.
     var futureNumber: UInt64?
 
     var bundleIdentifier: String { "com.example.\(name)" }
@@ -69,18 +69,18 @@ struct OutageApp {
 
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
-    /// Several need a broker whose groups rebalance; without one there is one worker, in place of each.
+    /// Several workers need a broker whose groups rebalance. Without such a broker one worker runs instead.
     var count = 1
     var lanes = 2
     /// False: a trouble starts them.
     var startFirst = true
-    /// The signing key in place at the start is one that APNs does not know.
+    /// The signing key at the start is one that APNs does not know.
     var beginWithWrongKey = false
-    /// Keys of `worker`, of `apns`, and of the policy `default` beside those that every case has.
+    /// Keys of `worker`, of `apns` and of the policy `default`, in addition to those of every case.
     var worker: [String: String] = [:]
     var apns: [String: String] = [:]
     var policy: [String: String] = [:]
-    /// Properties of the consumer. A worker that was killed is missed after its session.
+    /// Properties of the consumer. The group notices a killed worker after its session.
     var consumer = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
     var drainMilliseconds: Int64 = 8_000
 }
@@ -92,32 +92,32 @@ enum RedisKind {
     case cluster(primaries: Int)
 }
 
-/// Something that is broken, or made whole, at a time.
+/// Something that breaks, or is repaired, at a given time.
 struct Trouble {
     enum Kind {
-        /// Shares of requests, as the simulator's `PUT /faults` takes them.
+        /// Shares of requests, as for the simulator's `PUT /faults`.
         case faults(ServiceName, [String: Double])
         case wholeAgain(ServiceName)
         case freeze(OutagePart)
         case thaw(OutagePart)
         case kill(OutagePart)
-        /// Starts what was killed or never started; a Redis comes back empty.
+        /// Starts a part that was killed or never started. A Redis starts empty.
         case start(OutagePart)
-        /// SIGTERM. A worker must end within its drain; with 0, unless a part is frozen then.
+        /// SIGTERM. A worker must end within its drain time, with exit code 0 unless a part is frozen then.
         case stop(OutagePart)
         case flushRedis
         /// The replica gets nothing more from its primary.
         case cutReplication
         case rightKey
-        /// Every token of an app's activities gives way to another; the registrations are held back until `releaseTokens`.
+        /// Replaces every token of an app's activities. The registrations are held back until `releaseTokens`.
         case rotateTokens(app: String)
         case releaseTokens
     }
 
-    /// From the first command.
+    /// Time from the first command.
     var milliseconds: Int64
     var kind: Kind
-    /// Alerts that rang so long before it may ring again; nil: none may.
+    /// Alerts that rang within this time before the trouble may ring again; nil: none may.
     var forgottenMilliseconds: Int64?
 
     init(at milliseconds: Int64, _ kind: Kind, forgetting forgottenMilliseconds: Int64? = nil) {
@@ -127,7 +127,7 @@ struct Trouble {
     }
 }
 
-/// A process of the stage that a case may break.
+/// A process of the stage that a case can break.
 enum OutagePart: Equatable {
     case broker
     case redis(Int)
@@ -135,23 +135,23 @@ enum OutagePart: Equatable {
     case worker(Int)
 }
 
-/// What a case asks for beside lost, old and twice.
+/// What a case expects besides no losses, nothing old and nothing twice.
 enum OutageExpectation {
     /// 99 of 100 pushes of an app are no older than this.
     case freshness99(app: String, milliseconds: Int64)
-    /// No command comes to this outcome.
+    /// No command has this outcome.
     case never(String)
-    /// So many commands come to this outcome.
+    /// This many commands have this outcome.
     case outcome(String, count: Int)
     case invalidations(Int)
-    /// No command has two results that are its last word.
+    /// No command has two final results.
     case oneResultEach
-    /// No activity that had a newer state waits longer for an update.
+    /// No activity with a newer state waits longer for an update.
     case silence(milliseconds: Int64)
-    /// No record of the commands topic waits longer for its commit, from when a look found it there; there is one a second.
+    /// No record of the commands topic waits longer for its commit, from the look that first saw it. There is one look a second.
     case committedWithin(milliseconds: Int64)
     /// The phones of an app get no push at all.
     case noPush(app: String)
-    /// Each activity of an app gets one push at most from this time on.
+    /// From this time on each activity of an app gets at most one push.
     case onePushEach(app: String, sinceMilliseconds: Int64)
 }

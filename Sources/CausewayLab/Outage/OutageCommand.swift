@@ -1,58 +1,58 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage`: what a worker makes of everything that can be away, late, wrong or empty.
+/// `causeway-lab outage`: tests a worker while parts are away, late, wrong or empty.
 struct OutageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage",
-        abstract: "Break what a worker stands on, case by case, and hold what reached the phones against the promises.",
+        abstract: "Break the parts around a worker, case by case, and check the phones against Causeway's promises.",
         discussion: """
-            Each case starts a broker, a redis-server, APNs with phones and one or more workers, writes commands, breaks something, makes \
-            it whole again, and looks from outside: at what was written, what arrived at APNs, what the phones show. A line for each:
+            Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, breaks a part, \
+            repairs it, and observes from outside: what was written, what arrived at APNs, what the phones show. It prints one line:
 
-              lost     activities whose phone does not show their newest state that is not past its own expiration, and alerts that never \
-            rang though not older than their bound
-              old      pushes that were accepted past their bound (a start 600 s, an alert 300 s, an update 8 h, an end 12 h after its \
+              lost     activities whose phone does not show the newest state that is not past its own expiration, and alerts that \
+            never rang although not too old
+              old      pushes that were accepted too late (a start 600 s, an alert 300 s, an update 8 h, an end 12 h after its \
             timestamp), or after a newer one
               twice    alerts and starts that reached a phone twice
-              silence  the longest time in which an activity that had a newer state was not updated
+              silence  the longest time in which an activity with a newer state was not updated
 
-            What the promises allow after a crash or a lost Redis is counted apart, as repeated after a crash.
+            Repetitions that the promises permit after a crash or a lost Redis are counted as repeated after a crash.
 
             Examples:
               causeway-lab outage
               causeway-lab outage --case apns-503 --keep
               causeway-lab outage --list
 
-            Exit codes: 0 all promises were kept; 1 one was not, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all promises kept; 1 a promise broken, or a part failed; 64 the command line is wrong.
             """
     )
 
     @Option(name: .customLong("case"), help: ArgumentHelp("Only this case. Repeatable.", valueName: "name"))
     var names: [String] = []
 
-    @Flag(help: "Say which cases there are, and play none.")
+    @Flag(help: "List the cases, and run none.")
     var list = false
 
-    @Option(help: "How many times as many activities as a case has by itself.")
+    @Option(help: "Multiply the activities of each case by this.")
     var scale = 1
 
     @Option(
         help: ArgumentHelp(
-            "Serves a broker whose groups rebalance: a program, its arguments, and last a directory for it; it prints its place as "
-                + "causeway-lab broker does. Without it the cases of several workers have one.",
+            "Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print its address like "
+                + "causeway-lab broker. Without it, cases for several workers run one.",
             valueName: "command"
         )
     )
     var broker: String?
 
-    @Flag(help: "Keep each case's directory with logs, configuration and pushes, and say where it is.")
+    @Flag(help: "Keep each case's directory with logs, configuration and pushes, and print its path.")
     var keep = false
 
     func validate() throws {
         guard (1...100).contains(scale) else { throw ValidationError("--scale must be 1 to 100") }
         for name in names where !OutageCase.all.contains(where: { $0.name == name }) {
-            throw ValidationError("--case \(name): there is no such case; --list names them")
+            throw ValidationError("--case \(name): no such case; --list shows all cases")
         }
     }
 
@@ -93,7 +93,7 @@ struct OutageCommand: ParsableCommand {
 }
 
 extension OutageCase {
-    /// With so many times as many activities.
+    /// The same case with this many times the activities.
     fileprivate func scaled(by scale: Int) -> OutageCase {
         var scaled = self
         for index in scaled.apps.indices {

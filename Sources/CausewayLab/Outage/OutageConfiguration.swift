@@ -1,7 +1,7 @@
 /// The configuration file of a case's worker.
 struct OutageConfiguration {
     var workers: OutageWorkers
-    /// Each with its key file.
+    /// Each app with its key file.
     var apps: [(app: OutageApp, keyFile: String)]
     var bootstrapServers: String
     /// The lines of the section `redis`.
@@ -10,7 +10,7 @@ struct OutageConfiguration {
     var caFile: String
     var httpPort: UInt16
 
-    /// What an outage lasts in a case is seconds, so what waits for it waits shorter than by default.
+    /// Outages in a case last seconds, so all waits are shorter than by default.
     static let group = "causeway"
 
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]

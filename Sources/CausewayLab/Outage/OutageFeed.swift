@@ -3,13 +3,13 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app as time goes on, and keeps what it has written.
+/// Writes the commands of an app over time, and keeps them for the judgement.
 struct OutageFeed {
     private static let far: Int64 = 4_102_444_800
 
     let app: OutageApp
     private(set) var commands: [OutageHistory.Command] = []
-    /// How many commands each activity has.
+    /// How many commands each activity has had.
     private var counts: [UInt64]
     private var next = 0
     private(set) var isOver = false
@@ -19,9 +19,9 @@ struct OutageFeed {
         counts = Array(repeating: 0, count: app.activities)
     }
 
-    /// Writes what is due. Activities take turns, evenly spread over the period.
+    /// Writes the commands that are due. The activities take turns, evenly spread over the period.
     ///
-    /// - Parameter elapsedMilliseconds: since the first command.
+    /// - Parameter elapsedMilliseconds: time since the first command.
     mutating func advance(to elapsedMilliseconds: Int64, _ wire: CommandWire) throws(LabError) {
         guard !isOver else { return }
         let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
@@ -39,7 +39,7 @@ struct OutageFeed {
         isOver = true
     }
 
-    /// What was written since the last call, which is kept here no longer.
+    /// Takes the commands that were written since the last call.
     mutating func takeCommands() -> [OutageHistory.Command] {
         defer { commands.removeAll(keepingCapacity: true) }
         return commands
@@ -73,7 +73,7 @@ struct OutageFeed {
         )
     }
 
-    /// The content state by which a phone and the push log name the command.
+    /// The content state of a command. Phones and the push log identify the command by it.
     static func state(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -1,7 +1,7 @@
 import Foundation
 import Kafka
 
-/// What the workers write: the outcomes of each command, in their order, and how many tokens they call dead.
+/// The workers' results: the outcomes of each command in order, and the number of tokens reported as dead.
 final class OutageOutcomes: ConsumerHandler {
     private static let recordsPerTurn = 2_000
 
@@ -24,7 +24,7 @@ final class OutageOutcomes: ConsumerHandler {
         }
     }
 
-    /// Takes what has come. Returns whether there was anything.
+    /// Reads the records that have come. Returns whether there were any.
     @discardableResult
     func drain() throws(LabError) -> Bool {
         guard let consumer else { return false }

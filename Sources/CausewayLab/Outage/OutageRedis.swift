@@ -1,14 +1,14 @@
 import CausewayCommandLine
 import Glibc
 
-/// The redis-servers of a case, which may be frozen, killed, and started again, empty.
+/// The redis-servers of a case. A case can freeze and kill them, and start them again empty.
 final class OutageRedis {
     private static let startMilliseconds: Int64 = 10_000
     private static let slots = 16_384
 
     private struct Server {
         var port: UInt16
-        /// Beside those that all have.
+        /// Arguments besides those that all servers have.
         var arguments: [String] = []
         var process: ChildProcess?
     }
@@ -31,7 +31,7 @@ final class OutageRedis {
         }
     }
 
-    /// What a worker's configuration says of it.
+    /// The lines about Redis in a worker's configuration.
     var configuration: String {
         let places = servers.map { "127.0.0.1:\($0.port)" }
         return switch kind {
@@ -52,7 +52,7 @@ final class OutageRedis {
 
     private static let primaryName = "mymaster"
 
-    /// A primary, a replica, and one Sentinel that is quick to decide.
+    /// A primary, a replica, and one Sentinel that decides quickly.
     private func startWatched() throws(LabError) {
         try add()
         try add(["--replicaof", "127.0.0.1", String(servers[0].port)])
@@ -113,7 +113,7 @@ final class OutageRedis {
         return process
     }
 
-    /// Without a word, as a machine that fails.
+    /// Kills the server, as if its machine failed.
     func kill(_ index: Int) throws(LabError) {
         let process = try server(index)
         process.signal(SIGKILL)
@@ -121,7 +121,7 @@ final class OutageRedis {
         servers[index].process = nil
     }
 
-    /// Starts it on its port. It writes no data to disk, so it comes back empty; a cluster's server knows its slots.
+    /// Starts the server on its port. It writes no data to disk, so it is empty. A server of a cluster still knows its slots.
     func start(_ index: Int) throws(LabError) {
         let server = servers[index]
         let process = try ChildProcess(
@@ -141,10 +141,13 @@ final class OutageRedis {
         for server in servers { try tell(server.port, "FLUSHALL") }
     }
 
-    /// The replica hears nothing more from its primary, and knows nothing of it.
+    /// Cuts the replica off from its primary, so that a failover loses writes.
+    ///
+    /// The replica is told to follow a port where nobody listens. Sentinel corrects that only after its `failover-timeout`. A frozen
+    /// replica would instead read what its socket holds when it runs again.
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }
-        // Nobody listens on the first port.
+        // Nobody listens on port 1.
         try tell(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 
@@ -155,7 +158,7 @@ final class OutageRedis {
 
     // MARK: - Looking
 
-    /// Of activities and devices, of all servers together, without copies.
+    /// Keys of activities and devices on all servers, without replicas.
     func keys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
@@ -179,14 +182,14 @@ final class OutageRedis {
                     logTail: TextFile.lastLines(of: stage.path("redis-0.log"), 20)
                 )
             }
-            // No Redis says by itself that it is ready.
+            // Redis does not announce that it is ready.
             usleep(10_000)
         }
     }
 
     private static func program() throws(LabError) -> String {
         guard let program = Stage.program("redis-server") else {
-            throw LabError("redis-server is not installed: apt-get install redis-server")
+            throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         return program
     }

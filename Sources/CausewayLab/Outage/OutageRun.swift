@@ -2,14 +2,14 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Plays one case: one thread writes its commands, brings its troubles about, carries registrations, reads results, and waits until all
-/// phones are right or the case's patience is over.
+/// Plays one case. One thread writes the commands, causes the troubles, carries registrations, reads results, and waits until all phones
+/// are right or the case's patience is over.
 final class OutageRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
     private static let lookMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
-    /// What comes twice comes soon: the phones are watched for so long after they are right.
+    /// How long the phones are watched after they are right: a repetition would come soon.
     private static let quietMilliseconds: Int64 = 3_000
     private static let startMilliseconds: Int64 = 60_000
 
@@ -26,10 +26,10 @@ final class OutageRun {
     private var nextLagMilliseconds: Int64 = 0
     private var areRegistrationsHeld = false
     private var nextCarryMilliseconds: Int64 = 0
-    /// When the first command was due, on the clock of the records.
+    /// When the first command was due, by the clock of the records.
     private var beganMilliseconds: Int64 = 0
 
-    /// - Parameter stage: started.
+    /// - Parameter stage: already started.
     init(_ outage: OutageCase, on stage: OutageStage, interruption: Interruption) throws(LabError) {
         self.outage = outage
         self.stage = stage
@@ -62,7 +62,7 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// All tokens are registered, as far as there is a worker that could.
+    /// Waits until all tokens are registered, if there is a worker.
     private func settleIn() throws(LabError) {
         if outage.workers.startFirst { try stage.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
@@ -94,7 +94,7 @@ final class OutageRun {
         }
     }
 
-    /// A broker that does not answer in time is looked at again later.
+    /// If a broker does not answer in time, the lag is measured again later.
     private func measureLag() {
         guard isLagAskedFor, Clock.milliseconds >= nextLagMilliseconds else { return }
         nextLagMilliseconds = Clock.milliseconds + Self.lookMilliseconds
@@ -128,7 +128,7 @@ final class OutageRun {
         usleep(Self.turnMicroseconds)
     }
 
-    /// All phones are right, and each command has a result. Gives up when the patience is over: the report then says what is missing.
+    /// Waits until all phones are right and each command has a result. After the patience is over, the report says what is missing.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextLook): (Int64?, Int64) = (nil, 0)

@@ -1,7 +1,7 @@
 import CausewayCommandLine
 import Foundation
 
-/// One simulator: a service of APNs, and the phones of its apps.
+/// One simulator: a service of APNs, with the phones of its apps.
 final class OutageService {
     static let attributesType = "OutageAttributes"
     private static let registrationsPage = 5_000
@@ -13,7 +13,7 @@ final class OutageService {
     private let client: ControlClient
     private var log: LineTail
     private var registrationsCarried = 0
-    /// A process that does not run answers nobody.
+    /// A frozen process answers nobody.
     var isFrozen = false
 
     init(_ name: ServiceName, process: ChildProcess, place: Stage.SimulatorPlace, pushLog: String) {
@@ -24,7 +24,7 @@ final class OutageService {
         log = LineTail(path: pushLog)
     }
 
-    /// The declaration of an app, as `--shapes` takes it.
+    /// The declaration of an app for `--shapes`.
     static func shapes(of app: OutageApp, teamId: String) -> String {
         """
         {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
@@ -33,7 +33,7 @@ final class OutageService {
         """
     }
 
-    /// All phones of an app, and the activities that it begins itself.
+    /// Creates all phones of an app, and the activities that the app begins itself.
     func make(_ app: OutageApp) throws(LabError) {
         let devices = Set((0..<app.activities).map(app.device)).sorted()
         try call(
@@ -63,7 +63,7 @@ final class OutageService {
         )
     }
 
-    /// Carries new registrations to Kafka, as the apps' server does. Returns how many have been carried in all.
+    /// Carries new registrations to Kafka, as an app's server does. Returns how many have been carried in all.
     func carryRegistrations(to wire: CommandWire) throws(LabError) -> Int {
         guard !isFrozen else { return registrationsCarried }
         let page = try SimulatedPhones(client: client)
@@ -77,14 +77,14 @@ final class OutageService {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // Of a lost answer nobody could know whether its alert had rung.
+        // A push whose answer is lost must have no effect: otherwise nobody could know whether its alert rang.
         members["lostAnswersAreApplied"] = false
         try call("PUT", "/faults", members)
     }
 
     func clearFaults() throws(LabError) { try call("DELETE", "/faults", nil) }
 
-    /// Ends all connections without a word; what was on its way reaches nobody.
+    /// Closes all connections without GOAWAY and close_notify. Requests in flight have no effect.
     func cut() throws(LabError) { try call("POST", "/cut", nil) }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
@@ -98,24 +98,24 @@ final class OutageService {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
         let answer = try call("GET", target, nil)
         guard let list = answer["activities"] as? [[String: Any]] else {
-            throw LabError("the simulator's activities are not what was agreed on")
+            throw LabError("the simulator's list of activities has an unexpected form")
         }
         var screens: [String: OutageHistory.Screen] = [:]
         for entry in list {
             guard let activity = entry["activity"] as? String, let state = entry["contentState"] as? [String: Any],
                 let number = state["number"] as? UInt64
-            else { throw LabError("the simulator's activities are not what was agreed on") }
+            else { throw LabError("the simulator's list of activities has an unexpected form") }
             screens[activity] = OutageHistory.Screen(number: number, isOver: entry["state"] as? String != "active")
         }
         return screens
     }
 
-    /// What has arrived since the last look.
+    /// The pushes that have arrived since the last look.
     func newPushes() throws(LabError) -> [OutageHistory.Push] {
         try log.lines().compactMap(Self.push)
     }
 
-    /// A line of the push log; nil if it is about nobody's activity.
+    /// Reads a line of the push log; nil if it belongs to no activity.
     private static func push(_ line: [String: Any]) -> OutageHistory.Push? {
         guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
         return OutageHistory.Push(
@@ -144,25 +144,25 @@ final class OutageService {
         var body: [UInt8] = []
         if let object {
             guard let data = try? JSONSerialization.data(withJSONObject: object) else {
-                throw LabError("a request to the simulator is no JSON")
+                throw LabError("a request to the simulator could not be written as JSON")
             }
             body = Array(data)
         }
         let answer = try client.body(method, target, body: body)
         guard let value = (try? JSONSerialization.jsonObject(with: Data(answer))) as? [String: Any] else {
-            throw LabError("the simulator's answer to \(method) \(target) is no JSON object")
+            throw LabError("the simulator's answer to \(method) \(target) is not a JSON object")
         }
         return value
     }
 }
 
-/// The lines of JSON of a file that grows, each given once.
+/// The lines of a growing file of JSON. Each line is returned once.
 struct LineTail {
     private static let chunkBytes = 1 << 20
 
     let path: String
     private var offset: off_t = 0
-    /// Of a line whose end is not written yet.
+    /// The part of a line whose end is not written yet.
     private var rest: [UInt8] = []
 
     init(path: String) {
@@ -185,7 +185,7 @@ struct LineTail {
             let whole = rest.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
             for line in rest[..<whole].split(separator: UInt8(ascii: "\n")) {
                 guard let object = (try? JSONSerialization.jsonObject(with: Data(line))) as? [String: Any] else {
-                    throw LabError("\(path) has a line that is no JSON object")
+                    throw LabError("\(path) has a line that is not a JSON object")
                 }
                 objects.append(object)
             }

@@ -2,10 +2,10 @@ import CausewayCommandLine
 import Foundation
 import Kafka
 
-/// The parts of one case, each a process of its own on loopback, and what breaks them.
+/// The parts of one case, each a separate process on loopback, and the ways to break them.
 final class OutageStage {
     private static let startMilliseconds: Int64 = 60_000
-    /// A worker may take this much longer than its drain, on a machine that others keep busy.
+    /// How much longer than its drain time a worker may take, on a machine with other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
@@ -14,14 +14,15 @@ final class OutageStage {
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
     private var workers: [ChildProcess?]
-    /// Workers that were told to stop, and by when they must have ended.
+    /// Workers that were told to stop, with their deadlines.
     private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
-    /// What workers did that they must not, in words.
+    /// Faults of the workers, as text.
     private(set) var faults: [String] = []
-    /// The program and its arguments that serve a broker whose groups rebalance; nil: there is none here.
+    /// The program, with its arguments, that serves a broker whose groups rebalance; nil: there is none. The embedded broker serves only
+    /// one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
-    /// Parts that were told to stop running for a while.
+    /// Parts that are frozen.
     private var frozen: [ChildProcess] = []
 
     init(
@@ -66,7 +67,7 @@ final class OutageStage {
 
     // MARK: - Starting
 
-    /// Everything but the workers.
+    /// Starts everything except the workers.
     func start() throws(LabError) {
         if workers.count > 1, let rebalancingBroker {
             try base.startBroker(command: rebalancingBroker + [base.path("broker")])
@@ -105,7 +106,7 @@ final class OutageStage {
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 
-    /// Each app signs with a copy of its service's key, so that it can be a wrong one for a while.
+    /// Gives each app a copy of its service's key, so that it can be replaced by a wrong one for a while.
     private func placeKeys() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginWithWrongKey {
@@ -178,7 +179,7 @@ final class OutageStage {
             for index in app.startedByPush..<app.activities {
                 try service.rotateToken(of: app.activity(index), app: app)
             }
-        // The run holds the registrations.
+        // The run holds the registrations back.
         case .releaseTokens: break
         }
     }
@@ -201,7 +202,7 @@ final class OutageStage {
     private func freeze(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
         if case .service(let name) = part {
-            // What it had received would else reach the phones when it runs again.
+            // The simulator's connections are cut first. Otherwise the pushes in its sockets would reach the phones when it runs again.
             try service(name).cut()
             try service(name).isFrozen = true
         }
@@ -228,7 +229,7 @@ final class OutageStage {
         }
     }
 
-    /// Only a worker ends by itself; it is not waited for.
+    /// Only a worker can be stopped. The case does not wait for its end.
     private func stop(_ part: OutagePart) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
         beginStop(number % workers.count)
@@ -242,7 +243,7 @@ final class OutageStage {
         workers[number] = nil
     }
 
-    /// Holds a worker that was told to stop to its promise.
+    /// Checks that a worker which was told to stop ends in time.
     private func awaitStop(_ number: Int) {
         guard let (worker, deadline, isBlocked) = stopping.removeValue(forKey: number) else { return }
         guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
@@ -255,7 +256,7 @@ final class OutageStage {
         if ending != .exited(0) { faults.append("the \(worker.name) \(ending.text) after SIGTERM") }
     }
 
-    /// The workers that run, asked to end in order.
+    /// Asks the running workers to end.
     func stopWorkers() {
         for number in workers.indices { beginStop(number) }
         for number in workers.indices { awaitStop(number) }
@@ -270,10 +271,10 @@ final class OutageStage {
         return sum
     }
 
-    /// Of the workers that run.
+    /// The process ids of the running workers.
     var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
-    /// - Throws: if a part has ended by itself.
+    /// - Throws: if a part has ended.
     func check() throws(LabError) {
         for part in base.parts + workers.compactMap({ $0 }) {
             if let ending = part.poll() { throw part.failure(ending.text) }

@@ -1,4 +1,4 @@
-/// Rows of a comma-separated file as RFC 4180 has it: quoted fields may hold commas, line breaks and doubled quotes.
+/// Rows of a comma-separated file (RFC 4180): quoted fields may contain commas, line breaks and doubled quotes.
 struct CommaSeparatedValues {
     struct Row: Equatable {
         /// The line on which the row begins, counted from 1.
@@ -6,7 +6,7 @@ struct CommaSeparatedValues {
         var fields: [String]
     }
 
-    /// More than any feed has; a file that is larger is not a season.
+    /// More rows than any feed has. A larger file is refused.
     static let rowCountMax = 1_000_000
     static let fieldCountMax = 64
 
@@ -20,7 +20,7 @@ struct CommaSeparatedValues {
         self.file = file
     }
 
-    /// Every row of `bytes`, the header first. Line ends may be LF or CRLF, and the last one may be missing.
+    /// Every row of `bytes`, including the header. Line ends are LF or CRLF, and the last one may be missing.
     static func rows(of bytes: [UInt8], file: String) throws(SeasonError) -> [Row] {
         var reader = CommaSeparatedValues(bytes, file: file)
         var rows: [Row] = []
@@ -84,7 +84,7 @@ struct CommaSeparatedValues {
             }
             content.append(byte)
         }
-        throw SeasonError(file: file, line: openingLine, reason: "a quoted field that is never closed")
+        throw SeasonError(file: file, line: openingLine, reason: "a quoted field is not closed")
     }
 
     private func text(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {

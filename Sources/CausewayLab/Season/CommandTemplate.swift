@@ -1,12 +1,13 @@
-/// A record built once and sent to every follower: only who and when differ, and both have a fixed width. Sent to an audience, only when.
+/// A record that is built once and sent to every follower, or to their audience. Only the follower's number and the timestamp change, and
+/// both have a fixed width. For an audience only the timestamp changes.
 struct CommandTemplate {
-    /// Followers of a match are numbered in four digits.
+    /// Followers of a match are numbered with four digits.
     static let followerDigits = 4
     static let followersMax = 9_999
     /// UNIX seconds have ten digits until the year 2286.
     static let timestampDigits = 10
 
-    /// Stand-ins for what is patched in later, to be written into the record byte for byte.
+    /// Placeholders for the parts that are replaced later. They must be written into the record byte for byte.
     struct Places {
         let activity: String
         let device: String?
@@ -30,7 +31,7 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: ids are this and the follower's number. Must need no escapes in JSON; so must the others.
+    ///   - activityPrefix: ids are this prefix and the follower's number. Like the other texts, it must need no escapes in JSON.
     ///   - record: writes the record, with `places` where they belong.
     init(
         activityPrefix: String,
@@ -54,7 +55,7 @@ struct CommandTemplate {
         self.init(record: record(Places.timestamp), key: audience, numbered: [])
     }
 
-    /// - Parameter numbered: texts of the record that end with the number of a follower.
+    /// - Parameter numbered: texts of the record that end with a follower's number.
     private init(record: [UInt8], key: String, numbered: [String]) {
         func places(of text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
         let found = numbered.map { (length: $0.utf8.count, offsets: places(of: $0)) }
@@ -73,7 +74,7 @@ struct CommandTemplate {
         write(seconds, digits: Self.timestampDigits, at: timestampOffset)
     }
 
-    /// Of a record to an audience it changes nothing.
+    /// Sets the follower's number. Has no effect on a record for an audience.
     ///
     /// - Parameter follower: 1 to `followersMax`.
     mutating func setFollower(_ follower: Int) {
@@ -81,7 +82,7 @@ struct CommandTemplate {
         for offset in followerOffsets { write(Int64(follower), digits: Self.followerDigits, at: offset) }
     }
 
-    /// The record and its key, the id of the activity or the audience. Valid during the call.
+    /// Lends the record and its key, the id of the activity or the audience. Valid during the call.
     func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
         bytes.withUnsafeBytes { value in
             body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)

@@ -2,7 +2,7 @@ import LiveActivity
 import Numbers
 
 extension JSONWriter {
-    /// One object, written by `body`, as bytes of its own.
+    /// One object, written by `body`, as separate bytes.
     static func object(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -41,7 +41,7 @@ extension JSONWriter {
     }
 }
 
-/// Decimal numbers without floating point: rates are exact to the digit that is shown.
+/// Decimal numbers without floating point, so that rates are exact to the displayed digit.
 enum Hundredths {
     /// `numerator / denominator` in hundredths, rounded to the nearest.
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {

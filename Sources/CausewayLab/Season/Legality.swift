@@ -1,10 +1,11 @@
 extension Delivery {
     /// Marks the wides and no-balls of one innings.
     ///
-    /// The feed counts extras without saying of what kind they are, but three things give them away: a no-ball can be
-    /// hit and a wide cannot, batters who run an odd number change ends, and a full over has exactly six legal balls.
-    /// So every delivery with extras is weighed by who faces the next one, and in a full over the heaviest are chosen
-    /// until six remain. A no-ball that nobody hits passes as a wide, which costs its batter a ball faced.
+    /// The feed counts extras without their kind, but three facts show it. A no-ball can be hit and a wide cannot. Batters who run an odd
+    /// number change ends. A complete over has exactly six legal balls.
+    ///
+    /// So every delivery with extras gets a weight by who faces the next one. In a complete over, the deliveries with the highest weights
+    /// are marked until six are left. A no-ball that nobody hits counts as a wide, which costs its batter one ball faced.
     static func markIllegal(in innings: inout ArraySlice<Delivery>) {
         var start = innings.startIndex
         while start < innings.endIndex {
@@ -37,7 +38,7 @@ extension Delivery {
         guard delivery.extraRuns > 0 else { return 0 }
         if delivery.batterRuns > 0 || delivery.extraRuns == 5 { return 3 }
         if let dismissal = delivery.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Four byes are far commoner than a wide that is run three times; and an over never ends with a wide.
+        // Four byes are far more common than a wide with three runs, and an over never ends with a wide.
         guard delivery.extraRuns != 4, let next else { return 1 }
         let ranAnOddNumber = delivery.batter != next.batter
         let countIsOdd = delivery.extraRuns % 2 == 1

@@ -1,6 +1,6 @@
-/// How a batter's innings came to an end.
+/// How a batter's innings ended.
 struct Dismissal: Equatable {
-    /// The kinds that the laws of cricket know, spelled as the feed spells them.
+    /// The kinds in the laws of cricket, spelled as in the feed.
     enum Kind: String, CaseIterable {
         case bowled
         case caught
@@ -17,7 +17,7 @@ struct Dismissal: Equatable {
     var kind: Kind
     var player: String
 
-    /// A batter who retires hurt may come back, so no wicket is counted.
+    /// A batter who retires hurt may return, so no wicket is counted.
     var countsAsWicket: Bool { kind != .retiredHurt }
 
     var isCreditedToBowler: Bool {
@@ -28,9 +28,9 @@ struct Dismissal: Equatable {
     }
 }
 
-/// One ball of a match, as the feed has it.
+/// One ball of a match, as in the feed.
 struct Delivery: Equatable {
-    /// What the umpire made of it. A wide or a no-ball is bowled again, so an over can have more than six deliveries.
+    /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six deliveries.
     enum Legality { case legal, wide, noBall }
 
     /// 0 for the side that bats first.
@@ -64,11 +64,11 @@ struct Match {
         }
     }
 
-    /// What the side that bats second has been asked for.
+    /// The target of the side that bats second.
     struct Chase: Equatable {
-        /// Nil when rain changed the target and the feed does not say to what.
+        /// Nil if rain changed the target and the feed does not tell the new one.
         var target: Int?
-        /// Legal balls in which it has to be reached; nil when the feed does not say.
+        /// Legal balls in which the target must be reached; nil if the feed does not tell.
         var balls: Int?
         var isRevised: Bool
     }
@@ -80,7 +80,7 @@ struct Match {
     var date: String
     var city: String
     var venue: String
-    /// The side that bats first comes first.
+    /// The side that bats first is first.
     var teams: [String]
     var winner: String
     var margin: Margin
@@ -88,12 +88,12 @@ struct Match {
     var deliveries: [Delivery]
     var chase: Chase
 
-    /// The result as a newspaper has it.
+    /// The result, as in a newspaper.
     var resultLine: String {
         "\(winner) won by \(margin.text)" + (chase.isRevised ? " (rain rule)" : "")
     }
 
-    /// The usual abbreviation of a team's name: its initials, save where the league uses another.
+    /// The usual abbreviation of a team's name: its initials, unless the league uses another.
     static func abbreviation(of team: String) -> String {
         if team == "Sunrisers Hyderabad" { return "SRH" }
         return team.split(separator: " ")
@@ -105,9 +105,10 @@ struct Match {
 }
 
 extension Match.Chase {
-    /// The feed has no column for the target. It is one more than the first side made, unless the result contradicts
-    /// that: then rain has changed it. A margin in runs gives the new target exactly, and the overs bowled give the
-    /// new length; a win by wickets gives neither.
+    /// Derives the target, for which the feed has no column.
+    ///
+    /// It is one more than the first side's runs, unless the result contradicts that: then rain has changed it. A margin in runs gives
+    /// the new target exactly, and the overs bowled give the new length. A win by wickets gives neither.
     init(firstTotal: Int, second: ArraySlice<Delivery>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver

@@ -1,4 +1,4 @@
-/// One push of a match: what its followers are shown from that moment on.
+/// One push of a match: the state that its followers see from then on.
 struct MatchFrame {
     struct Alert: Equatable {
         var title: String
@@ -11,7 +11,7 @@ struct MatchFrame {
 }
 
 extension Match {
-    /// Before the first ball: what an activity is started with.
+    /// The state before the first ball, with which an activity is started.
     var openingFrame: MatchFrame {
         MatchFrame(
             state: Scoreboard(self).state,
@@ -19,7 +19,7 @@ extension Match {
         )
     }
 
-    /// One frame for each ball, and the last of all for the end of the match.
+    /// One frame for each ball, and a last one for the end of the match.
     func frames() -> [MatchFrame] {
         var scoreboard = Scoreboard(self)
         var frames: [MatchFrame] = []

@@ -1,27 +1,27 @@
 import LiveActivity
 
-/// The commands of one match, each built once for all its followers: to be sent to each of them, or to all of them as an audience.
+/// The commands of one match. Each is built once for all followers, to be sent to each of them or to all of them as an audience.
 struct MatchRecords {
     static let app = "com.example.cricket"
     static let attributesType = "MatchAttributes"
 
-    /// For followers whose activity the server starts; to an audience, for those of its devices that joined it.
+    /// The start: for followers whose activity the server starts, or for the devices that have joined the audience.
     var start: CommandTemplate
-    /// One for each ball, and the end of the match.
+    /// One for each ball, and one for the end of the match.
     var frames: [CommandTemplate]
-    /// What the phones show when all is over.
+    /// What the phones show at the end.
     let finalState: MatchState
 
-    /// Activities of a match are numbered behind this, devices likewise.
+    /// The prefix of a match's activities, before the follower's number. Devices have one too.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 
-    /// What identifies a command that is given an id: this and the follower's number.
+    /// The prefix of a command's id, before the follower's number.
     static func identifierPrefix(of match: Match, sequence: Int) -> String {
         "\(sequence)/\(activityPrefix(of: match))"
     }
 
-    /// - Parameter identifies: whether the commands have ids of their own; else they are named by their place in the topic.
+    /// - Parameter identifies: whether the commands have ids of their own. Otherwise their place in the topic identifies them.
     init(_ match: Match, frames matchFrames: [MatchFrame], identifies: Bool = false) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
@@ -83,13 +83,13 @@ struct MatchRecords {
 
     static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
 
-    /// How the app names a device's first activity if the activity's attributes do not name it.
+    /// The app's name for a device's first activity, if its attributes do not name it.
     static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
 
-    /// What never changes while the activity lives: its `ActivityAttributes`.
+    /// The `ActivityAttributes`, which never change while the activity lives.
     ///
-    /// - Parameter activity: by this the app knows an activity that a push has started; nil: the app names the activity by itself, since
-    ///   one start is for many.
+    /// - Parameter activity: the id by which the app knows an activity that a push has started; nil: the app chooses the id, because one
+    ///   start is for many devices.
     static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
         var attributes: [(name: StaticString, value: String)] = [
             ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),

@@ -9,23 +9,23 @@ struct MatchState: Equatable {
     struct Batter: Equatable {
         var name: String
         var runs = 0
-        /// Balls faced; a wide is not.
+        /// Balls faced, without wides.
         var balls = 0
     }
 
     struct Bowler: Equatable {
         var name: String
         var wickets = 0
-        /// Runs conceded; byes are not the bowler's.
+        /// Runs conceded, without byes.
         var runs = 0
     }
 
-    /// What the side that bats second still has to do.
+    /// What the side that bats second still needs.
     struct Chase: Equatable {
         var target: Int
         var runsNeeded: Int
         var ballsLeft: Int
-        /// Runs an over, in hundredths; nil once nothing is needed or no ball is left.
+        /// Runs an over, in hundredths; nil when nothing is needed or no ball is left.
         var requiredRateHundredths: Int?
     }
 
@@ -37,7 +37,7 @@ struct MatchState: Equatable {
     var bowling: String
     var runs = 0
     var wickets = 0
-    /// As scorers write them: full overs, a point, and the legal balls of the one in progress.
+    /// In scorers' notation: complete overs, a point, and the legal balls of the present over.
     var overs = "0"
     var runRateHundredths = 0
     var striker: Batter?
@@ -45,7 +45,7 @@ struct MatchState: Equatable {
     var bowler: Bowler?
     var thisOver = ""
     var lastBall = ""
-    /// The first side's score, once the second side bats.
+    /// The first side's score, when the second side bats.
     var firstInnings: String?
     var chase: Chase?
     var result: String?
@@ -55,7 +55,7 @@ struct MatchState: Equatable {
 }
 
 extension MatchState {
-    /// Writes the members of the content state as the app's type decodes them: what is absent is an optional there.
+    /// Writes the members of the content state as the app's type decodes them. A missing member is an optional in that type.
     func write(to json: inout JSONWriter) {
         json.member("phase", phase.rawValue)
         json.member("innings", innings)

@@ -1,4 +1,4 @@
-/// Follows a match ball by ball. A fold over its deliveries: nothing in here knows what comes next.
+/// Follows a match ball by ball. It knows only the deliveries so far.
 struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
@@ -53,12 +53,12 @@ struct Scoreboard {
         state.result = match.resultLine
     }
 
-    /// Between the innings: the first side's last ball has been bowled.
+    /// Between the innings, after the first side's last ball.
     mutating func breakForInnings() {
         state.phase = .inningsBreak
     }
 
-    /// Seven balls in an over are an umpire's miscount, which the scorers' notation cannot express.
+    /// Seven balls in an over are an umpire's mistake, which the scorers' notation cannot express.
     private var oversText: String {
         legalBallsOfOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallsOfOver)"
     }
@@ -103,14 +103,14 @@ struct Scoreboard {
 }
 
 extension Scoreboard {
-    /// What the batter who is out, or who hit the boundary, has made so far.
+    /// The score so far of the batter who is out or who hit the boundary.
     func innings(of batter: String) -> String? {
         batters[batter].map { "\($0.runs) (\($0.balls))" }
     }
 }
 
 extension Delivery {
-    /// As scorers mark it: a point for no run, W for a wicket, wd and nb for what is bowled again, b for a bye.
+    /// The scorers' symbol: a point for no run, W for a wicket, wd and nb for balls that are bowled again, b for a bye.
     var symbol: String {
         let runs =
             switch legality {

@@ -1,8 +1,8 @@
-/// What is wrong with a season's data, and where.
+/// A fault in a season's data, with its place.
 struct SeasonError: Error, Equatable, CustomStringConvertible {
-    /// The file's name as the reader was given it.
+    /// The file's name, as given to the reader.
     var file: String
-    /// The line on which the faulty row begins, counted from 1; 0 when the fault concerns the file as a whole.
+    /// The line on which the faulty row begins, counted from 1; 0 if the whole file is faulty.
     var line: Int
     var reason: String
 

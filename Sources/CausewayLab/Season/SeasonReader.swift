@@ -8,8 +8,8 @@ struct Season {
 
     /// Reads the two files of a season.
     ///
-    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a delivery of an
-    ///   unknown match, innings out of order, a match without balls or without a result.
+    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a delivery of an unknown match,
+    ///   innings out of order, a match without balls or without a result.
     init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
         var deliveries = try Self.deliveries(from: deliveriesFile)
         matches = []
@@ -73,7 +73,7 @@ struct Season {
         )
     }
 
-    /// Deliveries by match, each in the file's order.
+    /// Deliveries by match, in the file's order.
     private static func deliveries(from file: [UInt8]) throws(SeasonError) -> [String: [Delivery]] {
         let table = try Table(file, file: "deliveries", columns: DeliveryColumn.self)
         var byMatch: [String: [Delivery]] = [:]
@@ -127,7 +127,7 @@ extension Match.Margin {
     }
 }
 
-/// A file with a header, its fields found by the columns' names.
+/// A file with a header. Its fields are found by the columns' names.
 private struct Table<Column: RawRepresentable & CaseIterable & Hashable> where Column.RawValue == String {
     let rows: ArraySlice<CommaSeparatedValues.Row>
     private let file: String

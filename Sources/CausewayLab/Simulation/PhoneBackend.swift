@@ -2,7 +2,7 @@ import APNsSimulator
 import CausewayCommandLine
 import Kafka
 
-/// Carries tokens from simulated phones to Kafka: what the server of an app does when phones post them.
+/// Carries registrations from simulated phones to Kafka, as an app's server does when phones post them.
 struct PhoneBackend: Sendable {
     private static let waitMilliseconds = 1_000
 
@@ -14,7 +14,7 @@ struct PhoneBackend: Sendable {
         self.topic = topic
     }
 
-    /// Carries on until the task is cancelled or the simulator stops.
+    /// Carries registrations until the task is cancelled or the simulator stops.
     func run(from simulator: Simulator) async {
         do {
             var sender = try RecordSender(producer: producer, topic: topic, rate: nil)

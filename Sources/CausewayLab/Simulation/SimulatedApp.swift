@@ -3,14 +3,13 @@ import ArgumentParser
 import CausewayCommandLine
 import Foundation
 
-/// An app that simulated phones have, as a `shapes.json` declares it: the same JSON that the control port takes at POST
-/// /apps.
+/// An app of simulated phones, declared in a `shapes.json`. The JSON is the same as for POST /apps of the control interface.
 struct SimulatedApp {
     var app: String
     var teamIdentifier: String?
     var types: [DeviceModel.TypeDeclaration]
 
-    /// All the apps of a file: one JSON object each, one behind the other.
+    /// All apps of a file: JSON objects, one after the other.
     static func read(path: String) throws -> [SimulatedApp] {
         let file = InputFile(path: path)
         var apps: [SimulatedApp] = []

@@ -8,27 +8,27 @@ import Foundation
 struct SimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "simulator",
-        abstract: "Run an APNs that checks what Apple checks, with simulated phones behind it.",
+        abstract: "Run an APNs that makes Apple's checks, with simulated phones behind it.",
         discussion: """
             Speaks HTTP/2 over TLS with a certificate of its own authority, so its clients must trust caFile. \
-            Provider tokens must be signed with a key that it knows: those of --key, or else one that it makes.
+            Provider tokens must be signed with a known key: those of --key, or else one that the simulator creates.
 
-            Phones, their Lock Screens, faults and latencies are reached over HTTP on the control port: POST /apps, \
-            /phones and /activities make them, GET /activity and /phone say what is shown, GET /registrations says \
-            which tokens they have.
+            The control port serves phones, Lock Screens, faults and latencies over HTTP. POST /apps, /phones and \
+            /activities create them, GET /activity and /phone show the Lock Screens, and GET /registrations shows \
+            the tokens.
 
-            Trouble on demand: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
+            Faults: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
             serviceUnavailableShare, tooManyRequestsShare, reasonShares by Apple's words, unknownReasonShare, \
             notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, unansweredShare, \
-            informationalShare; faultyRequests bounds them), with what becomes of connections (goAwayAfterRequests \
+            informationalShare; faultyRequests limits them), with faults of connections (goAwayAfterRequests \
             with goAwayUnprocessed, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
             silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsLeast and …Most, \
-            concurrentStreams, connectionWindowBytes). DELETE /faults ends it. POST /goaway, /cut and /silence do it \
-            to all connections at once. GET /stats counts.
+            concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut and /silence \
+            affect all connections at once. GET /stats returns counts.
 
-            Channels: broadcasts are taken on --port, channels are managed on --management-port. GET /channels lists them \
-            with their subscribers; POST /channels, /channels/delete and /broadcasts do what somebody else may do to \
-            them; /management/faults is as /faults. POST /offline and /online take phones from the network and back.
+            Channels: --port takes broadcasts, --management-port manages channels. GET /channels lists them with their \
+            subscribers. POST /channels, /channels/delete and /broadcasts change them as somebody else would. \
+            /management/faults works like /faults. POST /offline and /online disconnect phones and connect them again.
 
             When ready, it prints one line of JSON:
               {"apnsPort":8443,"controlPort":8080,"managementPort":8444,"caFile":"…","keyFile":"…",…}
@@ -41,25 +41,25 @@ struct SimulatorCommand: AsyncParsableCommand {
               curl -s -X PUT localhost:8080/faults -d '{"resetShare":0.1}'
               curl -s http://127.0.0.1:8080/goaway -d '{"graceMilliseconds":1000}'
 
-            It ends on SIGTERM or SIGINT.
+            SIGTERM or SIGINT stops it.
             """
     )
 
-    @Option(help: "A numeric address to serve APNs on. The control port is on 127.0.0.1 always.")
+    @Option(help: "A numeric address for APNs. The control port is always on 127.0.0.1.")
     var host = "127.0.0.1"
 
-    @Option(help: "The port of APNs; 0 means one that is free.")
+    @Option(help: "The port of APNs; 0: any free port.")
     var port: UInt16 = 0
 
-    @Option(help: "The port of the service that manages channels; 0 means one that is free.")
+    @Option(help: "The port of the service that manages channels; 0: any free port.")
     var managementPort: UInt16 = 0
 
-    @Option(help: "The port for control over HTTP; 0 means one that is free.")
+    @Option(help: "The port for control over HTTP; 0: any free port.")
     var controlPort: UInt16 = 0
 
     @Option(
         help: ArgumentHelp(
-            "Where the certificates, and a key if one is made, are written; left out, a temporary one.",
+            "Where the certificates, and a key if one is created, are written. Default: a temporary directory.",
             valueName: "directory"
         )
     )
@@ -74,7 +74,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     var key: [String] = []
 
     @Option(
-        help: ArgumentHelp("Apps and their attributes types, JSON as for POST /apps. Repeatable.", valueName: "file")
+        help: ArgumentHelp("Apps and their attributes types, in the JSON of POST /apps. Repeatable.", valueName: "file")
     )
     var shapes: [String] = []
 
@@ -87,15 +87,15 @@ struct SimulatorCommand: AsyncParsableCommand {
     )
     var bootstrapServers: String?
 
-    @Option(help: ArgumentHelp("The topic for these.", valueName: "name"))
+    @Option(help: ArgumentHelp("The topic for these registrations.", valueName: "name"))
     var registrationsTopic = WorkerConfiguration.Kafka.Topics().registrations
 
-    @Option(help: "The environment it is: production or sandbox.")
+    @Option(help: "The environment: production or sandbox.")
     var environment = "sandbox"
 
     @Option(
         help: ArgumentHelp(
-            "How long answers take: a number, or two, between which it is drawn.",
+            "How long answers take: a number, or a range for a random time.",
             valueName: "milliseconds"
         )
     )
@@ -106,7 +106,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Streams that a connection may open before it has shown a provider token. Apple allows one.",
+            "Streams that a connection may open before its first provider token. Apple allows one.",
             valueName: "number"
         )
     )
@@ -114,13 +114,13 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write every push to this file, a line of JSON each: what it was, whose, and what APNs and the phone said.",
+            "Write every push to this file, a line of JSON each: the push, its phone, APNs' answer and the effect.",
             valueName: "file"
         )
     )
     var pushLog: String?
 
-    @Option(help: "Of its tokens and identifiers; the same seed makes the same ones.")
+    @Option(help: "Seed of tokens and identifiers; the same seed gives the same ones.")
     var seed: UInt64?
 
     func validate() throws {
@@ -137,7 +137,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             throw ValidationError("--early-streams must be 1 to 1000")
         }
         guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
-            throw ValidationError("--key must be a team id, a key id and a file, with colons between")
+            throw ValidationError("--key must be a team id, a key id and a file, separated by colons")
         }
     }
 
@@ -210,7 +210,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// What the simulator says when it is ready.
+/// What the simulator prints when it is ready.
 private struct SimulatorPlace: Encodable {
     var apnsPort: UInt16
     var managementPort: UInt16

@@ -2,7 +2,7 @@ import APNsSimulator
 import ArgumentParser
 import Foundation
 
-/// A key that provider tokens may be signed with, as the command line names it.
+/// A key that may sign provider tokens, as given on the command line.
 struct SimulatorKey {
     var teamIdentifier: String
     var keyIdentifier: String
@@ -14,7 +14,7 @@ struct SimulatorKey {
         self.file = file
     }
 
-    /// From `team:key:file`.
+    /// Reads `team:key:file`.
     init?(_ text: String) {
         let parts = text.split(separator: ":", maxSplits: 2)
         guard parts.count == 3 else { return nil }
@@ -32,13 +32,13 @@ struct SimulatorKey {
 
 /// Where a simulator keeps its files.
 struct SimulatorDirectory {
-    /// Ten letters, as Apple's identifiers have, and plainly none of Apple's.
+    /// Ten letters like Apple's identifiers, and clearly not one of them.
     static let ownIdentifier = "SIMULATION"
 
     let path: String
     private let isTemporary: Bool
 
-    /// - Parameter path: made if it is not there; nil: a fresh one that is gone afterwards.
+    /// - Parameter path: created if it does not exist; nil: a new directory that is removed afterwards.
     init(path: String?) throws {
         isTemporary = path == nil
         self.path =
@@ -52,7 +52,7 @@ struct SimulatorDirectory {
         if isTemporary { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// The key that was made here once, or is made now. Only the owner may read it.
+    /// The directory's key, which is created the first time. Only the owner may read it.
     func ownKey() throws -> SimulatorKey {
         let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {

@@ -5,9 +5,9 @@ import Synchronization
 
 /// A program that runs beside this one and must not outlive it.
 ///
-/// It is started through `setpriv` (part of util-linux, which every Debian has), so that the kernel kills it when the
-/// thread that started it is gone: start children from a thread that lives as long as the process. It has a process group
-/// of its own, so that a Ctrl-C reaches the parent alone, which then ends its children in order.
+/// It is started through `setpriv` (part of util-linux, which every Debian has), so that the kernel kills it when the thread that started
+/// it ends. So start children from a thread that lives as long as the process. A child has its own process group: Ctrl-C reaches only the
+/// parent, which then ends its children.
 final class ChildProcess {
     /// How a child ended.
     enum Ending: Equatable {
@@ -22,7 +22,7 @@ final class ChildProcess {
         }
     }
 
-    /// Where a child's standard output goes; its standard error goes to its log.
+    /// Where a child's standard output goes. Its standard error goes to its log.
     enum Output {
         case log, pipe
         case file(String)
@@ -32,16 +32,16 @@ final class ChildProcess {
     static let logTailLines = 20
     private static let spawning = Mutex(())
 
-    /// What it is called in messages.
+    /// The name in messages.
     let name: String
     let identifier: pid_t
-    /// Where its standard error goes, and its standard output unless that goes elsewhere.
+    /// The file for its standard error, and for its standard output unless that goes elsewhere.
     let logFile: String
     /// The read end of its standard output; -1 if that goes to the log.
     private let output: Int32
     private(set) var ending: Ending?
 
-    /// - Parameter variables: the environment, as `NAME=value`. What would configure a worker of the user's is left out.
+    /// - Parameter variables: the environment, as `NAME=value`, without variables that would configure a worker.
     init(
         name: String,
         command: [String],
@@ -58,7 +58,7 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.opened(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
-        // One at a time: between the pipe and its mark no other child may be born, or it would hold the pipe open.
+        // One child at a time: another child started between the pipe's creation and its close-on-exec flag would keep the pipe open.
         let spawned = Self.spawning.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
@@ -98,13 +98,14 @@ final class ChildProcess {
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
         posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO)
-        // Nothing else is its own: an inherited end of somebody's pipe would keep its reader waiting until the child's end.
+        // The child inherits no other descriptors: an inherited end of another pipe would keep that pipe's reader waiting until the child
+        // ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // The parent has blocked signals and ignores some; a child begins with a clean slate.
+        // The parent has blocked and ignored signals. A child must begin with the defaults.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
@@ -136,25 +137,25 @@ final class ChildProcess {
         return variables
     }
 
-    /// Its ending, if it has ended. Does not wait.
+    /// How the child ended, if it has. Does not wait.
     func poll() -> Ending? {
         if ending == nil { reap(options: WNOHANG) }
         return ending
     }
 
     func signal(_ number: Int32) {
-        // Once reaped, the identifier may be another process'.
+        // After the child has been reaped, another process may have its id.
         if ending == nil { kill(identifier, number) }
     }
 
-    /// Waits for the end; nil if it still runs after that time.
+    /// Waits for the end; nil if the child still runs after this time.
     func wait(milliseconds: Int64) -> Ending? {
         let deadline = Clock.milliseconds + milliseconds
         while poll() == nil, Clock.milliseconds < deadline { usleep(2_000) }
         return ending
     }
 
-    /// Asks it to end, and makes it end if it does not.
+    /// Asks the child to end, and kills it if it does not.
     func stop(graceMilliseconds: Int64) {
         guard poll() == nil else { return }
         signal(SIGTERM)
@@ -171,7 +172,7 @@ final class ChildProcess {
         ending = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }
 
-    /// The first line that it prints: how our servers tell their ports.
+    /// The first line that the child prints, in which our servers report their ports.
     func firstLine(milliseconds: Int64) throws(LabError) -> String {
         precondition(output >= 0, "only a piped output can be read")
         let deadline = Clock.milliseconds + milliseconds
@@ -179,7 +180,7 @@ final class ChildProcess {
         while line.count < 65_536 {
             var descriptor = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
             let left = deadline - Clock.milliseconds
-            guard left > 0 else { throw failure("says nothing") }
+            guard left > 0 else { throw failure("printed nothing in time") }
             guard Glibc.poll(&descriptor, 1, Int32(clamping: left)) > 0 else { continue }
             var byte: UInt8 = 0
             switch read(output, &byte, 1) {
@@ -191,10 +192,10 @@ final class ChildProcess {
             default: if errno != EINTR { throw LabError("read", errno: errno) }
             }
         }
-        throw failure("prints a line without end")
+        throw failure("printed a line that is too long")
     }
 
-    /// What to tell a person when this child has failed.
+    /// An error with the end of the log, for a child that has failed.
     func failure(_ what: String) -> LabError {
         LabError("the \(name) \(what); its log ends with", logTail: TextFile.lastLines(of: logFile, Self.logTailLines))
     }

@@ -1,14 +1,14 @@
 import CausewayCommandLine
 
-/// Asks the simulator's control interface, one request at a time, and waits for the answer. All of it is cold: phones are made before
-/// the season and looked at after it.
+/// Sends requests to the simulator's control interface, one at a time, and waits for each answer. Nothing of this runs during the season:
+/// phones are created before and queried after it.
 struct ControlClient {
     static let answerBytesMax = 256 << 20
     static let timeoutSeconds = 60
 
     let port: UInt16
 
-    /// - Throws: if there is no answer, or one that is not HTTP. Any status is an answer.
+    /// - Throws: if there is no answer, or if it is not HTTP. An answer with any status is returned.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> PageClient.Answer {
         let client = PageClient(
             address: PageAddress(host: "127.0.0.1", port: port, path: target),

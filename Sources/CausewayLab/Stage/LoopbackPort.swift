@@ -3,17 +3,17 @@ import Reactor
 
 /// Ports of this machine's loopback interface.
 enum LoopbackPort {
-    /// One that nobody listens on at this moment, for servers that cannot choose one themselves. It may be taken by the time it
-    /// is used, so a caller tries again with another.
+    /// A port that is free at this moment, for servers that cannot choose one themselves. It may be taken before it is used, so the
+    /// caller must try again with another.
     static func free() throws(LabError) -> UInt16 {
         do throws(SystemError) {
             return try Listener.unusedLoopbackPort()
         } catch {
-            throw LabError("a free port: \(error)")
+            throw LabError("no free port: \(error)")
         }
     }
 
-    /// Whether the connection stands; `errno` says why not.
+    /// Connects to a port. Returns false with `errno` if that fails.
     static func connect(_ descriptor: Int32, to port: UInt16) -> Bool {
         var address = address(port: port)
         return withUnsafePointer(to: &address) { pointer in

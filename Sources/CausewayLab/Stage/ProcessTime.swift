@@ -1,8 +1,8 @@
 import Foundation
 
-/// CPU time of a process that runs, more exactly than the ticks of ``ProcessUsage``.
+/// CPU time of a running process, more exact than the ticks of ``ProcessUsage``.
 enum ProcessTime {
-    /// Of all its threads that live, microseconds; nil if there is no such process any more.
+    /// CPU time of its living threads, microseconds; nil if the process does not exist any more.
     static func microseconds(of identifier: pid_t) -> Int64? {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/task"),
             !threads.isEmpty
@@ -13,14 +13,14 @@ enum ProcessTime {
             return sum + (text.flatMap { nanoseconds(schedstat: String(decoding: $0, as: UTF8.self)) } ?? 0)
         }
         if sum > 0 { return sum / 1_000 }
-        // A kernel without such statistics.
+        // The kernel has no such statistics.
         return ProcessUsage(identifier: identifier).map { $0.cpuMilliseconds * 1_000 }
     }
 
-    /// The first of its three numbers: time on a CPU.
+    /// The first of three numbers: time on a CPU.
     static func nanoseconds(schedstat: String) -> Int64? { schedstat.split(separator: " ").first.flatMap { Int64($0) } }
 
-    /// Of this process' children that have ended and were waited for, microseconds.
+    /// CPU time of this process' children that have ended and were waited for, microseconds.
     static var microsecondsOfEndedChildren: Int64 {
         var usage = rusage()
         getrusage(RUSAGE_CHILDREN.rawValue, &usage)
@@ -28,7 +28,7 @@ enum ProcessTime {
         return seconds * 1_000_000 + Int64(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
     }
 
-    /// From now on the peak of a process' resident memory is counted from where it stands.
+    /// Resets the peak of a process' resident memory to its present value.
     static func forgetPeak(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

@@ -1,16 +1,16 @@
 import Glibc
 
-/// The two programs, built into one directory. The lab starts `causeway` as a process, with a command line, as its users do.
+/// The two programs, built into one directory. The lab starts `causeway` as a process with a command line, as users do.
 struct ProgramFiles {
     let lab: String
     let causeway: String
 
-    /// Those in the directory of the program that runs, which is the lab.
+    /// The programs in the directory of the running program, which is the lab.
     init() throws(LabError) {
         try self.init(directory: Self.ownDirectory)
     }
 
-    /// - Throws: if one of them is not there.
+    /// - Throws: if one of the programs does not exist.
     init(directory: String) throws(LabError) {
         lab = "\(directory)/causeway-lab"
         causeway = "\(directory)/causeway"
@@ -21,7 +21,7 @@ struct ProgramFiles {
         }
     }
 
-    /// Where the file of this process is.
+    /// The directory of this process' program file.
     static var ownDirectory: String {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = buffer.withUnsafeMutableBytes { bytes in

@@ -1,14 +1,14 @@
 import CausewayCommandLine
 import Foundation
 
-/// The stage's redis-server, which may be taken away and given back.
+/// The stage's redis-server, which can be taken away and given back.
 extension Stage {
     private static let redisName = "redis-server"
     private static let portAttempts = 5
-    /// What is read of an answer: the commands used here are answered in one line.
+    /// How much of an answer is read: all commands here have an answer of one line.
     private static let answerBytesMax = 512
 
-    /// A redis-server that writes nothing to disk unless it is told to.
+    /// Starts a redis-server that writes nothing to disk unless told to.
     func startRedis() throws(LabError) {
         for _ in 0..<Self.portAttempts {
             let port = try LoopbackPort.free()
@@ -17,10 +17,10 @@ extension Stage {
                 return
             }
         }
-        throw LabError("redis-server does not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+        throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
     }
 
-    /// Takes Redis away. It writes what it knows to disk, as a server does that is moved.
+    /// Stops Redis. It writes its data to disk first, like a server that is moved.
     func takeRedisAway() throws(LabError) {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: position)
@@ -30,22 +30,22 @@ extension Stage {
         }
     }
 
-    /// Gives it back at the same place, with what it knew.
+    /// Starts Redis on the same port again, with its data.
     func giveRedisBack() throws(LabError) {
         guard try startRedis(port: redisPort) else {
-            throw LabError("redis-server does not come back", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+            throw LabError("redis-server did not start again", logTail: TextFile.lastLines(of: path("redis.log"), 20))
         }
     }
 
-    /// Everything in Redis is lost.
+    /// Deletes everything in Redis.
     func wipeRedis() throws(LabError) { try tellRedis("FLUSHALL") }
 
-    /// Has Redis do what it confirms with no more than OK.
+    /// Runs a command whose only answer is OK.
     func tellRedis(_ command: String) throws(LabError) {
-        guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis does not \(command)") }
+        guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
-    /// Kills Redis and starts another at its place, which knows nothing.
+    /// Kills Redis and starts an empty one on the same port.
     func replaceRedis() throws(LabError) {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         parts.remove(at: position).stop(graceMilliseconds: 0)
@@ -61,7 +61,7 @@ extension Stage {
         try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
-    /// How many keys a redis-server has, beside marks.
+    /// The number of keys in a redis-server, without marks.
     static func keys(port: UInt16) throws(LabError) -> Int {
         try count(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
@@ -69,14 +69,14 @@ extension Stage {
     private static func count(port: UInt16, _ expression: String) throws(LabError) -> Int {
         let answer = answer(port: port, to: "EVAL \"return \(expression)\" 0")
         guard let answer, let count = Int(answer.dropFirst()) else {
-            throw LabError("Redis does not say how many keys it has")
+            throw LabError("Redis did not tell its number of keys")
         }
         return count
     }
 
     private func startRedis(port: UInt16) throws(LabError) -> Bool {
         guard let program = Self.program(Self.redisName) else {
-            throw LabError("redis-server is not installed: apt-get install redis-server")
+            throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         let redis = try ChildProcess(
             name: Self.redisName,
@@ -92,14 +92,14 @@ extension Stage {
                 parts.append(redis)
                 return true
             }
-            // redis-server has no other way to say that it listens.
+            // redis-server has no other way to show that it listens.
             usleep(5_000)
         }
         redis.stop(graceMilliseconds: 0)
         return false
     }
 
-    /// The line that Redis answers a command with; nil if there is none.
+    /// The line with which Redis answers a command; nil if there is none.
     static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

@@ -1,33 +1,34 @@
 import Foundation
 
-/// The parts that a demo runs on, each a process of its own on loopback, so that its cost is its own.
+/// The parts of a demo. Each is a separate process on loopback, so that its cost can be measured.
 final class Stage {
-    /// Few partitions make large batches, and batches are what a client's cost goes by. These hold some 15 s of commands of which a
-    /// reader is behind: the embedded broker keeps 5 MiB of a partition.
+    /// Few partitions give large batches, which reduce a client's cost. These partitions hold some 15 s of commands for a slow reader:
+    /// the embedded broker keeps 5 MiB of a partition.
     static let partitions = 4
     static let commandPartitions = 16
-    /// The embedded broker answers a fetch as soon as it has one record, whatever `fetch.min.bytes` says: this makes it wait for more.
+    /// The embedded broker answers a fetch as soon as it has one record, and ignores `fetch.min.bytes`. This delay gives it larger
+    /// batches.
     static let brokerRoundTripMilliseconds = 10
     static let startMilliseconds: Int64 = 60_000
 
     let directory: String
     private let programs: ProgramFiles
-    /// All but the worker.
+    /// All parts except the worker.
     var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
     var bootstrapServers = ""
     var redisPort: UInt16 = 0
-    /// Where the worker shows its metrics and its status.
+    /// The port of the worker's metrics and status.
     let httpPort: UInt16
     private(set) var simulator = SimulatorPlace()
 
-    /// Where the simulator is, as it says itself.
+    /// The simulator's addresses, as it prints them.
     struct SimulatorPlace: Decodable {
         var apnsPort: UInt16 = 0
         var controlPort: UInt16 = 0
         var managementPort: UInt16 = 0
         var caFile = ""
-        /// The key that provider tokens must be signed with.
+        /// The key that must sign provider tokens.
         var teamId = ""
         var keyId = ""
         var keyFile = ""
@@ -37,7 +38,7 @@ final class Stage {
         var bootstrapServers: String
     }
 
-    /// - Parameter directory: must exist; logs and keys are written into it.
+    /// - Parameter directory: must exist. Logs and keys are written to it.
     init(directory: String, programs: ProgramFiles) throws(LabError) {
         self.directory = directory
         self.programs = programs
@@ -49,8 +50,9 @@ final class Stage {
     // MARK: - Starting
 
     /// - Parameters:
-    ///   - commandPartitions: of the commands topic, and of the deferred topic, whose records go to the partition of their source.
-    ///   - resultPartitions: of the results topic.
+    ///   - commandPartitions: partitions of the commands topic, and of the deferred topic, whose records go to the partition of their
+    ///     source.
+    ///   - resultPartitions: partitions of the results topic.
     func startBroker(
         commandPartitions: Int = Stage.commandPartitions,
         resultPartitions: Int = Stage.partitions
@@ -64,7 +66,7 @@ final class Stage {
         ])
     }
 
-    /// A broker that prints its place as ours does.
+    /// Starts another broker, which must print its address in the same way as ours.
     func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",
@@ -76,11 +78,11 @@ final class Stage {
         bootstrapServers = try place(BrokerPlace.self, of: broker).bootstrapServers
     }
 
-    /// APNs and its phones, with a fresh key.
+    /// Starts APNs and its phones, with a new key.
     ///
     /// - Parameters:
     ///   - shapes: files that declare apps and their types.
-    ///   - pushLog: a file that every push is written to; nil: none.
+    ///   - pushLog: a file to which every push is written; nil: none.
     func startSimulator(shapes: [String], pushLog: String? = nil) throws(LabError) {
         let child = try ChildProcess(
             name: "simulator",
@@ -93,7 +95,7 @@ final class Stage {
         simulator = try place(SimulatorPlace.self, of: child)
     }
 
-    /// Writes all results, from the first on, to a file.
+    /// Writes all results, from the first one on, to a file.
     func startResults(into file: String) throws(LabError) {
         parts.append(
             try ChildProcess(
@@ -116,7 +118,7 @@ final class Stage {
     func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
         let line = try child.firstLine(milliseconds: Self.startMilliseconds)
         guard let place = try? JSONDecoder().decode(type, from: Data(line.utf8)) else {
-            throw child.failure("says what nobody understands (\(line))")
+            throw child.failure("printed an unexpected line (\(line))")
         }
         return place
     }
@@ -125,7 +127,7 @@ final class Stage {
 
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
-    /// - Throws: if one of the parts has ended by itself.
+    /// - Throws: if one of the parts has ended.
     func check() throws(LabError) {
         for part in parts + (worker.map { [$0] } ?? []) {
             if let ending = part.poll() { throw part.failure(ending.text) }
@@ -138,10 +140,10 @@ final class Stage {
         }
     }
 
-    /// Of the broker, since its start.
+    /// CPU time of the broker since its start.
     var brokerCPUMilliseconds: Int64 { usage().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
 
-    /// Kills the worker as a crash would, and starts another.
+    /// Kills the worker as in a crash, and starts another one.
     func crashWorker() throws(LabError) {
         worker?.signal(SIGKILL)
         _ = worker?.wait(milliseconds: Self.startMilliseconds)
@@ -161,7 +163,7 @@ final class Stage {
         self.worker = nil
     }
 
-    /// Ends whatever still runs.
+    /// Ends all parts that still run.
     func stop() {
         worker?.stop(graceMilliseconds: 0)
         for part in parts.reversed() { part.stop(graceMilliseconds: 2_000) }

@@ -2,7 +2,7 @@ import ArgumentParser
 import CausewayCommandLine
 import Foundation
 
-/// What a run measured, and whether the run did all that it should.
+/// The measurements of a run, and whether the run was successful.
 protocol RunFigures: Encodable {
     var isGood: Bool { get }
 }
@@ -13,9 +13,9 @@ protocol StagedRun: ParsableCommand {
 
     /// The directory of the season's records; nil for the project's own.
     var data: String? { get }
-    /// Whether the work directory stays.
+    /// Whether the work directory is kept.
     var keep: Bool { get }
-    /// The file that the figures are written to, as JSON.
+    /// The file for the figures, as JSON.
     var json: String? { get }
 
     func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError) -> Figures

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Small files, read and written whole.
+/// Small files that are read and written completely.
 enum TextFile {
     static let bytesMax = 64 << 20
 
@@ -22,7 +22,7 @@ enum TextFile {
         throw LabError("\(path) is larger than \(bytesMax >> 20) MiB")
     }
 
-    /// Only the owner may read what is written: one of the files is a key.
+    /// Writes a file that only the owner may read, because one of these files is a key.
     static func write(_ text: String, to path: String) throws(LabError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }
@@ -35,11 +35,11 @@ enum TextFile {
         }
     }
 
-    /// As JSON for people and programs.
+    /// Writes figures as JSON for people and programs.
     static func write(figures: some Encodable, to path: String) throws(LabError) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        guard let data = try? encoder.encode(figures) else { throw LabError("\(path): the figures are no JSON") }
+        guard let data = try? encoder.encode(figures) else { throw LabError("\(path): the figures are not valid JSON") }
         try write(String(decoding: data, as: UTF8.self) + "\n", to: path)
     }
 

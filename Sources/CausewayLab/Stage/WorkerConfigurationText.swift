@@ -2,15 +2,15 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// The configuration file that a worker on the stage is given.
+/// The configuration file of a worker on the stage.
 enum WorkerConfigurationText {
     struct App {
-        /// Small letters and digits.
+        /// Lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
     }
 
-    /// - Parameter policy: named `default`, so that it is every app's.
+    /// - Parameter policy: must be named `default`, so that every app uses it.
     static func text(
         stage: Stage,
         apps: [App],
@@ -49,7 +49,7 @@ enum WorkerConfigurationText {
         """
     }
 
-    /// Nothing if all is as it is without it.
+    /// Empty if the policy has only default numbers.
     private static func policies(_ policy: Policy) -> String {
         guard policy != Policy(name: policy.name) else { return "" }
         return """

@@ -1,10 +1,10 @@
-/// What the workers on a stage show at `/metrics`.
+/// The metrics of the workers on a stage, from `/metrics`.
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 
-    /// The sum of a metric over all workers; 0 where none shows it yet.
+    /// The sum of a metric over all workers; 0 as long as none shows it.
     ///
-    /// - Parameter label: as it is written, `topic="registrations"`; nil: of any series.
+    /// - Parameter label: as in the text, `topic="registrations"`; nil: all series.
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
@@ -24,9 +24,9 @@ struct WorkerMetrics {
     /// Records of the registrations topic that the workers have received.
     var registrationsReceived: Int { Int(sum(of: "causeway_records_received_total", label: "topic=\"registrations\"")) }
 
-    /// Whether the workers are done with all records that they have received, and so many registrations are among them.
+    /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrations: Int) -> Bool {
-        // A lane publishes both at once.
+        // A lane publishes both numbers at the same time.
         registrationsReceived == registrations && sum(of: "causeway_records_held") == 0
     }
 }

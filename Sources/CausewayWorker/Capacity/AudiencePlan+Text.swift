@@ -6,11 +6,11 @@ extension AudiencePlan {
     package var text: String {
         var text = "FOR\n"
         for (name, value) in wishes { text += CapacityPlan.line(name, value) }
-        text += "\nA FLEET OF\n"
+        text += "\nNEEDS\n"
         for (name, value, reason) in answers { text += CapacityPlan.line(name, value, reason) }
-        text += "\nWHICH RESTS ON\n"
+        text += "\nBASED ON\n"
         for line in costs.audienceLines { text += "  \(line.text) (\(line.source))\n" }
-        text += "\nMIND\n"
+        text += "\nNOTES\n"
         for note in notes { text += "  - \(note)\n" }
         return text
     }
@@ -28,18 +28,18 @@ extension AudiencePlan {
         return [
             (
                 "one round", Numeral.duration(microseconds: roundMilliseconds * 1_000),
-                "from a command's record to the last phone, \(Numeral.grouped(sharingLanes)) lanes sharing it"
+                "from a command's record to the last phone, shared by \(Numeral.grouped(sharingLanes)) lanes"
             ),
             (
                 "pods", Numeral.grouped(pods),
-                "\(demand.coresPerPod) cores and lanes each; \(cores) cores at work at \(demand.busyPercent) %, and one pod more"
+                "\(demand.coresPerPod) cores and lanes each; \(cores) cores busy at the peak; planned at \(demand.busyPercent) %, plus one pod"
             ),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"
             ),
-            ("lanes", Numeral.grouped(lanes), "one a core"),
-            ("partitions", Numeral.grouped(partitions), "of the fan-out topic and of those that are read beside it"),
+            ("lanes", Numeral.grouped(lanes), "one for each core"),
+            ("partitions", Numeral.grouped(partitions), "in the fan-out topic and in every other topic that is read"),
             (
                 "APNs connections", Numeral.grouped(connections),
                 "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(pushesPerSecond)) pushes a second during a round"
@@ -47,15 +47,15 @@ extension AudiencePlan {
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
-                "rounds take \(redisCorePercent) % of one core; memory of \(demand.redisNodeGibibytes) GiB; replicas on top"
+                "rounds take \(redisCorePercent) % of one core; \(demand.redisNodeGibibytes) GiB of memory each; replicas not included"
             ),
             (
                 "Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB",
-                "\(Numeral.grouped(membersMebibytes)) of members in their pages, \(Numeral.grouped(activitiesMebibytes)) of activities' own values"
+                "\(Numeral.grouped(membersMebibytes)) for members on their pages, \(Numeral.grouped(activitiesMebibytes)) for activities' own values"
             ),
             (
                 "Kafka", "\(Numeral.grouped(fanoutRecords + resultRecords)) records",
-                "a command: \(Numeral.grouped(fanoutRecords)) fanned out, \(Numeral.grouped(resultRecords)) results"
+                "for each command: \(Numeral.grouped(fanoutRecords)) fanned out, \(Numeral.grouped(resultRecords)) results"
             ),
         ]
     }
@@ -64,29 +64,29 @@ extension AudiencePlan {
         var notes: [String] = []
         if demand.updatesPerMinute > 60 {
             notes.append(
-                "More than one command a second to one audience is never sent: newer states replace what waits. Planned for 60 a minute."
+                "An audience gets at most one state a second: newer states replace waiting ones. The plan is for 60 a minute."
             )
         }
         if roundMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
             notes.append(
-                "A round lasts longer than the time between two commands: newer states take over where the rounds stand, and the alert CausewayRoundsSlow fires."
+                "A round takes longer than the time between two commands. Newer states take over in mid-round, and the alert CausewayRoundsSlow fires."
             )
         }
         if ranges < lanes {
             notes.append(
-                "The audience has \(Numeral.grouped(ranges)) ranges: more lanes than these do not make its rounds shorter."
+                "The audience has \(Numeral.grouped(ranges)) ranges. More lanes than that do not make its rounds shorter."
             )
         }
         notes.append(
-            "Ranges fall on partitions by a hash: the lane that gets the most of them is some tenths later than a lane on average."
+            "A hash assigns ranges to partitions. The lane with the most ranges takes some tenths longer than an average lane."
         )
         if redisNodes > 1 {
             notes.append(
-                "More than one Redis node is a Redis Cluster; an audience's 256 segments are spread over its slots."
+                "More than one Redis node means a Redis Cluster. An audience's 256 segments are spread over its slots."
             )
         }
         notes.append(
-            "causeway-lab fanout --members measures the cost of a member on your machines, with h2load's of a push beside it."
+            "On your machines, causeway-lab fanout --members measures the cost of a member, and h2load's cost of a push."
         )
         return notes
     }

@@ -1,42 +1,42 @@
 import Audiences
 import LiveActivity
 
-/// How large a fleet must be for one audience, and how long a round through it lasts. Whole numbers, rounded up; rates are at the peak.
+/// The size of a fleet for one audience, and the duration of a round. Whole numbers, rounded up. Rates are at the peak.
 package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// Pushes a second, so that each round ends in its share of the time between two commands.
+    /// Pushes a second, so that each round ends within its share of the time between two commands.
     package private(set) var pushesPerSecond: Int64 = 0
-    /// Cores at work at the peak, hundredths.
+    /// Cores that are busy at the peak, in hundredths.
     package private(set) var coresHundredths: Int64 = 0
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     package private(set) var podMebibytes: Int64 = 0
-    /// Into how many ranges the members are divided: so many lanes can share a round at most.
+    /// The number of ranges into which the members are divided. At most this many lanes can share a round.
     package private(set) var ranges: Int64 = 0
     package private(set) var partitions: Int64 = 0
 
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
-    /// From a command's admission to the last phone, with all lanes at work.
+    /// From the admission of a command to its last phone, with all lanes at work.
     package private(set) var roundMilliseconds: Int64 = 0
 
-    /// Of members in their pages.
+    /// Memory for the members on their pages.
     package private(set) var membersMebibytes: Int64 = 0
-    /// Of the activities' own values.
+    /// Memory for the activities' own values.
     package private(set) var activitiesMebibytes: Int64 = 0
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
-    /// Of one core that the rounds take of Redis, per cent.
+    /// How much of one core of Redis the rounds take, per cent.
     package private(set) var redisCorePercent: Int64 = 0
     package private(set) var redisNodes: Int64 = 0
 
-    /// Records of the fan-out topic and of results, a command.
+    /// Records of one command in the fan-out topic and in the results topic.
     package var fanoutRecords: Int64 { ranges }
     package var resultRecords: Int64 { ranges + 1 }
 
-    /// - Throws: if a number is out of its range.
+    /// - Throws: if a number is outside its range.
     package init(demand: AudienceDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
@@ -48,12 +48,12 @@ package struct AudiencePlan: Sendable, Equatable {
         planRedis()
     }
 
-    /// Members whose turn comes in a minute, at most one state a second.
+    /// Turns of members in one minute. A member gets at most one state a second.
     private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.up(turnsPerMinute * 100, 60 * demand.busyPercent)
-        // Nanoseconds a minute, in hundredths of a core: 600,000,000 each.
+        // 600,000,000 nanoseconds a minute are one hundredth of a core.
         let working = CapacityPlan.up(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
         pods = max(CapacityPlan.podsMin, CapacityPlan.up(working, demand.coresPerPod * demand.busyPercent) + 1)
         coresHundredths = working + pods * costs.wakingHundredths
@@ -77,7 +77,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package var sharingLanes: Int64 { min(lanes, ranges) }
 
     private mutating func planRound() {
-        // The lane that has the most ranges is the last.
+        // The lane with the most ranges finishes last.
         let members = CapacityPlan.up(demand.members * CapacityPlan.up(ranges, sharingLanes), ranges)
         let working = CapacityPlan.up(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection

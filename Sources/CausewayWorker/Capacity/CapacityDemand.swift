@@ -1,27 +1,28 @@
 import Numbers
 import Observability
 
-/// What a fleet is planned for.
+/// The load for which a fleet is planned.
 package struct CapacityDemand: Sendable, Equatable {
-    /// Pushes to phones at the peak, a minute. 1...6,000,000,000.
+    /// Pushes to phones in a minute, at the peak. 1...6,000,000,000.
     package var updatesPerMinute: Int64
-    /// Live Activities that are alive, or ended less than a day ago: each has its value in Redis. 1...10,000,000,000.
+    /// Live Activities that are alive or ended less than a day ago: each has a value in Redis. 1...10,000,000,000.
     package var activities: Int64
-    /// Hundredths of commands that are written for one push: 100 means that each is sent, 440 is the cricket season's. 100...100,000.
+    /// Commands for each push, in hundredths. 100: every command is sent. 440: the ratio of the cricket season in `make demo`.
+    /// 100...100,000.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// Environments and apps: each pair is a pool of connections in every lane. 1...510.
+    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. 1...510.
     package var pools: Int64 = 1
-    /// Cores, and lanes, of a pod. 1...256.
+    /// Cores of a pod, which are also its lanes. 1...256.
     package var coresPerPod: Int64 = 4
-    /// How busy a lane may be at the peak, per cent; the rest is for bursts, for a lost pod, and for catching up. 10...90.
+    /// How busy a lane may be at the peak, per cent. The rest is for bursts, for a lost pod, and for a backlog. 10...90.
     package var busyPercent: Int64 = 50
     /// Copies that Kafka keeps of each record. 1...9.
     package var replication: Int64 = 3
-    /// How much Kafka keeps of commands and results: as many hours at the peak's rate. 1...8,760.
+    /// How many hours of commands and results Kafka keeps, at the rate of the peak. 1...8,760.
     package var retentionHours: Int64 = 4
-    /// Memory of a Redis node that keys may fill. 1...4,096.
+    /// Memory of one Redis node for keys, GiB. 1...4,096.
     package var redisNodeGibibytes: Int64 = 8
 
     package init(updatesPerMinute: Int64, activities: Int64) {
@@ -29,7 +30,7 @@ package struct CapacityDemand: Sendable, Equatable {
         self.activities = activities
     }
 
-    /// - Throws: ``CapacityError`` naming the first number that is out of its range.
+    /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activities, in: 1...10_000_000_000)
@@ -45,12 +46,12 @@ package struct CapacityDemand: Sendable, Equatable {
 
 }
 
-/// Why nothing can be planned.
+/// The reason why there is no plan.
 package struct CapacityError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }
 
-    /// - Parameter divisor: how many of the stored unit make one of what people wrote.
+    /// - Parameter divisor: how many of the stored units are one unit of the user's input.
     static func require(
         _ field: String,
         _ value: Int64,

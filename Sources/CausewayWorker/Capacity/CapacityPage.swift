@@ -1,13 +1,13 @@
 import Numbers
 import Observability
 
-/// `Helm/causeway/CAPACITY.md`: the plan for the largest load of this kind that was made public, held equal to the planner by a test.
+/// `Helm/causeway/CAPACITY.md`: the plan for the largest public load of this kind. A test compares the page with the planner's output.
 package enum CapacityPage {
-    /// JioCinema's figures for one event are 8 to 9 million Live Activity updates a minute at the peak. How many phones took part is
-    /// not public: as many activities as updates a minute would mean one update a minute each, which suits cricket's pace.
+    /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak. The number of phones is not public.
+    /// The plan assumes one update a minute for each activity, a usual pace for cricket.
     package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activities: 9_000_000)
 
-    /// A goal of a final: a command now and then, and no time to lose.
+    /// A goal in a final: few commands, and each must reach the phones at once.
     package static let audience = AudienceDemand(members: 1_000_000, updatesPerMinute: 4)
 
     package static func markdown() throws(CapacityError) -> String {
@@ -17,32 +17,32 @@ package enum CapacityPage {
         let season = try CapacityPlan(demand: merged)
         let followers = try AudiencePlan(demand: audience)
         return """
-            # How large a fleet
+            # The size of a fleet
 
             Made by `causeway capacity-page`; change `Sources/CausewayWorker/Capacity`, not this page.
 
-            `causeway plan` takes the peak that you expect, and says how many pods, partitions, connections, Redis nodes and \
-            how much of Kafka it takes, with the measured costs that it rests on.
+            `causeway plan` takes the peak that you expect. It prints the pods, partitions, connections, Redis nodes and \
+            Kafka capacity for it, and the measured costs behind these numbers.
 
             ## Eight to nine million updates a minute
 
             The largest public figure for Live Activities is JioCinema's: 8 to 9 million updates a minute at the peak of a \
-            cricket match (blog.jiocinema.com/scale-ios-live-activities-apn-optimizations). How many phones that was is not public; \
-            one update a minute for each of 9 million is assumed here, and a command for each push.
+            cricket match (blog.jiocinema.com/scale-ios-live-activities-apn-optimizations). The number of phones is not public. \
+            This plan assumes one update a minute for each of 9 million phones, and one command for each push.
 
             ```console
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities)
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores at work. What such an event needs most of is Redis: \
-            two script calls a push. APNs' connections are no limit: \(plan.connectionsNeeded) would do, and the fleet has \
+            \(Numeral.exact(plan.coresHundredths, divisor: 100)) cores. Such an event mostly needs Redis: \
+            two script calls for each push. APNs connections are no limit: \(plan.connectionsNeeded) suffice, and the fleet has \
             \(plan.connections), since each lane has its own.
 
             ## When states change faster than phones are told
 
-            In the demo's season 4.4 commands are written for each push, and 77 % of them are merged before they cost \
-            anything but their reading. The same peak with as many commands:
+            In the demo's season there are 4.4 commands for each push. 77 % of them are merged before they cost \
+            anything but their reading. The same peak with that many commands:
 
             ```console
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activities) \\
@@ -51,8 +51,8 @@ package enum CapacityPage {
 
             ## One command for a million
 
-            Where all phones show the same, one command goes to an audience. It is admitted once, and a member costs a quarter \
-            of a single push with its command, and no script call of Redis:
+            If all phones show the same state, one command goes to an audience. It is admitted once. A member costs a quarter \
+            of a single push with its command, and no script call in Redis:
 
             ```console
             $ causeway plan --audience-members \(audience.members) --updates-per-minute \(audience.updatesPerMinute)
@@ -60,13 +60,13 @@ package enum CapacityPage {
 
             ## What moves the numbers
 
-            - **The busy share.** At 50 % a fleet takes twice its peak, or catches up with an hour's pause in an hour. \
-            `causeway_lane_busy_ratio` is the number to scale by.
-            - **How often a worker is woken.** Most of what a small load costs is waking up, which the plan counts for each worker; \
-            at full load batches are large, and a push with its command costs a fifth of what it costs in the season that README.md shows.
-            - **Memory.** With the limit above a lane holds \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands of the usual size at a time. More memory has a \
-            longer backlog merged before it is sent; less is bounded as well, and costs more pushes.
-            - **The round trip to Apple.** It decides the pushes in flight, not the CPU.
+            - **The busy share.** At 50 % a fleet can take twice its peak, or catch up with an hour's backlog in an hour. \
+            Scale by `causeway_lane_busy_ratio`.
+            - **How often a worker wakes up.** This is most of the cost of a small load, and the plan counts it for each worker. \
+            At full load batches are large, and a push with its command costs a fifth of its cost in the season that README.md shows.
+            - **Memory.** With the limit above a lane holds \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands of the usual size at a time. With more memory a \
+            longer backlog is merged before it is sent. Less memory costs more pushes.
+            - **The round trip to Apple.** It determines the pushes in flight, not the CPU.
             - **Compression in Kafka.** Commands of one kind compress well (`kafka.producer: {compression.type: zstd}`).
 
             """

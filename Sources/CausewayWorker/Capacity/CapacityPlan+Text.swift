@@ -2,15 +2,15 @@ import Numbers
 import Observability
 
 extension CapacityPlan {
-    /// The plan as a page of text, 100 columns at most.
+    /// The plan as a page of text.
     package var text: String {
         var text = "FOR\n"
         for (name, value) in wishes { text += Self.line(name, value) }
-        text += "\nA FLEET OF\n"
+        text += "\nNEEDS\n"
         for (name, value, reason) in answers { text += Self.line(name, value, reason) }
-        text += "\nWHICH RESTS ON\n"
+        text += "\nBASED ON\n"
         for line in costs.lines { text += "  \(line.text) (\(line.source))\n" }
-        text += "\nMIND\n"
+        text += "\nNOTES\n"
         for note in notes { text += "  - \(note)\n" }
         return text
     }
@@ -38,28 +38,28 @@ extension CapacityPlan {
         [
             (
                 "pods", Numeral.grouped(pods),
-                "\(demand.coresPerPod) cores and lanes each; \(Numeral.exact(coresHundredths, divisor: 100)) cores at work at "
-                    + "\(demand.busyPercent) %, and one pod more"
+                "\(demand.coresPerPod) cores and lanes each; \(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak; planned at "
+                    + "\(demand.busyPercent) %, plus one pod"
             ),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
-                "request and limit: the worker bounds itself by it (worker.memoryMebibytes)"
+                "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
             ),
-            ("lanes", Numeral.grouped(lanes), "one a core"),
+            ("lanes", Numeral.grouped(lanes), "one for each core"),
             (
                 "partitions", Numeral.grouped(partitions),
-                "of each of the two topics that are read; \(Self.partitionsPerLane) a lane, to grow"
+                "in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
             ),
             (
                 "APNs connections", Numeral.grouped(connections),
-                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(connectionsNeeded)) would "
-                    + "carry the \(Numeral.grouped(pushesInFlight)) in flight"
+                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(connectionsNeeded)) can "
+                    + "carry the \(Numeral.grouped(pushesInFlight)) pushes in flight"
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
                 "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
-                    + "memory of \(demand.redisNodeGibibytes) GiB; replicas on top"
+                    + "memory at \(demand.redisNodeGibibytes) GiB each; replicas not included"
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
             ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),
@@ -67,7 +67,7 @@ extension CapacityPlan {
                 "Kafka in", "\(Self.megabytes(kafkaInBytesPerSecond)) MB/s",
                 "\(Numeral.grouped(commandsPerSecond)) commands a second"
             ),
-            ("Kafka out", "\(Self.megabytes(kafkaOutBytesPerSecond)) MB/s", "a result each"),
+            ("Kafka out", "\(Self.megabytes(kafkaOutBytesPerSecond)) MB/s", "one result for each command"),
             (
                 "Kafka writes", "\(Self.megabytes(kafkaWrittenBytesPerSecond)) MB/s",
                 "\(demand.replication) copies, before compression"
@@ -83,19 +83,19 @@ extension CapacityPlan {
         var notes: [String] = []
         let hourly = Numeral.exact(pushesPerActivityHourHundredths, divisor: 100)
         notes.append(
-            "Each activity gets \(hourly) pushes an hour. What of them asks for priority 10 must fit its policy."
+            "Each activity gets \(hourly) pushes an hour. Those at priority 10 must fit its policy."
         )
         if pushesPerActivityHourHundredths > 360_000 {
             notes.append(
-                "That is more than one a second, which is never sent: newer states replace what waits. Plan for 3,600 an hour."
+                "That is more than one a second. Causeway never sends that many: newer states replace waiting ones. Plan for 3,600."
             )
         }
         if redisNodes > 1 {
-            notes.append("More than one Redis node is a Redis Cluster; every key of an activity is in one slot.")
+            notes.append("More than one Redis node means a Redis Cluster. All keys of an activity are in one slot.")
         }
         notes.append(
-            "CPU costs were measured on one worker and one kind of machine. causeway-lab backlog measures those of full load on "
-                + "yours, make demo what being woken costs."
+            "CPU costs were measured with one worker on one kind of machine. On yours, causeway-lab backlog measures the costs "
+                + "at full load, and make demo measures the cost of waking up."
         )
         return notes
     }

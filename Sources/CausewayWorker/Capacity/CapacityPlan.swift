@@ -1,13 +1,13 @@
-/// How large a fleet must be. Whole numbers, rounded up; rates are at the peak.
+/// The size of a fleet. Whole numbers, rounded up. Rates are at the peak.
 package struct CapacityPlan: Sendable, Equatable {
-    /// Never fewer: one may be lost and one updated.
+    /// The least number of pods: one may be lost while another is updated.
     static let podsMin: Int64 = 3
-    /// Partitions for each lane: a partition is read by one lane, a topic's number of partitions is not changed lightly, and pods
-    /// must be able to grow to twice as many.
+    /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change. So there must be
+    /// enough for twice as many pods.
     static let partitionsPerLane: Int64 = 3
-    /// How full connections are planned.
+    /// The part of the connections' streams that the plan uses.
     static let streamsPercent: Int64 = 50
-    /// How busy Redis' one core is planned.
+    /// The part of one Redis core that the plan uses.
     static let redisPercent: Int64 = 50
 
     package let demand: CapacityDemand
@@ -15,21 +15,21 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes of one activity in an hour, hundredths: what its budgets must allow.
+    /// Pushes to one activity in an hour, in hundredths. The activity's budgets must allow them.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
-    /// Cores at work at the peak, hundredths.
+    /// Cores that are busy at the peak, in hundredths.
     package private(set) var coresHundredths: Int64 = 0
-    /// With the busy share, and one more in case one is lost.
+    /// At the busy share, plus one pod in case one is lost.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
-    /// The limit of a pod's memory, by which the worker bounds itself.
+    /// The memory limit of a pod. The worker keeps its own memory below it.
     package private(set) var podMebibytes: Int64 = 0
     package private(set) var partitions: Int64 = 0
 
-    /// On their way to APNs or back, by Little's law.
+    /// Pushes on their way to APNs or back, by Little's law.
     package private(set) var pushesInFlight: Int64 = 0
-    /// That the load needs; the fleet has `connections`.
+    /// Connections that the load needs. The fleet has `connections`.
     package private(set) var connectionsNeeded: Int64 = 0
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connections: Int64 = 0
@@ -43,11 +43,11 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var kafkaInBytesPerSecond: Int64 = 0
     package private(set) var kafkaOutBytesPerSecond: Int64 = 0
-    /// What the brokers write, copies included.
+    /// Bytes that the brokers write, including copies.
     package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
     package private(set) var kafkaStoredGibibytes: Int64 = 0
 
-    /// - Throws: if a number is out of its range.
+    /// - Throws: if a number is outside its range.
     package init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand
@@ -71,14 +71,14 @@ package struct CapacityPlan: Sendable, Equatable {
         lanes = pods * demand.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
         let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
-        // A multiple of the pods, so that each has as many as the others.
+        // A multiple of the pods, so that every pod has the same number.
         partitions = Self.up(wanted, pods) * pods
     }
 
     private mutating func planConnections() {
         pushesInFlight = Self.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         connectionsNeeded = Self.up(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
-        // Two of each pool at least: one may be replaced while the other carries on.
+        // At least two connections of each pool: one can be replaced while the other works.
         connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
         connections = lanes * demand.pools * connectionsPerPool
         apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)

@@ -1,63 +1,71 @@
 import Numbers
 import Observability
 
-/// What a plan rests on: each number with where it comes from. Measured on two shared cores of an AMD EPYC (family 25), Debian 12,
-/// Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0, Redis 7.0, unless it says otherwise. On your machines `causeway-lab backlog` measures the
-/// first two again, and `make demo` the third.
+/// The measured costs behind a plan, each with its source.
+///
+/// Measured on two shared cores of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0,
+/// unless a number says otherwise. On your machines `causeway-lab backlog` measures the first two numbers, and `make demo` the third.
 package struct MeasuredCosts: Sendable, Equatable {
-    /// CPU of the whole worker process for a command that is merged away or settled without a push, at full load: a backlog of 1,000,000
-    /// commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, its 20,000 pushes and the process's start included.
-    /// There one score goes to many activities and is decoded once; a state of its own for each adds half as much.
+    /// CPU of the whole worker process at full load, for a command that is merged away or settled without a push.
+    ///
+    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, including its 20,000 pushes
+    /// and the start of the process. There one score goes to many activities and is decoded once. If each activity has a state of its
+    /// own, the cost is half as much again.
     package var nanosecondsPerCommand: Int64 = 1_500
-    /// CPU of the whole worker process for a push, beyond its command's, at full load (two Redis calls, one HTTP/2 request over TLS, its
-    /// answer, its result): with 75,000 to 100,000 pushes a second from one worker, a push and its command took 9.4 to 12 µs. The upper.
+    /// CPU of the whole worker process at full load, for a push without its command: two Redis calls, one HTTP/2 request over TLS, its
+    /// answer and its result. At 75,000 to 100,000 pushes a second from one worker, a push and its command took 9.4 to 12 µs. This number
+    /// uses the upper value.
     package var nanosecondsPerPush: Int64 = 10_500
-    /// What a worker costs beside that, in hundredths of a core, because it is woken for a few records at a time: the season of `make
-    /// demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second on one worker of two lanes) took 8.71 s, quieter machines
-    /// 7.4 s, of which the two costs above are 2.78. At full load batches are large, and it works without being woken.
+    /// The further cost of a worker in hundredths of a core, because it wakes up for a few records at a time.
+    ///
+    /// The season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second, one worker with two lanes) took
+    /// 8.71 s, and 7.4 s on quieter machines. The two costs above explain 2.78 s of this. At full load batches are large and the worker
+    /// rarely sleeps.
     package var wakingHundredths: Int64 = 10
 
-    /// Redis, script calls of one server, admissions and settlements in turn: 80,000 to 107,000 a second on a slow day of the machine
-    /// above, each a command of its own as in a cluster; 180,000 in batches.
+    /// Script calls a second of one Redis server, half admissions and half settlements. Measured on a slow day: 80,000 to 107,000 as
+    /// single commands, as in a cluster; 180,000 in batches.
     package var redisCallsPerSecond: Int64 = 80_000
     /// A push is admitted and settled: two calls.
     package var redisCallsPerPush: Int64 = 2
-    /// An activity's value with its token, the allocator's rounding and its share of all tables: 326 measured, 264 of them the value.
+    /// An activity's value with its token, the allocator's rounding, and its share of all tables. Measured: 326, of which 264 are the
+    /// value.
     package var redisBytesPerActivity: Int64 = 330
-    /// A device's hash with one push-to-start token; of the same kind.
+    /// A device's hash with one push-to-start token, counted in the same way.
     package var redisBytesPerDevice: Int64 = 400
-    /// Above what the keys come to: Redis' own tables, buffers, fragmentation. Redis' documentation assumes 1.1 to 1.5.
+    /// Redis' own tables, buffers and fragmentation, on top of the keys. Redis' documentation assumes 110 to 150 per cent.
     package var redisOverheadPercent: Int64 = 150
 
-    /// CPU of the whole worker process for a member of an audience in a round, all in: its page read, one HTTP/2 request over TLS, its answer. One
-    /// worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members, where h2load took 4.5 to 5.4 for a push.
+    /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over TLS, and its answer.
+    ///
+    /// One worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. h2load took 4.5 to 5.4 µs for a push.
     package var nanosecondsPerMember: Int64 = 3_000
-    /// Redis' CPU for a member of a round, likewise: 0.24 to 0.41 µs measured.
+    /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
     package var redisNanosecondsPerMember: Int64 = 400
-    /// A member in its page, its id a UUID, its token 160 digits, the allocator's rounding and the directories included: 128 to 132 measured.
+    /// A member on its page, with a UUID as id and a token of 160 digits, including the allocator's rounding and the directories.
+    /// Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
-    /// From a command's record to the first push of its ranges: two passes through Kafka, an admission, a claim, a page. With all of it on one
-    /// machine 2,000 members were reached in 0.23 s.
+    /// From the record of a command to the first push of its ranges: two passes through Kafka, an admission, a claim and a page. With all
+    /// parts on one machine, 2,000 members were reached in 0.23 s.
     package var fanoutMilliseconds: Int64 = 250
 
-    /// APNs: streams of one connection, as observed since 2021 (jchambers/pushy issue 878); APNs says it again on each connection.
+    /// Streams of one APNs connection, as observed since 2021 (jchambers/pushy issue 878). APNs announces the number on each connection.
     package var streamsPerConnection: Int64 = 1_000
-    /// From a data centre to Apple and back; tens of milliseconds have been reported, and this is at their upper end.
+    /// From a data centre to Apple and back. Reports name tens of milliseconds; this is at their upper end.
     package var roundTripMilliseconds: Int64 = 60
-    /// On the wire for a push: body, header block, frames and TLS, with the season's bodies.
+    /// Bytes on the wire for a push of the season: body, header block, frames and TLS.
     package var bytesPerPush: Int64 = 700
 
-    /// A command of the season as its producer wrote it; an update of 456 bytes is the benchmarks' unit.
+    /// A command of the season as its producer wrote it. The benchmarks use an update of 456 bytes.
     package var bytesPerCommand: Int64 = 456
     /// A result record, uncompressed.
     package var bytesPerResult: Int64 = 450
-    /// What one partition should carry a second: well below what brokers are commonly run at (10 MB/s), so that a failed-over
-    /// broker can catch up.
+    /// Bytes a second for one partition. This is half of the usual load (10 MB/s), so that a broker can catch up after a failover.
     package var partitionBytesPerSecond: Int64 = 5_000_000
 
     package init() {}
 
-    /// Each number as one line: what it is, how much, and where it comes from.
+    /// Each number as one line of text, with its source.
     var lines: [(text: String, source: String)] {
         [
             (
@@ -65,18 +73,18 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "1,000,000 merged into 20,000: 1.04 s, pushes included"
             ),
             (
-                "\(micros(nanosecondsPerPush)) µs of CPU a push at full load, beyond its command",
+                "\(micros(nanosecondsPerPush)) µs of CPU a push at full load, without its command",
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
+                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
-                "\(Numeral.grouped(redisCallsPerSecond)) script calls a second a Redis core",
+                "\(Numeral.grouped(redisCallsPerSecond)) script calls a second for one Redis core",
                 "measured: 80,000 to 107,000, each a command"
             ),
-            ("\(redisCallsPerPush) script calls a push", "admit and settle"),
+            ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
             (
                 "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exact(redisOverheadPercent, divisor: 100))",
                 "measured: 326, 264 of them the value"
@@ -88,7 +96,7 @@ package struct MeasuredCosts: Sendable, Equatable {
         ]
     }
 
-    /// What the plan of an audience rests on.
+    /// The costs behind the plan of an audience.
     var audienceLines: [(text: String, source: String)] {
         [
             (
@@ -96,7 +104,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
             ),
             (
-                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for being woken at a low rate",
+                "\(Numeral.exact(wakingHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo"
             ),
             (

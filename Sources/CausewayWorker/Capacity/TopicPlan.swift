@@ -1,35 +1,38 @@
 import CausewayConfiguration
 import Kafka
 
-/// The topics that a deployment needs, as the chart's values have them by default.
+/// The topics that a deployment needs. The defaults are those of the chart's values.
 package struct TopicPlan: Sendable {
-    /// Of commands, registrations, deferred commands, fanned out ones and results: as many as there may ever be workers, since more later move activities. 1...10,000.
+    /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results. 1...10,000.
+    ///
+    /// There must be as many as there may ever be workers: adding partitions later moves activities.
     package var partitions = 24
     /// 0: the brokers' default. 0...32,767.
     package var replicationFactor = 3
-    /// Not above the replication factor. 1...32,767.
+    /// At most the replication factor. 1...32,767.
     package var minInsyncReplicas = 2
 
     package init() {}
 
-    /// Of invalidations, dead letters and channels, which are few.
+    /// Partitions of the topics of invalidations, dead letters and channels, which have few records.
     static let quietPartitions = 6
     private static let millisecondsPerHour = 3_600_000
-    /// A broker deletes a segment when its newest record is past the retention, and closes one after seven days by default: 24 hours of
-    /// commands could be eight days. Closed after this part of the retention, a record outlives it by so much at most.
+    /// Segments in one retention time. A broker deletes a segment when its newest record is older than the retention. By default it
+    /// closes a segment after seven days, so 24 hours of commands could become eight days. With this many segments a record outlives the
+    /// retention by at most one part of it.
     private static let segmentsPerRetention = 24
-    /// Not shorter: each segment is three open files and an index on the broker.
+    /// The shortest time of a segment: each segment costs the broker three open files and an index.
     private static let segmentMillisecondsMin = 600_000
-    /// What is in the open segment is not compacted.
+    /// The broker does not compact the open segment.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
 
     /// In the order in which a command meets them.
     package func topics(_ names: WorkerConfiguration.Kafka.Topics) -> [NewTopic] {
         let quiet = min(partitions, Self.quietPartitions)
         return [
-            // Longer than the longest outage that should be caught up with: an activity lives 12 hours.
+            // Longer than the longest outage after which a backlog is still useful: an activity lives 12 hours.
             topic(names.commands, partitions, retained(hours: 24)),
-            // The newest token of each activity is kept for ever; unregistrations are seen by all.
+            // The newest token of each activity is kept for ever. Tombstones are kept until every reader has seen them.
             topic(
                 names.registrations,
                 partitions,
@@ -41,12 +44,12 @@ package struct TopicPlan: Sendable {
             topic(names.results, partitions, retained(hours: 72)),
             topic(names.invalidations, quiet, retained(hours: 168)),
             topic(names.deadLetters, quiet, retained(hours: 336)),
-            // Longer than the longest expiration: until then a command may be deferred again and again. The same partitions as the commands
-            // have: an activity's commands meet in one lane.
+            // Longer than the longest expiration, because a command may be deferred again until then. As many partitions as the commands
+            // topic, so that all commands of an activity meet in one lane.
             topic(names.deferred, partitions, retained(hours: 24)),
-            // As long as the commands that its records are the ranges of.
+            // As long as the commands whose ranges its records are.
             topic(names.fanout, partitions, retained(hours: 24)),
-            // The channel of each audience is kept until it is deleted; deletions are seen by all.
+            // The channel of each audience is kept until it is deleted. Tombstones are kept until every reader has seen them.
             topic(
                 names.channels,
                 quiet,

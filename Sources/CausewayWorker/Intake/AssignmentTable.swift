@@ -1,40 +1,42 @@
 import Kafka
 
-/// Which lane each assigned partition went to, and how far it has drained. Found by topic and number without hashing.
+/// The lane of each assigned partition, and how far the partition has drained. Found by topic and number without hashing.
 struct AssignmentTable {
     struct Entry {
         /// Different for every assignment in the life of the process.
         var number: UInt32
         var lane: Int
         var isDrained = false
-        /// What the lane was told; -1: nothing yet.
+        /// The end of the log that the lane was told; -1: none yet.
         var highWatermark: Int64 = -1
-        /// Behind the last record that was dealt; -1 before the first.
+        /// One above the last record that was dealt to the lane; -1: none was dealt.
         var nextOffset: Int64 = -1
-        /// The first record that is not known to be settled; -1: none was dealt yet.
+        /// The first offset that is not known to be settled; -1: no record was dealt yet.
         var unsettledOffset: Int64 = -1
-        /// All that a reader gets of the log was dealt, up to this offset; -1: that is not known, or more was dealt since. The high
-        /// watermark may be beyond: behind the last record there may be markers of transactions, or one that is open.
+        /// Where the log was read to its end; -1: not known, or more records were dealt since.
+        ///
+        /// This may be above the last record: with `read_committed`, markers of transactions or an open transaction may follow it. So the
+        /// high watermark alone cannot tell that nothing is left.
         var endOffset: Int64 = -1
-        /// How often its lane has asked for records again; entries of its inbox say the same.
+        /// How often the lane has asked to read records again. An inbox entry with another number is dropped.
         var reading: UInt16 = 0
-        /// The last time that it was read once more; nil: it was not.
+        /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
     }
 
-    /// Records that were settled are read once more, since Redis has lost what they wrote.
+    /// A rereading: settled records are read again, since Redis has lost what they wrote.
     struct Rereading {
-        /// As the request has it.
+        /// The reader's number, from the request.
         var reader: UInt64
-        /// Where those end that were settled. Nothing below it is committed.
+        /// The offset below which all records had been settled. Until the rereading is complete, nothing below it is committed.
         var end: Int64
         var isComplete: Bool
     }
 
-    /// What is taken for an offset: what a broker sends may be any number, and is added to.
+    /// Offsets that are accepted. A broker may send any number, and offsets are added to, so they must be far below an overflow.
     static let offsets: ClosedRange<Int64> = 0...(1 << 62)
 
-    /// By partition, then by topic.
+    /// Ordered by partition, then by topic.
     private var entries: [Entry?] = []
     private var nextNumber: UInt32 = 1
 
@@ -56,7 +58,7 @@ struct AssignmentTable {
     /// - Returns: the assignment's number.
     mutating func insert(_ partition: TopicPartition, lane: Int) -> UInt32 {
         guard let place = Self.place(partition.topic.index, partition.partition) else {
-            preconditionFailure("a partition of a topic that nobody asked for was assigned")
+            preconditionFailure("the group assigned a partition of a topic that the consumer did not subscribe to")
         }
         let number = nextNumber
         nextNumber &+= 1
@@ -77,8 +79,9 @@ struct AssignmentTable {
         body(&entries[place])
     }
 
-    /// Takes a lane's report in.
-    /// - Returns: false if it is of an assignment that is over, or says nothing that may be committed.
+    /// Takes a lane's report.
+    ///
+    /// - Returns: false if its assignment is over, or if it names no offset that may be committed.
     mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
         let settledBelow = committableOffset ?? -1
@@ -91,15 +94,16 @@ struct AssignmentTable {
         return settledBelow >= 0 && !isKnown
     }
 
-    /// The lane asks for records again that it has dropped.
-    /// - Returns: false if the report is of an assignment that is over.
+    /// The lane has dropped records and asks to read them again.
+    ///
+    /// - Returns: false if the report belongs to an assignment that is over.
     mutating func noteReadAgain(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.number == report.assignment else { return false }
         change(report.topic, report.partition) { $0?.reading &+= 1 }
         return true
     }
 
-    /// The partition is read once more up to `end`; 0: there is nothing to be read.
+    /// Begins a rereading up to `end`; 0: nothing needs to be read.
     mutating func noteRereading(of partition: TopicPartition, reader: UInt64, end: Int64) {
         change(partition.topic.index, partition.partition) { entry in
             let former = entry?.rereading?.end ?? 0
@@ -108,8 +112,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Takes a high watermark in; of a log that was read to its end it is where the last record was.
-    /// - Returns: the assignment as its lane is to know it, if it does not.
+    /// Takes a high watermark. If the log was read to its end, the last record's end counts instead.
+    ///
+    /// - Returns: the changed assignment if its lane does not know this end yet.
     mutating func note(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let heard = min(max(0, highWatermark), Self.offsets.upperBound)
@@ -119,12 +124,12 @@ struct AssignmentTable {
         return self[partition]
     }
 
-    /// - Parameter offset: where the next record will be, or what follows it; what is no offset is not taken in.
+    /// - Parameter offset: the end of the log: where the next record or transaction marker will be. Other numbers are ignored.
     mutating func noteEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.offsets.contains(offset) else { return }
         change(partition.topic.index, partition.partition) { entry in
             entry?.endOffset = offset
-            // Nothing is left of what was to be read.
+            // Nothing was dealt since, so no record is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereading(settledBelow: -1) }
         }
     }
@@ -148,7 +153,7 @@ struct AssignmentTable {
             }
     }
 
-    /// Partitions of a topic of which more is known to be in the log than was dealt.
+    /// Partitions of a topic whose log is known to have more records than were dealt.
     func partitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
     }
@@ -166,18 +171,18 @@ struct AssignmentTable {
 }
 
 extension AssignmentTable.Entry {
-    /// All records below are settled, by this worker or before.
+    /// The offset below which all records are settled, by this worker or before.
     ///
-    /// - Parameter beganAt: where reading began. After a rereading has begun that is no longer where it was settled.
+    /// - Parameter beganAt: where reading began. Not used during a rereading, which begins below the settled offset.
     func settledBelow(beganAt: Int64) -> Int64 {
         let known = rereading.map(\.end) ?? 0
         return max(known > 0 ? known : beganAt, unsettledOffset)
     }
 
-    /// - Parameter settledBelow: what the lane has settled of this assignment; -1: nothing.
+    /// - Parameter settledBelow: the offset below which the lane has settled this assignment; -1: nothing yet.
     fileprivate mutating func completeRereading(settledBelow: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // The last records may be gone from the log, or be none for a reader.
+        // The last records may have been deleted from the log, or a reader may not get them (transaction markers).
         let isAtEnd = endOffset >= rereading.end && settledBelow >= nextOffset
         if settledBelow >= rereading.end || isAtEnd { self.rereading?.isComplete = true }
     }

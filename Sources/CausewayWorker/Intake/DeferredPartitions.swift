@@ -1,34 +1,38 @@
 import Delivery
 import Kafka
 
-/// Partitions of the deferred topic whose next record is not due, and of the fan-out topic whose lane had no room. They are paused, and the
-/// record is read again: kept here, it would keep the whole batch that it was fetched in.
+/// Partitions of the deferred topic whose next record is not due, and of the fan-out topic whose lane had no room.
 ///
-/// The delay of deferred records is the same for all, so those of a partition lie in the order in which they are due.
+/// They are paused, and the record is read again later. If the record were kept here, it would keep its whole fetched batch in memory.
 ///
-/// Times are monotonic: a record says by the wall clock when it is due, and what is left until then is waited for, whatever is done to that
-/// clock meanwhile.
+/// All deferred records have the same delay, so those of a partition lie in the order in which they are due.
+///
+/// Times are monotonic. A record names its due time by the wall clock, and only the remaining wait is kept, so that later changes of the
+/// wall clock have no effect.
 struct DeferredPartitions {
-    /// Partitions go on at whole multiples of this: pausing throws away what was fetched, and with every pause a second of records has come due.
+    /// Partitions are resumed at whole multiples of this. Pausing discards what was fetched, so each pause must let a second's records
+    /// come due.
     static let stepMilliseconds: Int64 = 1_000
-    /// No record waits for longer than the longest delay that can be configured.
+    /// No record waits longer than the longest delay that can be configured.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead.
     private static let skewMilliseconds: Int64 = 5_000
 
-    /// By partition: when its next record is due.
+    /// When the next record of each partition is due.
     private var due: [TopicPartition: Int64] = [:]
 
     var partitions: Set<TopicPartition> { Set(due.keys) }
 
     func contains(_ partition: TopicPartition) -> Bool { due[partition] != nil }
 
-    /// When a record is to be read. One that says nothing is read at once, and so is one that comes from a clock which is ahead: whatever the
-    /// records say, none keeps those behind it for good.
+    /// When a record must be read.
+    ///
+    /// A record that names no time is read at once. So is a record from a clock that is ahead. Whatever a record says, it cannot hold
+    /// back the records behind it for longer than ``delayMillisecondsMax``.
     ///
     /// - Parameters:
-    ///   - wallMilliseconds: when the record is due, as its header says.
-    ///   - writtenMilliseconds: the time of the record.
+    ///   - wallMilliseconds: when the record is due, from its header.
+    ///   - writtenMilliseconds: the timestamp of the record.
     static func due(atWallMilliseconds wallMilliseconds: Int64?, writtenMilliseconds: Int64, now: Moment) -> Int64 {
         guard let wallMilliseconds, writtenMilliseconds <= now.wallMilliseconds + skewMilliseconds else {
             return now.monotonicMilliseconds
@@ -41,17 +45,17 @@ struct DeferredPartitions {
         due[partition] = Self.step(untilMilliseconds)
     }
 
-    /// The first step at which a record that is due then has come due.
+    /// The first multiple of ``stepMilliseconds`` at or after the due time.
     static func step(_ dueMilliseconds: Int64) -> Int64 {
         (dueMilliseconds + stepMilliseconds - 1) / stepMilliseconds * stepMilliseconds
     }
 
-    /// The partitions whose time has come.
+    /// Takes the partitions whose time has come.
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
         due.isEmpty ? [] : remove { $1 <= nowMilliseconds }
     }
 
-    /// The partitions that wait, whenever their time comes.
+    /// Takes waiting partitions, even if their time has not come.
     mutating func take(where isTaken: (TopicPartition) -> Bool) -> [TopicPartition] {
         remove { partition, _ in isTaken(partition) }
     }
@@ -62,6 +66,6 @@ struct DeferredPartitions {
         return taken
     }
 
-    /// The partition is another worker's.
+    /// The partition belongs to another worker now.
     mutating func forget(_ partition: TopicPartition) { due[partition] = nil }
 }

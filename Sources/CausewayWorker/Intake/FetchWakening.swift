@@ -1,19 +1,20 @@
-/// When librdkafka's broker threads are told to look for what they may fetch.
+/// Decides when librdkafka's broker threads must be told to fetch.
 ///
-/// Before 2.2 they stop while the consumer's queue is full, and then sleep for up to a second, however soon it is empty: a lane that works
-/// a backlog off would stand still for most of the time. What is known of the log and neither dealt nor queued has yet to be fetched; when
-/// that is so and the queue runs low, a look costs one small request and does no harm, also if a fetch is under way.
+/// Before 2.2 a broker thread stops while the consumer's queue is full, and then sleeps up to a second, however soon the queue is empty.
+/// A lane that works off a backlog would be idle for most of the time. If the log has known records that are neither dealt nor queued,
+/// and the queue runs low, they still need a fetch. Waking the thread costs one small request, and does no harm if a fetch is already
+/// under way.
 struct FetchWakening {
-    /// A queue of so many records is no longer full: half of `queued.min.messages`, and many turns' worth of work.
+    /// A queue with at most this many records is not full: half of `queued.min.messages`, and enough work for many turns.
     static let queuedMax = 50_000
-    /// The least time between two looks: that of a turn of the Kafka thread, which looks again by itself while a backlog is known.
+    /// The least time between two looks. While a backlog is known the Kafka thread has at least one turn in this time.
     static let intervalMilliseconds: Int64 = 10
 
     private var dueMilliseconds: Int64 = 0
 
     /// - Parameters:
     ///   - queued: records that were fetched and not dealt.
-    ///   - recordsBehind: records that are known to be in the log and were not dealt, those in the queue among them.
+    ///   - recordsBehind: records that are known to be in the log and were not dealt, including the queued ones.
     mutating func isDue(queued: Int, recordsBehind: Int64, nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds, queued <= Self.queuedMax, recordsBehind > Int64(queued) else {
             return false

@@ -1,15 +1,15 @@
 import Kafka
 
-/// The bytes that were dealt to a lane and that it has not taken: a ring of entries is bounded by their number alone, and a record may be
-/// large.
+/// The bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only the number of its entries, and a
+/// record may be large.
 ///
-/// Which entries the lane has taken is seen by the ring's count; it is looked at only when the bytes seem to be too many.
+/// The ring's count tells which entries the lane has taken. It is read only when the bytes seem to be too many.
 struct InboxBytes {
-    /// What librdkafka needs for a record beside its key and value.
+    /// Bytes that librdkafka needs for a record beside its key and value.
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 
     private let bytesMax: Int
-    /// By place, the oldest at `first`: as many as the ring has room for.
+    /// Sizes of the entries, the oldest at `first`, with as many places as the ring has.
     private var sizes: [UInt32]
     private var first = 0
     private var count = 0
@@ -24,9 +24,9 @@ struct InboxBytes {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
-    /// Whether a record of so many bytes may be dealt; one alone always may.
+    /// Whether a record of this size may be dealt. If no other entry is left, it always may.
     ///
-    /// - Parameter left: how many entries the lane has not taken.
+    /// - Parameter left: the number of entries that the lane has not taken.
     mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
         if bytes + size <= bytesMax, count < sizes.count { return true }
         forget(left: left())
@@ -39,7 +39,7 @@ struct InboxBytes {
         bytes += Int(UInt32(clamping: size))
     }
 
-    /// Whether the lane has taken so much that more may be fetched for it.
+    /// Whether the lane has taken enough that more may be fetched for it.
     mutating func isUpToHalf(left: Int) -> Bool {
         forget(left: left)
         return bytes <= bytesMax / 2

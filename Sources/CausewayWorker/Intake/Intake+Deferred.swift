@@ -3,10 +3,13 @@ import Delivery
 import Kafka
 import Reactor
 
-/// The deferred topic is read when its records are due, the fan-out topic when its lane has room.
+/// Reads the deferred topic when its records are due, and the fan-out topic when its lane has room.
 extension Intake {
-    /// Gives a record back that is not due, and pauses its partition.
-    /// - Returns: nil if it was given back.
+    /// Gives back a record that is not due, and pauses its partition.
+    ///
+    /// The records that the lane deferred before one of its pools returned are read at once, whether they are due or not.
+    ///
+    /// - Returns: nil if the record was given back.
     func passIfDue(_ message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopic, let lane = assignments[partition]?.lane else {
@@ -25,7 +28,7 @@ extension Intake {
         return nil
     }
 
-    /// A lane had no room for records of the fan-out topic, and asks for them again.
+    /// A lane had no room for records of the fan-out topic, and asks to read them again.
     func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
         guard assignments.noteReadAgain(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
@@ -33,7 +36,7 @@ extension Intake {
         consumer.pause(partition, rereadingFrom: rereading.offset)
     }
 
-    /// Reads on in the partitions whose next record has come due, and in those of a lane that has a pool back.
+    /// Resumes the partitions whose next record is due, and those of a lane one of whose pools works again.
     func readDue() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolReturn() else { continue }
@@ -43,7 +46,7 @@ extension Intake {
         resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
-    /// Starts to fetch again what neither waits for its time nor for its lane.
+    /// Resumes fetching, except where a partition waits for its time or for its lane.
     func resume(_ partitions: [TopicPartition]) {
         consumer.resume(
             partitions.filter { partition in

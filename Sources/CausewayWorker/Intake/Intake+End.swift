@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// The worker stops, or cannot go on.
+/// The end of the Kafka thread: the worker was told to stop, or cannot continue.
 extension Intake {
     func stop() {
         phase = .draining
@@ -32,15 +32,16 @@ extension Intake {
         loop.stop()
     }
 
-    /// When a worker that was told to stop ends what; nil before that.
+    /// The deadlines of a worker that was told to stop; nil before.
     var stopSchedule: StopSchedule? {
         signals.stopToldMilliseconds.map {
             StopSchedule(toldMilliseconds: $0, drainMilliseconds: drainMilliseconds)
         }
     }
 
-    /// After the lanes have ended, so that no record of the consumer and no call of the producer is under way: commits, leaves the
-    /// group, and closes both clients.
+    /// Commits, leaves the group, and closes both clients.
+    ///
+    /// Must be called after the lanes have ended: then nobody holds a record of the consumer or uses the producer.
     func close() {
         takeLaneReports()
         publishMetrics()

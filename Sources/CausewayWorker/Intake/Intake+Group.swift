@@ -4,13 +4,17 @@ import Logging
 import Observability
 import Reactor
 
-/// A share of nothing: others have all partitions, or there are none to share.
+/// An assignment without partitions: other workers have all of them, or the topic has none.
+///
+/// A member id does not show that the group has assigned partitions: brokers hand one out at the first request to join (KIP-394). So the
+/// worker counts as a member when it has an assignment. An empty one counts only after the brokers have said that the topic has
+/// partitions.
 struct EmptyShare {
     static let intervalMilliseconds: Int64 = 5_000
-    /// The Kafka thread waits so long for the answer, at most.
+    /// How long the Kafka thread waits for the answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// The group has shared and given nothing, and it is not known that there is anything.
+    /// Whether the group has given this worker no partitions, and it is not known that the topic has any.
     private(set) var isUnconfirmed = false
     private var dueMilliseconds: Int64 = 0
 
@@ -24,13 +28,14 @@ struct EmptyShare {
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 
-/// The group gives partitions, and takes them.
+/// Partitions that the group assigns and revokes.
 extension Intake {
     func assigned(_ partitions: [TopicPartition]) {
-        // While the consumer closes the lanes have ended: whatever comes goes again at once, and nothing of it is waited for.
+        // While the consumer closes, the lanes have ended. Partitions that are assigned now are given back at once, and nothing waits for
+        // them.
         guard phase == .running else { return }
         for partition in partitions {
-            // Partitions of the topics with the same number meet in one lane.
+            // Partitions with the same number, of all topics, meet in one lane.
             let lane = Int(partition.partition) % mailboxes.count
             let number = assignments.insert(partition, lane: lane)
             order(.assign, partition, number: number, lane: lane, committed: consumer.committedOffsets[partition])
@@ -44,7 +49,7 @@ extension Intake {
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
-        // Until the group has shared again nobody may read them.
+        // Nobody may read these partitions until the group has assigned them again.
         noteMembership(.joining)
         if !lost { drain(partitions) }
         for partition in partitions {
@@ -59,7 +64,8 @@ extension Intake {
         noteMembership(.joining)
     }
 
-    /// Given nothing, the brokers are asked whether there is anything: others have it then, and this worker stands by.
+    /// After an empty assignment, asks the brokers whether the topic has partitions. If it has, other workers own them, and this worker
+    /// is on standby.
     func confirmEmptyShare() {
         guard emptyShare.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         expectQuiet(milliseconds: 2 * Int64(EmptyShare.timeoutMilliseconds))
@@ -97,12 +103,13 @@ extension Intake {
                     committed: committed.map { Handover.pass($0) }
                 )
             )
-        precondition(isTaken, "a lane has not taken its orders for thousands of partitions")
+        precondition(isTaken, "the lane's ring has room for its orders")
         mailboxes[lane].wakeup.signal()
     }
 
-    /// Has the lanes settle what is under way in these partitions, until they have or the drain time is over. The consumer may not be
-    /// polled meanwhile, but results are acknowledged and offsets stored.
+    /// Has the lanes settle what is in flight in these partitions, until they are done or the drain time is over.
+    ///
+    /// The consumer must not be polled meanwhile. Results are still acknowledged, offsets are stored, and metrics are published.
     func drain(_ partitions: [TopicPartition]) {
         let draining = partitions.filter { assignments[$0] != nil }
         for partition in draining {
@@ -118,7 +125,7 @@ extension Intake {
             publishMetricsIfDue()
             if draining.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            // A signal to stop in the midst of a rebalance does not begin the time again.
+            // A signal to stop in the middle of a rebalance must not extend the drain time.
             let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard left > 0, !signals.isHurried else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }

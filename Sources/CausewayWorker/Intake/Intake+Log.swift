@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// librdkafka's own lines.
+/// Passes on librdkafka's own log lines.
 extension Intake: ClientLogHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
@@ -24,7 +24,7 @@ extension Intake: ClientLogHandler {
         noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
     }
 
-    /// As the metrics name it.
+    /// The name of a partition, as in the metrics.
     func name(of partition: TopicPartition) -> String {
         "\(registry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
     }

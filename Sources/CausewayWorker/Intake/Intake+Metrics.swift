@@ -4,13 +4,13 @@ import Observability
 import Reactor
 
 enum PartitionLag {
-    /// Records in a partition behind the first that is not known to be settled; nil: not known, which is not zero.
+    /// Records of a partition from the first unsettled one to the log's end; nil: not known, which is not zero.
     ///
     /// - Parameters:
-    ///   - unsettledOffset: -1 before a record of this assignment was dealt: then it is where reading begins.
-    ///   - low: the oldest offset that is left in the log; negative if that is not known.
-    ///   - high: the log's end; negative if that is not known.
-    ///   - reached: up to where the log was read to its end, and nothing of it was dealt since; nil: it was not.
+    ///   - unsettledOffset: the first unsettled offset. -1 before the first record of this assignment: then the lag counts from `start`.
+    ///   - low: the oldest offset in the log; negative if it is not known.
+    ///   - high: the log's end; negative if it is not known.
+    ///   - reached: where the log was read to its end; nil if it was not, or if more was dealt since.
     static func records(
         unsettledOffset: Int64,
         start: SeekPosition?,
@@ -19,7 +19,7 @@ enum PartitionLag {
         reached: Reached? = nil
     ) -> Int64? {
         if let reached {
-            // What is between the last record and the end is none for a reader.
+            // A reader gets nothing between the last record and the log's end.
             let isSettled = unsettledOffset < 0 || unsettledOffset == reached.nextOffset
             return isSettled ? 0 : max(0, reached.endOffset - unsettledOffset)
         }
@@ -32,51 +32,52 @@ enum PartitionLag {
         case .end: next = high
         case nil: return nil
         }
-        // A log that ends before what was settled of it is another one.
+        // A log that ends below the settled offset was deleted and created again.
         return next <= high ? high - max(next, low, 0) : nil
     }
 
     /// A log that was read to its end.
     struct Reached {
-        /// Behind the last record that was dealt; -1: none was.
+        /// One above the last record that was dealt; -1: none was.
         var nextOffset: Int64
         var endOffset: Int64
     }
 }
 
-/// The ends of logs that nothing is fetched from.
+/// The log ends of partitions from which nothing is fetched.
 struct UnfetchedPartitions {
     static let intervalMilliseconds: Int64 = 5_000
-    /// The Kafka thread waits so long for the answer, at most.
+    /// How long the Kafka thread waits for the answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// Whose committed offset is gone: they stand still for good.
+    /// Partitions whose committed offset is no longer in the log. They stand still until an operator acts.
     var standing: Set<TopicPartition> = []
     private(set) var ends: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
-    /// - Parameter answer: nil: the brokers did not answer, and what they said before stands.
+    /// - Parameter answer: nil if the brokers did not answer. Then their previous answer stays.
     mutating func note(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         if let answer { ends = answer }
     }
 
-    /// It goes on, or is another worker's.
+    /// The partition continues, or belongs to another worker now.
     mutating func remove(_ partition: TopicPartition) {
         standing.remove(partition)
         ends[partition] = nil
     }
 }
 
-/// What the Kafka thread counts and shows.
+/// What the Kafka thread counts and publishes.
 extension Intake {
     func count(_ error: KafkaError) {
         metrics.add(.kafkaErrors, errorIndices[error.code] ?? registry.labels.kafkaErrors.count - 1)
     }
 
-    /// librdkafka says aloud when it has lost its last broker, but not when it finds one again: that stands in its statistics.
+    /// Notes whether a broker is up. librdkafka reports when its last broker is gone, but not when one is back: only its statistics show
+    /// that (`statistics.interval.ms`).
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isBrokerUp
         guard isUp != wasUp else { return }
@@ -101,7 +102,7 @@ extension Intake {
         }
     }
 
-    /// The thread will wait for brokers, with a time limit.
+    /// Announces that the thread may block for this long, so that `/livez` does not take it for dead.
     func expectQuiet(milliseconds: Int64) {
         metrics.board.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
@@ -130,14 +131,14 @@ extension Intake {
     }
 
     private func lag(of partition: TopicPartition) -> Int64 {
-        // What is not due is behind nothing.
+        // Records that are not due do not count as lag.
         if partition.topic.index == Self.deferredTopic, deferred.contains(partition), let entry = assignments[partition]
         {
             return entry.unsettledOffset < 0 ? 0 : entry.nextOffset - entry.unsettledOffset
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // Of what is not fetched from, the brokers may know more.
+        // The brokers may know a newer end of a partition from which nothing is fetched.
         let reached = assignment.flatMap { entry in
             entry.endOffset >= max(0, unfetched.ends[partition] ?? -1)
                 ? PartitionLag.Reached(nextOffset: entry.nextOffset, endOffset: entry.endOffset) : nil
@@ -151,7 +152,8 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Fetching tells how far a log goes. Of what is not fetched from, because its lane is full or it stands still, the brokers are asked.
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or they stand still. For
+    /// other partitions fetching tells the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.standing))

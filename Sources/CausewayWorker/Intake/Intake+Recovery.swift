@@ -3,23 +3,23 @@ import Logging
 import Observability
 import Reactor
 
-/// Partitions that stand still until the brokers have said what is committed of them, and taken a seek.
+/// Partitions that stand still until the brokers have told their committed offset and a seek has succeeded.
 struct StrandedPartitions {
-    /// A question may take seconds of the Kafka thread's time when a broker does not answer.
+    /// The time between two questions. If a broker does not answer, a question may take seconds of the Kafka thread's time.
     static let intervalMilliseconds: Int64 = 5_000
 
-    /// With what stopped each.
+    /// The error that stopped each partition.
     private(set) var errors: [TopicPartition: KafkaError] = [:]
     private var dueMilliseconds: Int64 = 0
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// It goes on, or is another worker's.
+    /// The partition continues, or belongs to another worker now.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
 
-    /// All wait: a broker that did not answer for one would not for another.
+    /// All partitions wait, since a broker that did not answer for one would not answer for another.
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 
@@ -31,10 +31,13 @@ extension Intake {
         stranded.insert(partition, error)
     }
 
-    /// A group that is new to a partition begins at the partition's beginning: nothing that was written is passed over. An offset that
-    /// was committed and is gone is another matter: records are lost, so the partition stands still until a person has decided.
+    /// Finds out where stranded partitions must begin.
     ///
-    /// One question for all of them, and none after one that was not answered: the thread has more to do than to wait.
+    /// A group without a committed offset is new to the partition and begins at its first record, so that nothing is skipped. A committed
+    /// offset that is no longer in the log means that records are lost. Such a partition stands still until a person has decided.
+    ///
+    /// One question covers all partitions. After a question without an answer there is no further one in this turn, because the thread
+    /// must not wait longer.
     func recoverStranded() {
         guard stranded.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))

@@ -4,21 +4,24 @@ import Logging
 import Observability
 import Reactor
 
-/// What a partition's records have written to Redis is lost in part: they are read once more, from where it is missing.
+/// Partitions that are read again because Redis has lost some of what their records wrote.
 ///
-/// The partition is given to its lane again, as after a rebalance: first the lane settles what is under way, so that nothing is sent twice.
-/// What was committed stays so. If the partition gets another owner before the rereading is over, that one finds its marks incomplete, and
-/// reads it again.
+/// Each partition is assigned to its lane again, as after a rebalance. First the lane settles what is in flight, so that nothing is sent
+/// twice; other partitions continue. Committed offsets stay. If the partition gets another owner before the rereading is complete, the
+/// new owner finds incomplete marks and reads the partition again.
+///
+/// The records that are read again are a backlog like any other: read ahead and merged to the newest states. New records wait behind
+/// them.
 struct PartitionRereading {
-    /// How long a lane may settle what is under way in a partition. Its own connection to Redis may be back seconds after the one that saw
-    /// the loss.
+    /// How long a lane may take to settle what is in flight in a partition. Its own connection to Redis may return seconds after the
+    /// connection that found the loss.
     static let drainMilliseconds: Int64 = 10_000
-    /// Between two attempts to find where to begin, or to begin there.
+    /// Time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
-    /// Between two questions for what is committed, and how long the Kafka thread waits for the answer.
+    /// Time between two questions for committed offsets, and how long the Kafka thread waits for the answer.
     static let questionMilliseconds: Int64 = 5_000
     static let questionTimeoutMilliseconds: Int32 = 500
-    /// How often the partitions' standing is published.
+    /// How often the state of the partitions is published.
     static let publicationMilliseconds: Int64 = 200
 
     /// A partition that is drained before it is read from `start`.
@@ -31,11 +34,11 @@ struct PartitionRereading {
     let board: RereadingBoard
     /// How far back commands are read when Redis has forgotten them.
     let commandsMilliseconds: Int64
-    /// What was reported last of each partition, to be known when it is read once more.
+    /// The last progress that each partition's lane reported. It is needed when the partition is read again.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// Of partitions whose coordinator did not answer at their assignment: what was committed a little later.
+    /// The committed offsets of partitions whose coordinator did not answer when they were assigned, asked for later.
     fileprivate var lateBeginnings: [TopicPartition: Int64] = [:]
-    /// How many partitions the registrations topic has; nil: not known yet.
+    /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?
     fileprivate var asksForPartitions = true
     fileprivate var waiting: [RereadingRequest] = []
@@ -50,13 +53,13 @@ struct PartitionRereading {
         self.commandsMilliseconds = commandsMilliseconds
     }
 
-    /// What has been assigned is to have its marks before much of it is settled.
+    /// A new partition needs its marks before much of it is settled.
     mutating func publishSoon() { publicationDueMilliseconds = 0 }
 
-    /// The group has shared: the registrations topic may have more partitions than before.
+    /// The group has assigned partitions. The registrations topic may have more partitions than before.
     mutating func askForPartitions() { (asksForPartitions, questionDueMilliseconds) = (true, 0) }
 
-    /// The partition is given up.
+    /// The partition was revoked.
     mutating func forget(_ partition: TopicPartition) {
         progress[partition] = nil
         lateBeginnings[partition] = nil
@@ -91,20 +94,25 @@ extension Intake {
         }
     }
 
-    /// How many partitions are to be read once more, or are being read.
+    /// Number of partitions that are read again, or wait for it.
     var rereadingCount: Int {
         let asked = Set(rereading.waiting.map(\.place) + rereading.draining.map(\.request.place))
         return assignments.all.count { asked.contains($0) || assignments[$0]?.rereading?.isComplete == false }
     }
 
-    // MARK: - What is known of the partitions
+    // MARK: - State of the partitions
 
-    /// What is settled of the workers' own topics is not read once more: its commands stand in the commands topic as well.
+    /// The partitions that have marks: commands and registrations.
+    ///
+    /// The deferred and the fan-out topic have none: their commands are in the commands topic too, and are read again there. If the same
+    /// lane had deferred the command, it waits for the deferred copy, whose alert rings. If another worker owns the partition now, that
+    /// worker sends the state without its alert, the copy is a duplicate, and the alert does not ring.
     private var markedPartitions: [TopicPartition] {
         assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
     }
 
-    /// One whose beginning is not known is left out: whether its marks are missing, or were never made, cannot be told.
+    /// Publishes the state of the marked partitions. A partition whose starting offset is unknown is left out: it is not known whether
+    /// its marks are lost or were never written.
     private func publishStandings() {
         rereading.board.publish(
             markedPartitions.compactMap { partition in
@@ -131,12 +139,12 @@ extension Intake {
         }
     }
 
-    /// The records below are settled.
+    /// The offset below which all records are settled.
     private func settled(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
         entry.settledBelow(beganAt: beginning(of: partition) ?? 0)
     }
 
-    /// Asks for what is not known yet. The Kafka thread waits for the answers.
+    /// Asks the brokers for what is not known yet. The Kafka thread waits for the answers.
     private func askBrokers() {
         let unknown = markedPartitions.filter { beginning(of: $0) == nil }
         guard !unknown.isEmpty || rereading.asksForPartitions else { return }
@@ -155,7 +163,7 @@ extension Intake {
         rereading.questionDueMilliseconds = loop.nowMilliseconds + PartitionRereading.questionMilliseconds
     }
 
-    // MARK: - Reading once more
+    // MARK: - Reading again
 
     private func beginDraining() {
         rereading.retryDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
@@ -168,7 +176,7 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, starts) {
                 guard let entry = assignments[request.place] else { continue }
-                // Above what may be committed, too, records were settled.
+                // Some records above the committable offset were settled too.
                 let dealtBelow = max(settled(of: request.place, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
                     assignments.noteRereading(of: request.place, reader: request.reader, end: 0)
@@ -187,8 +195,10 @@ extension Intake {
         publishStandings()
     }
 
-    /// All that is drained, or has had its time, is read from where it is to begin. None before the others: a lane that waits for one of them
-    /// would take the next partition's records for all that there are, and send what is old in them.
+    /// Reads all partitions from their starting offsets when each is drained or out of time.
+    ///
+    /// All of them must begin together. A lane that waits for one of them would take the next partition's records for the whole backlog,
+    /// and send old states.
     private func readDrained() {
         let draining = rereading.draining.filter { assignments[$0.request.place]?.number == $0.request.assignment }
         rereading.draining = draining
@@ -201,11 +211,11 @@ extension Intake {
         expectQuiet(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
         for (position, partition) in draining.enumerated() {
             guard let entry = assignments[partition.request.place] else { continue }
-            // The seek changes where reading began.
+            // The seek changes where reading began, so this must be read before.
             let settledBelow = settled(of: partition.request.place, entry)
             if let error = consumer.seek(partition.request.place, to: partition.start.notBeyond(settledBelow)) {
                 report(error)
-                // A broker that does not answer for one would not for the next.
+                // A broker that does not answer for one partition would not answer for the next.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
                 rereading.draining = Array(draining[position...])
@@ -225,7 +235,7 @@ extension Intake {
         order(.assign, request.place, number: number, lane: entry.lane, isReadAgain: true, committed: settled)
     }
 
-    /// Which records above were settled, as the lane, or the owner before, has told it beside this offset.
+    /// The settled records above this offset, from the lane's report or the previous owner's commit. Empty if neither names this offset.
     private func settledAbove(_ end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
@@ -234,8 +244,11 @@ extension Intake {
         return committed?.offset == end ? committed?.metadata ?? [] : []
     }
 
-    /// Where each begins; nil: nothing of it is recent enough. Registrations that Redis has forgotten are read from the first on: their topic
-    /// is compacted, and those of activities that must be over are not written. A mark may be older than the log's first record.
+    /// The starting offset of each partition; nil if no record is recent enough.
+    ///
+    /// Registrations that Redis has forgotten are read from the first record on, since their topic is compacted. Those of activities that
+    /// must be over are not written. A mark may name an offset that the log no longer has, so reading never begins before the log's first
+    /// record.
     private func starts(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.place)
         let registrations = requests.filter { $0.topic != Self.commandsTopic && $0.from != nil }.map(\.place)
@@ -255,7 +268,7 @@ extension Intake {
 }
 
 extension SeekPosition {
-    /// What is not settled must not be passed over.
+    /// Limits the offset to the settled one, whatever a mark says: no unsettled record may be skipped.
     func notBeyond(_ settledBelow: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledBelow)) } else { self }
     }

@@ -4,12 +4,14 @@ import Logging
 import Observability
 import Reactor
 
-/// The Kafka thread: the group's member, the producer's reports, and what passes between them and the lanes.
+/// The Kafka thread. It is the member of the group, takes the producer's delivery reports, and exchanges records and reports with the
+/// lanes.
 ///
-/// It reads records one by one and deals them to the lanes by partition; it stores the offsets that the lanes report settled, and commits
-/// them every second, with what is settled above them. A lane that takes nothing has its partitions paused: the thread stops taking, and keeps polling.
+/// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes report as settled, and
+/// commits them every second together with what is settled above them. If a lane takes nothing, its partitions are paused: the thread
+/// takes no records for that lane and keeps polling.
 ///
-/// Its life: *running* → `stop` → *draining* (every partition revoked, nothing new begun) → *closed* (committed, left the group).
+/// States: *running* → `stop` → *draining* (every partition is revoked, nothing new begins) → *closed* (committed, left the group).
 final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler {
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
@@ -18,13 +20,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopic: Int32 = 3
     static let topicCount = 4
 
-    /// Records polled in one turn, between two looks at everything else.
+    /// Most records that one turn polls before the thread looks at everything else.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two looks at librdkafka: a look costs two threads a wake-up, whether it finds one record or a hundred.
+    /// The least time between two looks at librdkafka. A look costs two threads a wake-up, for one record or for a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
-    /// librdkafka announces records once, when its queue fills; this look in between makes a missed announcement harmless.
+    /// librdkafka announces records once, when its queue is no longer empty. This regular look makes a missed announcement harmless.
     static let pollMilliseconds: Int64 = 100
-    /// How often the lanes are told how far the logs of their partitions go.
+    /// How often the lanes are told the ends of their partitions' logs.
     static let watermarkMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }
@@ -46,9 +48,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     let registry: MetricRegistry
     var metrics: ThreadMetrics
     var log: KindLog
-    /// By librdkafka's code: where an error counts.
+    /// The metric of each error, by librdkafka's code.
     let errorIndices: [Int32: Int]
-    /// Nil before the first sign of one.
+    /// Nil until librdkafka has reported a broker.
     var isBrokerUp: Bool?
 
     var phase = Phase.running
@@ -56,18 +58,19 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
     private var fetchWakening = FetchWakening()
-    /// A timer will look whether fetching has stopped.
+    /// Whether a timer is set that will look whether fetching has stopped.
     private var looksAgain = false
     var stranded = StrandedPartitions()
     var unfetched = UnfetchedPartitions()
     var emptyShare = EmptyShare()
     var rereading: PartitionRereading
-    /// By lane: what its inbox had no place for.
+    /// For each lane: entries that did not fit its inbox.
     var overflows: [LaneOverflow]
-    /// By lane: what its inbox holds, in bytes.
+    /// For each lane: the bytes in its inbox.
     private var inboxes: [InboxBytes]
     var deferred = DeferredPartitions()
-    /// By lane: what was deferred before is read whether it is due or not, since a pool was back then.
+    /// For each lane: when one of its pools last returned. Records that were deferred before then are read without waiting for their
+    /// time.
     var poolReturnMilliseconds: [Int64]
 
     init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
@@ -104,7 +107,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         _ = loop.schedule(afterMilliseconds: Self.pollMilliseconds, handler: self, tag: TimerTag.poll)
     }
 
-    /// Stands between the consumer, which wants its handler before there is an intake, and the intake.
+    /// Passes the consumer's calls to the intake: the consumer needs its handler before the intake exists.
     private let relay: ConsumerRelay
 
     func descriptorReady(_ events: Interest) {
@@ -142,7 +145,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         readDue()
         pollRecords()
         wakeFetching()
-        // Each of these may wait for a broker. Told to stop, the thread begins none.
+        // Each of these may wait for a broker. After the signal to stop, the thread begins none of them.
         if !signals.isStopRequested { recoverStranded() }
         if !signals.isStopRequested { confirmEmptyShare() }
         if !signals.isStopRequested { rereadPartitions() }
@@ -174,7 +177,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if mayGoOn { wakeup.signal() }
     }
 
-    /// A backlog is fetched on without a pause: before the queue is empty, not after.
+    /// Keeps a backlog flowing: wakes librdkafka's fetching before the consumer's queue is empty.
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
         let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
@@ -184,7 +187,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue { consumer.wakeFetching(of: assignments.partitionsBehind(of: Self.commandsTopic)) }
-        // Nothing else may wake this thread: a lane that merges commands away has no results that are acknowledged.
+        // Nothing else may wake this thread: a lane that merges commands away produces no results to acknowledge.
         if recordsBehind > 0, !looksAgain {
             looksAgain = true
             _ = loop.schedule(
@@ -195,21 +198,21 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// A record waits for a lane that may take it any moment: nothing else is polled meanwhile. Once the lane's partitions are paused,
-    /// polling goes on for the group and the other lanes.
+    /// Whether the thread may poll. While a record waits for a lane that may take it any moment, nothing else is polled. Once that lane's
+    /// partitions are paused, polling continues for the group and the other lanes.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 
-    /// - Returns: false if its lane has no place for it now.
+    /// - Returns: false if the record's lane has no place for it now.
     func deal(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition] else { return true }
         guard AssignmentTable.offsets.contains(offset) else {
-            // Nothing could be committed behind it.
+            // After a record at such an offset nothing could be committed.
             let place = TopicPartition(topic: message.topic, partition: partition)
-            let reason = "\(name(of: place)): a record at offset \(offset), which no log comes to"
+            let reason = "\(name(of: place)): the record's offset \(offset) is out of range"
             report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: place))
             return true
         }
@@ -226,16 +229,16 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes |= 1 << UInt64(lane & 63)
         assignments.noteDealt(topic, partition, offset: offset)
         if topic == Self.commandsTopic, assignment.highWatermark < 0 {
-            // Before its first record: a lane that is far behind knows it before it begins anything.
+            // Sent before the partition's first record: a lane that is far behind must know it before it begins anything.
             reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
-        // What is behind a record that waits waits too: the order of a partition is kept.
+        // Records behind a waiting record must wait too, to keep the order of the partition.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         return false
     }
 
-    /// - Returns: false if the lane's inbox is full, of entries or of bytes.
+    /// - Returns: false if the lane's inbox is full, by entries or by bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
         guard inboxes[lane].hasRoom(for: Int(entry.bytes), left: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
@@ -244,7 +247,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         return true
     }
 
-    /// What librdkafka has heard with the last records that it fetched; nobody is asked.
+    /// Tells the lanes the log ends that librdkafka received with its last fetches. No broker is asked.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkMilliseconds
@@ -253,14 +256,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         }
     }
 
-    /// A partition was read to its end: it is behind by nothing, whatever its high watermark says.
+    /// A partition was read to its end: nothing is behind, whatever the high watermark says.
     private func noteEnd(of partition: TopicPartition, offset: Int64) {
         assignments.noteEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopic { reportHighWatermark(partition) }
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
-        // Half of the ring is kept for orders that must find their place.
+        // Half of the ring is reserved for orders that must not fail.
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
@@ -279,7 +282,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes |= 1 << UInt64(assignment.lane & 63)
     }
 
-    /// Lanes that were given something since the last `wakeLanes`; lanes that share a bit are woken together.
+    /// Lanes that got something since the last `wakeLanes`, one bit each. Lanes 64 apart share a bit and are woken together.
     private var touchedLanes: UInt64 = 0
 
     func wakeLanes() {
@@ -290,7 +293,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         touchedLanes = 0
     }
 
-    /// Whether the partitions of a lane are paused, since it takes nothing.
+    /// Whether the partitions of a lane are paused because it takes nothing.
     func isPaused(lane: Int) -> Bool { overflows[lane].isPaused }
 
     private func placeOverflows() {
@@ -340,10 +343,10 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func passDeliveryReports() {
         producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
-            precondition(lane < rings.count, "a delivery report of no lane")
+            precondition(lane < rings.count, "the delivery report names an existing lane")
             let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), error: error)
             let isTaken = rings[lane].push(report)
-            precondition(isTaken, "more delivery reports than a lane can have records")
+            precondition(isTaken, "the ring has room for a report of each record of the lane")
             touchedLanes |= 1 << UInt64(lane & 63)
         }
         wakeLanes()
@@ -351,7 +354,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     private func orderNumbers() {
         for mailbox in mailboxes {
-            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "a lane has not taken its orders")
+            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "the lane's ring has room for the order")
             mailbox.wakeup.signal()
         }
     }
@@ -359,7 +362,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func report(_ error: KafkaError) {
         count(error)
         var fields: Logger.Metadata = ["error": "\(error)"]
-        if error.isUnknownTopic { fields["help"] = "create it: causeway topics --create" }
+        if error.isUnknownTopic { fields["help"] = "create the topic: causeway topics --create" }
         note(.kafkaError, fields)
     }
 }

@@ -6,13 +6,13 @@ import Reactor
 /// What the intake is built from.
 struct IntakePlan: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// Commands, registrations, what was deferred, what is fanned out: in the order of the ``Intake``'s indices.
+    /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of ``Intake``'s indices.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
-    /// Dealt to a lane and not taken, at most.
+    /// Most bytes that are dealt to a lane and not taken.
     var inboxBytesMax: Int
     var rereading: PartitionRereading
     var registry: MetricRegistry

@@ -3,9 +3,9 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// What passes between the worker's control side and its threads: small, rare, and thread-safe.
+/// Signals between the worker's control side and its threads. They are small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
-    /// Monotonic time; 0: nobody has told the worker to stop.
+    /// Monotonic milliseconds; 0: the worker was not told to stop.
     private let stopTold = Atomic<Int64>(0)
     private let numbersOffered = Atomic<Bool>(false)
     private let hurryRequested = Atomic<Bool>(false)
@@ -19,7 +19,7 @@ final class IntakeSignals: Sendable {
 
     var isStopRequested: Bool { stopToldMilliseconds != nil }
 
-    /// When the worker was first told to stop, monotonic.
+    /// When the worker was first told to stop. Monotonic milliseconds.
     var stopToldMilliseconds: Int64? {
         let told = stopTold.load(ordering: .acquiring)
         return told == 0 ? nil : told
@@ -30,19 +30,19 @@ final class IntakeSignals: Sendable {
         _ = stopTold.compareExchange(expected: 0, desired: max(1, now), ordering: .acquiringAndReleasing)
     }
 
-    /// New numbers lie in the lanes' mailboxes: the Kafka thread, which alone gives orders, is to say so.
+    /// New numbers are in the lanes' mailboxes. The Kafka thread must announce them to the lanes, because it alone gives orders.
     func offerNumbers() { numbersOffered.store(true, ordering: .releasing) }
 
     func takeNumbersRequest() -> Bool {
         numbersOffered.load(ordering: .relaxed) && numbersOffered.exchange(false, ordering: .acquiring)
     }
 
-    /// Nothing is waited for any more.
+    /// Whether a second signal has come: nothing is waited for any more.
     var isHurried: Bool { hurryRequested.load(ordering: .acquiring) }
 
     func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
 
-    /// The first failure is kept: it is why the worker ends.
+    /// Keeps the first failure, which is the reason for the worker's end.
     func fail(_ error: any Error) {
         failure.withLock { if $0 == nil { $0 = error } }
         requestStop()

@@ -1,11 +1,13 @@
-/// What a lane's inbox had no place for, and whether its partitions are paused for it.
+/// Entries that did not fit a lane's inbox, and whether the lane's partitions are paused for them.
 ///
-/// *Flowing* (nothing waits) → *waiting* (a record found the inbox full; nothing is polled) → *paused* (the lane took nothing for
-/// `patienceMilliseconds`; what librdkafka still hands out waits here) → *flowing*, when all is placed and the inbox is half empty.
+/// - *Flowing*: nothing waits. → *waiting* when a record finds the inbox full.
+/// - *Waiting*: nothing is polled. → *paused* when the lane has taken nothing for `patienceMilliseconds`.
+/// - *Paused*: the lane's partitions are paused. Entries that librdkafka still hands out wait here. → *flowing* when all entries are
+///   placed and the inbox is half empty.
 struct LaneOverflow {
-    /// How long a full inbox is waited for before its lane's partitions are paused: pausing throws away what was fetched.
+    /// How long to wait for a full inbox before the lane's partitions are paused. Pausing discards what was fetched.
     static let patienceMilliseconds: Int64 = 1_000
-    /// The most that waits here. librdkafka hands out nothing of a paused partition, so only what raced with the pause comes.
+    /// Most entries that wait here. librdkafka hands out nothing of a paused partition, so only records that raced with the pause come.
     static let entriesMax = 4_096
 
     var entries: [InboxEntry] = []

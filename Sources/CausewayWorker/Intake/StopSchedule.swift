@@ -1,12 +1,15 @@
-/// The deadlines of a worker that was told to stop. All steps end within the drain time, counted from the signal, even if Kafka, Redis or
-/// APNs does not answer: a worker that Kubernetes kills has not left its group.
+/// The deadlines of a worker that was told to stop.
+///
+/// All steps end within the drain time, counted from the signal, even if Kafka, Redis or APNs does not answer: Kubernetes would kill a
+/// worker that is late, and a killed worker has not left its group.
 struct StopSchedule: Equatable {
-    /// The end of the drain time is for leaving the group and closing both clients: a quarter of it, and no more than this.
+    /// The last part of the drain time is for leaving the group and closing both clients: a quarter of it, at most this long.
     static let closingMillisecondsMax: Int64 = 5_000
-    /// What each step of closing has, even if the one before it took all the time; and all that it has once the worker is hurried.
+    /// The time of each closing step if earlier steps have used up the rest, or if a second signal has come. A signal during a step does
+    /// not shorten that step.
     static let stepMilliseconds: Int64 = 500
 
-    /// Monotonic times, in the order in which they come. What is under way is waited for until the first.
+    /// Monotonic milliseconds, ascending. Until the first, the worker waits for what is in flight.
     let drainEndMilliseconds: Int64
     let consumerEndMilliseconds: Int64
     let flushEndMilliseconds: Int64
@@ -20,7 +23,7 @@ struct StopSchedule: Equatable {
         consumerEndMilliseconds = endMilliseconds - min(2 * Self.stepMilliseconds, closing / 2)
     }
 
-    /// How long a step of closing may take that begins now.
+    /// How long a closing step that begins now may take.
     static func wait(until endMilliseconds: Int64, nowMilliseconds: Int64, isHurried: Bool) -> Int64 {
         isHurried ? stepMilliseconds : max(stepMilliseconds, endMilliseconds - nowMilliseconds)
     }

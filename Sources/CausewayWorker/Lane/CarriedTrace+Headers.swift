@@ -1,9 +1,10 @@
 import Kafka
 import Observability
 
-/// W3C Trace Context in a record's headers: `traceparent` and `tracestate`.
+/// W3C Trace Context in the headers of a record: `traceparent` and `tracestate`.
 extension CarriedTrace {
-    /// What a record's headers say; nil if they name no trace, or not as the specification has it. Of several headers the last counts.
+    /// The trace that a record's headers name; nil if they name none, or not in the form of the specification. Of several headers the
+    /// last one counts.
     init?(_ headers: MessageHeaders) {
         guard let text = headers.last("traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)
@@ -13,7 +14,7 @@ extension CarriedTrace {
         self.state = state
     }
 
-    /// As headers of a record that is to be produced.
+    /// Adds the trace to the headers of a record that will be produced.
     func append(to headers: inout ProducedHeaders) {
         withUnsafeTemporaryAllocation(byteCount: TraceContext.textBytes, alignment: 1) { text in
             context.write(to: text)

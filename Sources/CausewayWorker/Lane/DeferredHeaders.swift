@@ -2,12 +2,18 @@ import Delivery
 import Kafka
 import LiveActivity
 
-/// The headers of a record of the deferred topic. For people: `source` (topic, partition and offset of the record that it was first),
-/// `cause`, `attempts` (how often it has been deferred). For the Kafka thread: `due`, UNIX milliseconds. For the lane that reads it: `state`,
-/// the numbers of a ``Deferral`` in their order, with a space between them. Beside them the trace goes on.
+/// The headers of a record of the deferred topic.
+///
+/// - `source`, for people: topic, partition and offset of the original record.
+/// - `cause`, for people: why the command was deferred.
+/// - `attempts`, for people: how often it has been deferred.
+/// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
+/// - `state`, for the lane that reads it: the numbers of a ``Deferral`` in their order, separated by spaces.
+///
+/// The headers of the trace come with them.
 enum DeferredHeaders {
     private static let numbersCount = 18
-    /// Of any time in `state`; what is further from now is nobody's.
+    /// The accepted range of times in `state`. No worker writes a time outside it.
     private static let milliseconds = Int64(-1)...1 << 53
 
     static func append(_ view: RecordView, topic: [UInt8], dueMilliseconds: Int64, to headers: inout ProducedHeaders) {
@@ -25,20 +31,20 @@ enum DeferredHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// When the record is to be read; nil if it does not say so.
+    /// When the record must be read; nil if the header is missing or wrong.
     static func dueMilliseconds(of message: borrowing Message) -> Int64? {
         guard let due = message.headers?.last("due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
-    /// Nil of a record that no lane has deferred.
+    /// Nil for a record that no lane has deferred.
     static func deferral(of message: borrowing Message) -> Deferral? {
         message.headers?.last("state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
     }
 
     static func state(of deferral: Deferral) -> String {
         let alert = deferral.alertVersion
-        // A record's time is its producer's to choose, and a token's may be its record's.
+        // A producer chooses the record's timestamp, and a token's registration time may be that timestamp. So both are limited.
         let recordMilliseconds = clamped(deferral.recordMilliseconds)
         let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [

@@ -1,18 +1,24 @@
 import Kafka
 import LiveActivity
 
-/// The headers of a record of the fan-out topic. For people: `source` (topic, partition and offset of the command's record) and `range`
-/// (which of how many). For the lane that reads it: `state`, the numbers of a ``FanoutOrder`` in their order, with a space between them.
-/// A record for a channel has `channel` in place of `range`: environment, storage, how many broadcasts the command has, and the channel's id.
-/// Of a start to an audience with channels, `channels` names them in the same way, one behind the other. `without-channel` says why an
-/// audience that is to have a channel had none. Releases that do not know these two pass over them. Beside them the trace goes on.
+/// The headers of a record of the fan-out topic.
+///
+/// - `source`, for people: topic, partition and offset of the command's record.
+/// - `range`, for people: the range's index, and the number of ranges.
+/// - `state`, for the lane that reads it: the numbers of a ``FanoutOrder`` in their order, separated by spaces.
+/// - `channel` instead of `range`, in the record of a broadcast: environment, storage policy, number of the command's broadcasts, and the
+///   channel's id.
+/// - `channels`, for a start to an audience with channels: each channel in the same form, one after the other.
+/// - `without-channel`: why an audience that needs a channel had none.
+///
+/// Releases that do not know the last two headers ignore them. The headers of the trace come with them.
 enum FanoutHeaders {
-    /// Of ours; a trace has two more.
+    /// The most headers that are written here. A trace has two more.
     static let count = 5
     private static let numbersCount = 15
-    /// Of any time in `state`; what is further from now is nobody's.
+    /// The accepted range of times in `state`. No worker writes a time outside it.
     private static let milliseconds = Int64(-1)...1 << 53
-    /// No log reaches an offset above this one.
+    /// The accepted range of offsets. No log has an offset above it.
     private static let offsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
@@ -34,7 +40,7 @@ enum FanoutHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// Nil of a record that no lane has fanned out.
+    /// Nil for a record that no lane has fanned out.
     static func order(of message: borrowing Message) -> FanoutOrder? {
         guard let state = message.headers?.last("state") else { return nil }
         return order(
@@ -92,15 +98,16 @@ enum FanoutHeaders {
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
-    /// The last number of `state`: another form has another.
+    /// The last number of `state`. Another format has another number.
     private static let version: UInt8 = 1
-    /// Of a record for a channel: a release that knows none takes it for nobody's, and not for one of a range.
+    /// The same for the record of a broadcast. A release that knows no broadcasts then rejects the record, rather than take it for a
+    /// range's.
     private static let channelVersion: UInt8 = 2
 
     /// - Parameters:
-    ///   - channel: the header of that name.
+    ///   - channel: the header `channel`.
     ///   - startChannels: the header `channels`.
-    ///   - absence: the header `without-channel`; a word of a later release counts as none.
+    ///   - absence: the header `without-channel`. A word of a later release counts as none.
     static func order(
         _ state: String,
         channel text: String? = nil,
@@ -153,8 +160,8 @@ enum FanoutHeaders {
     }
 }
 
-/// The key of a range's records in the fan-out topic, by which all of them meet in one partition: the audience's digest in sixteen hexadecimal
-/// digits, a slash, the range's index.
+/// The key of a range's records in the fan-out topic: the audience's digest in sixteen hexadecimal digits, a slash, and the range's
+/// index. With one key all of them meet in one partition.
 enum FanoutKey {
     static func bytes(_ audience: AudienceDigest, _ range: SegmentRange) -> [UInt8] {
         var digits = InlineArray<16, UInt8>(repeating: 0)

@@ -4,9 +4,9 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// What a lane counts and shows of its rounds.
+/// What a lane counts and publishes about its rounds.
 extension Lane {
-    /// Kafka has acknowledged what was written of a round.
+    /// Kafka has acknowledged a record of the core for audiences.
     func countAcknowledged(_ production: AudienceProduction) {
         let application = audiences.application(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, application) }
@@ -14,7 +14,7 @@ extension Lane {
         if production.kind == .rangeResult {
             metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
         }
-        // Without an answer there was no last phone.
+        // If no push was answered, no phone got the state, and there is no time to observe.
         guard finished.recordMilliseconds >= 0, finished.lastAnswerMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
@@ -49,7 +49,7 @@ extension Lane {
         }
     }
 
-    /// - Parameter milliseconds: UNIX milliseconds, by another machine's clock.
+    /// - Parameter milliseconds: UNIX milliseconds, by the clock of another machine.
     private func age(_ milliseconds: Int64?) -> Int64 {
         milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }

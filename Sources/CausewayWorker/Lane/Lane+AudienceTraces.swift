@@ -3,9 +3,9 @@ import Delivery
 import LiveActivity
 import Observability
 
-/// Commands to audiences in their traces: the command's span, and in it one for each range.
+/// Traces of commands to audiences: a span for the command, and inside it one span for each range.
 extension Lane {
-    /// A command is over here: its ranges are records of their own.
+    /// A command was fanned out and ends here. Its ranges are records of their own.
     func noteFannedOut(_ command: HandedBack) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)
@@ -20,7 +20,7 @@ extension Lane {
         traces.export(finished)
     }
 
-    /// What a record names, and what is told of a range whose result it is.
+    /// The trace context for a record's headers and, for the result of a range, the trace to export.
     func trace(
         of production: AudienceProduction,
         _ record: ComposedRecord
@@ -36,7 +36,7 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finished.context
-        // The command's result names its last range, which is told of with that range's own.
+        // The command's result names its last range. That range is exported with its own result.
         return (trace, production.kind == .rangeResult ? finished : nil)
     }
 }

@@ -7,9 +7,9 @@ import Logging
 import Observability
 import Redis
 
-/// What passes between the core of single activities, whose records commands to audiences are, and the core of audiences.
+/// Exchanges commands between the core for single activities, which owns their records, and the core for audiences.
 extension Lane {
-    /// Commands there and back. Whatever either core decides by it is performed in the same turn.
+    /// Passes commands in both directions. What either core decides because of them is done in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersHeldMilliseconds = mailbox.membersHeldMilliseconds
         delivery.membersAreHeld = audiences.membersHeldMilliseconds != .min
@@ -32,7 +32,7 @@ extension Lane {
         }
     }
 
-    /// Members that join and leave, there and back.
+    /// Passes members that join or leave, in both directions.
     func exchangeMemberships() {
         while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
             audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
@@ -41,7 +41,7 @@ extension Lane {
         while let member = audiences.nextMembershipOutcome() { delivery.membershipChanged(member, now: now) }
     }
 
-    /// The commands of a partition that is being revoked come back, unless they are decided.
+    /// Takes back the undecided commands of a partition that is being revoked.
     func withdrawAudienceCommands(of place: UInt32) {
         delivery.forEachHandedOver(of: place) { audiences.withdraw($0) }
     }
@@ -98,7 +98,7 @@ extension IncomingMembership {
 // MARK: - Store
 
 extension Lane {
-    /// Calls to servers that are away, put behind the others in one turn.
+    /// Most calls for absent servers that are put behind the others in one turn.
     private static let passedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {
@@ -119,7 +119,7 @@ extension Lane {
         }
     }
 
-    /// Tokens that an audience's pushes have shown to be dead are retired in their activities' own records.
+    /// Retires, in their activities' own records, tokens that pushes to an audience have shown to be dead.
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
         var passedLeft = Self.passedAudienceCallsPerTurnMax

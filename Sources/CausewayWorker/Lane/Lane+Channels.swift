@@ -3,18 +3,18 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// What the keeper has answered about an audience that is to have a channel.
+/// The keeper's answer about the channel of an audience.
 struct KnownChannel: Sendable {
     var application: UInt16
     var audience: AudienceDigest
     var environment: DeviceEnvironment
-    /// Nil: it could not be created.
+    /// Nil: the channel could not be created.
     var channel: AudienceChannel?
 }
 
 /// Answers of the keeper that a lane has not taken yet.
 final class KnownChannels: Sendable {
-    /// What finds no place, the audience's next command finds in the store.
+    /// If an answer finds no place, the audience's next command finds the channel in the store.
     private static let countMax = 1_024
 
     private let channels = Mutex<[KnownChannel]>([])
@@ -27,7 +27,7 @@ final class KnownChannels: Sendable {
         isEmpty.store(false, ordering: .releasing)
     }
 
-    /// Costs a look at a flag where there are none.
+    /// If there are no answers, this only reads a flag.
     func take() -> [KnownChannel] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
@@ -39,7 +39,7 @@ final class KnownChannels: Sendable {
 }
 
 extension Lane {
-    /// Needs and answers, between the core of audiences and the keeper of channels.
+    /// Exchanges requests and answers between the core for audiences and the keeper of channels.
     func exchangeChannels() {
         for known in mailbox.knownChannels.take() {
             let (application, audience) = (known.application, known.audience)

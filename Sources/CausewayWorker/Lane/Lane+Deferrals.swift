@@ -4,9 +4,10 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// Commands that cannot be sent soon, into the deferred topic.
+/// Writes commands that cannot be sent soon to the deferred topic.
 extension Lane {
-    /// To the partition of the command's source, whose lane reads the activity's other commands: there the newer replaces the older.
+    /// Writes a command to the partition with the number of its source's partition. The same lane reads that partition, so an activity's
+    /// newer state still replaces the older one there.
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 7)
@@ -25,14 +26,19 @@ extension Lane {
         )
     }
 
-    /// A deferred topic with fewer partitions than the others is written by the key.
+    /// Notes that the deferred topic has fewer partitions than the commands topic: from now on its records are written by key.
+    ///
+    /// Redis still decides which state of an activity is the newest. But if another lane reads the deferred command, a newer state
+    /// without an alert may overtake the command's alert.
     func noteDeferralFailure(_ error: Int32, of production: Production) {
         guard production.kind == .deferral, error == KafkaError.unknownPartition else { return }
         defersToSourcePartition = false
     }
 
-    /// A pool that is back has what was deferred read at once. Not again within the delay: of a pool that comes and goes, and of the others whose
-    /// commands lie between, everything would be read and deferred over and over.
+    /// A pool works again: has the Kafka thread read at once what this lane deferred before.
+    ///
+    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise, with a pool that fails again and again, all deferred
+    /// commands of the lane, also of other apps, would be read and deferred over and over.
     func reportPoolReturn() {
         guard delivery.takePoolReturn(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
         poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + plan.delivery.deferredDelayMilliseconds

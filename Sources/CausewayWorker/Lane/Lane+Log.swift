@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// What a lane says aloud.
+/// The log lines of a lane.
 extension Lane {
     func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
         let isWritten = log.log(
@@ -16,7 +16,7 @@ extension Lane {
         if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
     }
 
-    /// What happened to a pool's connections, loudly only where a person should look.
+    /// Logs what happened to a pool's connections, at a high level only if an operator must act.
     func note(_ notice: PoolNotice, of pool: String) {
         switch notice {
         case .connected(let connection, let peer):

@@ -5,15 +5,16 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// What a lane counts and shows. What happens is counted where it happens, into the lane's own cells; what stands is looked at when the
-/// numbers are published, four times a second.
+/// What a lane counts and publishes.
+///
+/// Events are counted where they happen, in the lane's own cells. Gauges are read when the numbers are published, four times a second.
 extension Lane {
-    // MARK: - What happens
+    // MARK: - Events
 
-    /// Kafka has acknowledged what was written about a record: so often, and no oftener, it stands on the topic.
+    /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
-        // What names no configured app counts as of none.
+        // A record that names no configured app counts under the index behind the last app.
         let application = min(view.application, plan.applications.count)
         switch production.kind {
         case .result:
@@ -22,7 +23,7 @@ extension Lane {
         case .invalidation: metrics.add(.invalidations, application)
         case .deadLetter: metrics.add(.deadLetters, application)
         case .deferral: metrics.add(.deferred, application)
-        case .trace: preconditionFailure("Kafka has nothing of it")
+        case .trace: preconditionFailure("a trace is not written to Kafka")
         }
     }
 
@@ -42,12 +43,13 @@ extension Lane {
         metrics.observe(.stage, Int(stage.rawValue), microseconds: Self.microseconds(end - start))
     }
 
-    /// A record's time is its producer's to choose: what is longer than a year is a clock's fault, and must not overflow.
+    /// A producer chooses a record's timestamp. A time of more than a year is the fault of a clock, and must not overflow.
     static func microseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// A push has left for the first time: what it draws on its activity's budget, or would have.
+    /// Counts a push that left for the first time, with its draw on the activity's budget. Redis draws once for each version, so retries
+    /// do not count.
     func countSent(_ record: UInt32) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
@@ -76,7 +78,7 @@ extension Lane {
         metrics.add(.apnsGoAways, pool, plan.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
     }
 
-    // MARK: - What stands
+    // MARK: - Gauges
 
     func publishMetricsIfDue() {
         if metrics.isPublicationDue(nowMilliseconds: loop.nowMilliseconds) { publishMetrics() }
@@ -154,7 +156,7 @@ extension Lane {
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
             let token = plan.pools[number].tokens.current(unixSeconds: wallSeconds)
         {
-            // No connection, as when APNs is away: what counts is whether the next one would find a token.
+            // Without a connection, as when APNs is away, the age of the token for the next connection counts.
             tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issued = tokenUses[number].issuedAtSeconds else { return }
@@ -179,7 +181,7 @@ extension Lane {
         }
     }
 
-    /// What has no result is not on the topic: it counts when it is decided.
+    /// Superseded commands without a result are on no topic, so they count when they are decided.
     private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
         let news = counters.supersededWithoutResult &- supersededCounted[application]
         supersededCounted[application] = counters.supersededWithoutResult
@@ -196,7 +198,7 @@ extension Lane {
         set(.stream, to: streams)
         set(.apns, to: inFlight)
         set(.result, to: delivery.recordsFinished)
-        // What waits for nobody waits for its time, or for an older command of its activity.
+        // The rest wait for their time, or for an older command of their activity.
         set(.pace, to: max(0, held - others))
     }
 
@@ -220,20 +222,20 @@ extension Lane {
     }
 }
 
-/// Which provider token a pool's pushes went with, and when: one that nothing is sent with may be of any age.
+/// The provider token that a pool's pushes used, and when. If nothing is sent, the token's age does not matter.
 struct ProviderTokenUse {
-    /// For so long after a push its token counts as in use: longer than between two scrapes.
+    /// How long after a push its token counts as in use: longer than the time between two scrapes.
     static let windowMilliseconds: Int64 = 60_000
 
-    /// The token of the pool's connections, or of its last; nil before the first.
+    /// When the token of the pool's connections was issued; without connections, of the last one's. Nil before the first.
     var issuedAtSeconds: Int64?
     private var submitted: UInt64 = 0
     private var usedMilliseconds: Int64?
 
     /// - Parameters:
-    ///   - submitted: pushes that the pool has taken in all.
-    ///   - isNeeded: pushes wait, for a connection or for their answer.
-    ///   - issuedAtSeconds: of the connections' token, UNIX seconds; -1 if there is no connection.
+    ///   - submitted: all pushes that the pool has taken since the start.
+    ///   - isNeeded: whether pushes wait for a connection or for their answer.
+    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no connection.
     mutating func note(submitted: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
         if submitted != self.submitted || isNeeded { usedMilliseconds = nowMilliseconds }
         self.submitted = submitted
@@ -245,12 +247,12 @@ struct ProviderTokenUse {
     }
 }
 
-/// Tells connections that are opened again from the first.
+/// Distinguishes connections that are opened again from the first one.
 struct RedisHistory {
     private var hasBeenReady = false
     private var isLost = false
 
-    /// - Returns: whether it is one that was lost before.
+    /// - Returns: whether the connection was lost before.
     mutating func noteReady() -> Bool {
         defer {
             hasBeenReady = true

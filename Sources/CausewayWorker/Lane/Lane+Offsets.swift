@@ -2,7 +2,7 @@ import Audiences
 import Delivery
 import Reactor
 
-/// What the Kafka thread is told of the lane's partitions: what may be committed, and that one is drained.
+/// Reports to the Kafka thread: what may be committed, and which partitions are drained.
 extension Lane {
     func reportOffsets() {
         var hasNews = false
@@ -29,7 +29,8 @@ extension Lane {
         if hasNews { kafkaWakeup.signal() }
     }
 
-    /// Has the Kafka thread read partitions of the fan-out topic again. What it has dealt of them until then is dropped.
+    /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that it dealt before that are dropped, by the number
+    /// of the reading.
     func askForRereadings() {
         var hasNews = false
         for position in partitions.entries.indices where partitions[position].isFanout {

@@ -5,8 +5,8 @@ import Logging
 import Observability
 import Reactor
 
-/// What the Kafka thread orders about the lane's partitions, and which core knows of each. Those of the fan-out topic are none of the
-/// single activities'.
+/// Handles the Kafka thread's orders about partitions. The core for audiences gets the partitions of the fan-out topic, the core for
+/// single activities gets all others.
 extension Lane {
     func assign(_ order: LaneOrder) {
         let committed = order.committed?.take()
@@ -15,7 +15,7 @@ extension Lane {
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
         guard let place = assigned else {
-            // The records of a partition without a place are let fall unsettled, so nothing of it is committed.
+            // The records of such a partition are dropped unsettled, so nothing of it is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
         }
         if let committed, order.isReadAgain {
@@ -59,7 +59,7 @@ extension Lane {
             }
         }
         if skipped == nil {
-            let cause = committed.logEnd == nil ? "the log's end is not known" : "it is not of this worker's making"
+            let cause = committed.logEnd == nil ? "the log's end is not known" : "no Causeway worker wrote it"
             note(
                 .settledOffsetsRefused,
                 ["partition": "\(order.partition)", "offset": "\(committed.offset)", "cause": "\(cause)"]
@@ -100,7 +100,7 @@ extension Lane {
         partitions[position].highWatermark = order.offset
     }
 
-    // MARK: - What the cores know
+    // MARK: - State in the cores
 
     func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
         entry.isFanout ? audiences.progress(entry.place) : delivery.progress(entry.place)
@@ -118,7 +118,7 @@ extension Lane {
         entry.isFanout ? audiences.isDrained(entry.place) : delivery.isDrained(entry.place)
     }
 
-    /// The core of audiences takes what it has room for, and asks for the others again: its records hold up no other partition.
+    /// The core for audiences always takes a record: it passes over what has no room. So a fan-out record never blocks another partition.
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
         entry.isFanout || delivery.hasRoom(for: offset, partition: entry.place)
     }

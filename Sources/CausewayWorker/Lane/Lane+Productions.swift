@@ -4,7 +4,7 @@ import LiveActivity
 import Logging
 import Observability
 
-/// Results, invalidations and dead letters, as the core wants them, into the producer.
+/// Gives the core's results, invalidations and dead letters to the producer.
 extension Lane {
     func performProductions() {
         while let production = delivery.nextProduction(now: now) {
@@ -22,7 +22,7 @@ extension Lane {
                 delivery.productionTaken(production)
                 if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
             case .queueFull:
-                // Delivery reports make room, and each asks for a turn.
+                // A delivery report makes room, and asks for a turn.
                 return
             case .failed(let error):
                 delivery.productionTaken(production)
@@ -33,7 +33,7 @@ extension Lane {
         }
     }
 
-    /// The record has no result: it is over when this is done.
+    /// Exports the trace of a record without a result. The record ends with this.
     private func tellTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
@@ -63,7 +63,7 @@ extension Lane {
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
-            // What found no connection, or none that took it, has not left.
+            // A push that found no connection, or that no connection took, was not sent.
             if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.timestamp = view.sentTimestamp
@@ -92,7 +92,7 @@ extension Lane {
                     opaque: tag
                 )
             }
-            // The span that the result comes from: ours if there will be one, else its producer's, unchanged.
+            // The trace context of the result: the span that this worker exports, if there is one, else the producer's.
             let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finished { trace.context = finished.context }
             var headers = ProducedHeaders(capacity: 2)
@@ -162,7 +162,7 @@ extension Lane {
     }
 }
 
-/// A delivery report's opaque number: which lane, and which production of it.
+/// The opaque number of a delivery report: the lane, and the production of that lane.
 enum DeliveryReportTag {
     static let laneShift: UInt64 = 48
 

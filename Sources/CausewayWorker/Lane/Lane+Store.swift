@@ -6,9 +6,9 @@ import Logging
 import Observability
 import Redis
 
-/// The core's calls to the store, and the store's replies to the core.
+/// Passes the core's calls to the store, and the store's replies to the core.
 extension Lane {
-    /// Calls to servers that are away, put behind the others in one turn: a bound on what that costs while nothing else is to be called.
+    /// Most calls for absent servers that are put behind the others in one turn. This bounds the cost of a turn with no other calls.
     private static let passedCallsPerTurnMax = 1_024
 
     func performStoreCalls() {
@@ -19,16 +19,16 @@ extension Lane {
             case .issued:
                 delivery.storeCallTaken()
             case .notReady where store.hasSeveralServers && passedLeft > 0:
-                // Only this key's server is away: calls to the others do not wait behind this one.
+                // Only the server of this key is away. Calls to other servers must not wait behind this one.
                 passedLeft -= 1
                 delivery.storeCallPostponed(now: now)
             case .awaitsReplicas:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
-                // Replies, and the next connection, each ask for a turn.
+                // Replies and the next connection each ask for a turn.
                 return
             case .outOfBounds:
-                delivery.storeCallRefused("Redis: does not fit Redis' limits", now: now)
+                delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)
             }
         }
     }
@@ -45,7 +45,7 @@ extension Lane {
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // Counted and told once for all calls that waited, see `redisReplicas`.
+            // Logged and counted once for all calls that waited, see `redisReplicas`.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
         }

@@ -8,24 +8,25 @@ import Logging
 import Observability
 import Reactor
 
-/// One thread's share of the worker: the shell around one core. It moves what the core decides, and decides nothing.
+/// The shell around the cores of one thread. It moves what the cores decide, and decides nothing itself.
 ///
-/// Everything happens on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers),
-/// hands it to the core, and at the turn's end performs what the core wants done, so that all writes of a turn go out together.
+/// Everything runs on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers) and
+/// gives it to the cores. At the end of the turn it does what the cores want done, so that all writes of a turn leave together.
 final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
-    /// The least time between two turns of a busy lane: what comes meanwhile is taken together, and goes out together. Of a push's way
-    /// it is a few milliseconds beside APNs' own tens; of its cost, in system calls, it is most.
+    /// The least time between two turns of a busy lane. Everything that arrives meanwhile is handled in one turn and leaves together.
+    ///
+    /// This adds a few milliseconds to a push, little beside APNs' tens of milliseconds, and saves most of its system calls.
     static let turnSpacingMicroseconds: Int64 = 4_000
-    /// The same while pushes wait for those on their way: what one connection carries is its window for each round trip, of which the
-    /// spacing is a part.
+    /// The least time between two turns while pushes wait for streams. A connection carries one window for each round trip, and the
+    /// spacing is part of that round trip.
     static let heldBackSpacingMicroseconds: Int64 = 1_000
-    /// Records taken from the inbox in one turn: a bound on how long a turn lasts, and the span within which states are coalesced first.
+    /// Most records taken from the inbox in one turn. This bounds the duration of a turn. States are first merged within such a batch.
     static let recordsPerTurnMax = 4_096
-    /// After so many records the results that are known are produced: most records are finished as soon as they are received, and this few
-    /// are still in the processor's cache then.
+    /// After this many records the known results are produced. Most records are finished as soon as they are received, and this many are
+    /// still in the processor's cache then.
     static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
-    /// How many reports ahead a record is looked for: as many as are taken while memory answers.
+    /// How many reports ahead a record is prefetched: as many as are handled while memory answers.
     static let reportsExpected = 6
     /// How often the Kafka thread is told what may be committed.
     static let offsetReportMilliseconds: Int64 = 100
@@ -44,29 +45,29 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var metrics: ThreadMetrics
     var log: KindLog
     var redisHistory = RedisHistory()
-    /// What is published of each partition; kept for its memory.
+    /// The numbers that are published for each partition. Reused for its memory.
     var partitionReadings: [PartitionReading] = []
-    /// By app: the superseded commands without a result that the metrics know of.
+    /// For each app: how many superseded commands without a result the metrics have counted.
     var supersededCounted: [UInt64]
-    /// By app; kept for its memory.
+    /// For each app. Reused for its memory.
     var roundGauges: [RoundGauges]
-    /// By the pool's number.
+    /// For each pool, by its number.
     var tokenUses: [ProviderTokenUse]
     var delivery: Delivery
     var partitions = LanePartitions()
     private lazy var storeRelay = LaneStoreRelay(lane: self)
     private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: storeRelay)
-    /// What an audience's members are sent, decided beside single activities.
+    /// The core for commands to audiences, beside the one for single activities.
     var audiences: Audiences
-    /// Records of that core that are not acknowledged.
+    /// Productions of that core that are not acknowledged.
     var audienceProductions = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: plan.redis, handler: storeRelay)
-    /// By app and environment, as `PoolIndex` counts.
+    /// By app and environment, in the order of `PoolIndex`.
     var pools: [LanePool] = []
     var writer = JSONWriter()
-    /// Whether the deferred topic has the partitions that its records' sources have.
+    /// Whether the deferred topic has as many partitions as the commands topic.
     var defersToSourcePartition = true
-    /// Until then no pool's return is told.
+    /// Until then no return of a pool is reported. Monotonic milliseconds.
     var poolReturnHeldUntilMilliseconds: Int64 = 0
     let traces: LaneTraces
     /// A record that was taken from the inbox and did not fit the core yet.
@@ -92,8 +93,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             samplesPerMillion: plan.traceSamplesPerMillion
         )
         var configuration = plan.delivery
-        // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: then each lane
-        // would draw its neighbour's numbers, one later.
+        // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: otherwise each lane would
+        // draw the numbers of its neighbour, one step later.
         configuration.seed = plan.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
         var audiencesConfiguration = plan.audiences
@@ -135,7 +136,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         requestTurnEnd()
     }
 
-    /// Whatever changes the core asks for this, so that what it decided is performed in the same turn.
+    /// Must be called by everything that changes a core, so that what the core decided is done in the same turn.
     func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
@@ -199,7 +200,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         delivery.take(numbers)
     }
 
-    /// Tells the core how far behind each partition is: once a turn, before what was taken is begun.
+    /// Tells the core how far behind each partition is, once a turn, before the core begins any new record.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(
@@ -225,11 +226,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             taken += 1
             if taken % Self.recordsPerProduction == 0 { performProductions() }
         }
-        // More is there, or may be when records settle: a settled record asks for a turn by itself.
+        // There are more records, or there is room for them soon. Without room nothing is signalled: a record that settles asks for a
+        // turn itself.
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
-    /// Has memory fetch what comes next while this record is worked on: another thread wrote it.
+    /// Prefetches the next records while this one is handled. Another thread wrote them, so they are not in this processor's cache.
     private func expectRecords() {
         if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
             Message.prefetch(pointer)
@@ -239,7 +241,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// - Returns: false if the record's partition has no room yet; the entry is still whole then.
+    /// - Returns: false if the record's partition has no room yet. The entry then keeps its message.
     private func receive(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
         let message = Message(taking: pointer)
@@ -281,7 +283,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
                 audiences.produced(production, Self.productionReport(of: report.error), now: now)
                 continue
             }
-            // It was produced a while ago, and its record has left the cache.
+            // The record was produced a while ago and has left the cache.
             if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
                 let production = Production(tag: next.tag)
             {
@@ -303,7 +305,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         }
     }
 
-    /// Releases what the loop's end leaves behind: records in the rings, connections.
+    /// Releases what is left when the loop ends: records in the rings, and connections.
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
@@ -311,7 +313,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         store.close()
         audienceStore.close()
         publishMetrics()
-        // It turns no more, and that is well.
+        // The lane makes no more turns, and `/livez` must not take it for dead.
         metrics.board.expectQuiet(untilMilliseconds: .max)
     }
 }

@@ -4,17 +4,19 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// One record, or one end of an assignment, on its way from the Kafka thread to a lane.
+/// One record on its way from the Kafka thread to a lane.
 struct InboxEntry: BitwiseCopyable {
-    /// The `rd_kafka_message_t`; the thread that pops the entry owns it.
+    /// The `rd_kafka_message_t`. The thread that pops the entry owns it.
     var message: UInt
-    /// The assignment that the record was read in. A record of an earlier assignment of the same partition must not pass for one of this.
+    /// The assignment in which the record was read. A record of an earlier assignment of the same partition must not be taken for one of
+    /// the present assignment.
     var assignment: UInt32
     var partition: Int32
-    /// What it takes of memory, about.
+    /// Approximate memory of the record.
     var bytes: UInt32
     private var topicIndex: Int16
-    /// How often its partition had been read again in this assignment: what was dealt before is dropped, and comes once more.
+    /// How often the partition had been read again in this assignment. Records that were dealt before a rereading are dropped and come
+    /// again.
     var reading: UInt16
 
     init(message: UInt, assignment: UInt32, reading: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
@@ -28,24 +30,24 @@ struct InboxEntry: BitwiseCopyable {
 
     var topic: Int32 { Int32(topicIndex) }
 
-    /// Gives the record back to librdkafka without looking at it.
+    /// Gives the record back to librdkafka without reading it.
     func discard() {
         guard let pointer = Message.Pointer(bitPattern: message) else { return }
         _ = Message(taking: pointer)
     }
 }
 
-/// An order of the Kafka thread to a lane. Orders overtake records: a record of a revoked partition is let fall.
+/// An order of the Kafka thread to a lane. Orders overtake records: records of a revoked partition are dropped.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
         case assign
-        /// Drain the partition, and report it `drained`.
+        /// Drain the partition, and report it as `drained`.
         case revoke
         /// Forget the partition, drained or not.
         case release
-        /// Know how far the partition's log goes.
+        /// Note the end of the partition's log.
         case highWatermark
-        /// Take the numbers that the mailbox holds.
+        /// Take the new numbers from the mailbox.
         case numbers
         /// Leave the loop.
         case stop
@@ -55,28 +57,28 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignment: UInt32 = 0
-    /// With `highWatermark`: the offset that the next record of the partition will get.
+    /// For `highWatermark`: the offset that the partition's next record will get.
     var offset: Int64 = -1
-    /// With `assign`: what was settled is not skipped but read once more, since Redis has lost what it wrote.
+    /// For `assign`: settled records are read again instead of skipped, since Redis has lost what they wrote.
     var isReadAgain = false
-    /// With `assign`: what the group has committed; the thread that pops the order takes it.
+    /// For `assign`: what the group has committed. The thread that pops the order takes it.
     var committed: Unmanaged<Handover<CommittedOffset>>?
 }
 
-/// What a lane tells the Kafka thread of a partition.
+/// A lane's report about a partition, for the Kafka thread.
 struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// What is to be committed; nil: nothing was received yet. The thread that pops the report takes it.
+    /// The state to commit; nil: nothing was received yet. The thread that pops the report takes it.
     var progress: Unmanaged<Handover<PartitionProgress>>?
-    /// Nothing of the partition is outstanding, and nothing will be begun.
+    /// Whether nothing of the partition is outstanding, and nothing new will begin.
     var isDrained: Bool
-    /// The lane has dropped records of the partition, and asks for them again.
+    /// The lane has dropped records of the partition, and asks to read them again.
     var rereading: FanoutRereading?
 }
 
-/// A value with memory of its own that passes through a ring: rarely, never with a record.
+/// A value with memory of its own that passes through a ring. Used rarely, never for a record.
 final class Handover<Value: Sendable>: Sendable {
     let value: Value
 
@@ -86,7 +88,7 @@ final class Handover<Value: Sendable>: Sendable {
 }
 
 extension Unmanaged {
-    /// Takes what `Handover.pass` made; once.
+    /// Takes the value that `Handover.pass` made. Must be called exactly once.
     func take<Value>() -> Value where Instance == Handover<Value> { takeRetainedValue().value }
 }
 
@@ -96,39 +98,43 @@ struct DeliveryReport: BitwiseCopyable {
     var error: Int32
 }
 
-/// All that passes between the Kafka thread and one lane: rings with one producer and one consumer each, and a wake-up.
+/// Everything that passes between the Kafka thread and one lane: rings with one producer and one consumer each, and a wake-up.
 final class LaneMailbox: Sendable {
-    /// Records between the two threads. When a lane takes none for a while its partitions are paused.
+    /// Records between the two threads. If a lane takes none for a while, its partitions are paused.
     ///
-    /// A fetch brings thousands of one partition's records in a row, all for one lane, and while its inbox is full the other lanes get
-    /// none: it holds such a run.
+    /// A fetch brings thousands of records of one partition in a row, all for one lane. While that lane's inbox is full, the other lanes
+    /// get nothing, so the inbox must have room for such a run.
     static let inboxCapacity = 16_384
-    /// Orders: one for each partition and step, and a lane takes them before anything else.
+    /// One order for each partition and step. A lane takes orders before everything else.
     static let ordersCapacity = 16_384
     static let reportsCapacity = 16_384
-    /// Records in the producer, for each record that a lane holds.
+    /// Records in the producer for each record that a lane holds.
     private static let reportsPerRecord = 3
-    /// Records of the core of audiences in the producer.
+    /// Records in the producer that belong to the core for audiences.
     static let audienceReportsMax = 4_096
-    /// What the ring of delivery reports takes for each of them, once round. Its capacity is a power of two, up to twice what is needed.
+    /// Bytes of the ring of delivery reports for each record of the lane. The ring's capacity is a power of two, so up to twice what is
+    /// needed.
+    ///
+    /// The ring is reserved at the start and touched place by place. So resident memory grows until the ring has been used once, and
+    /// `MemoryBudget` counts the whole ring.
     static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
-    /// What the ring takes beside that, for the core of audiences.
+    /// Bytes of the ring for the core for audiences.
     static let audienceReportBytes = 2 * audienceReportsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
-    /// Sized so that every record that the lane can have in the producer has its place.
+    /// Large enough for every record that the lane can have in the producer.
     let deliveryReports: SingleProducerRing<DeliveryReport>
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
-    /// The newest numbers that the lane has not taken yet; an order says that they are there.
+    /// The newest numbers that the lane has not taken yet. An order announces them.
     private let numbers = Mutex<DeliveryNumbers?>(nil)
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
-    /// UNIX milliseconds of a pool's return that the Kafka thread has not taken yet; 0: there was none.
+    /// When a pool last returned, if the Kafka thread has not taken that yet. UNIX milliseconds; 0: no return.
     private let poolReturn = Atomic<Int64>(0)
 
-    /// When Redis was last seen to hold all members of audiences; `.min`: some are missing.
+    /// When Redis was last seen to hold all members of audiences. Monotonic milliseconds; `.min`: some members are missing.
     private let membersHeld = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -138,7 +144,7 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// What the lane has deferred before need not wait until it is due.
+    /// Reports that a pool works again: what the lane deferred before need not wait until it is due.
     func notePoolReturn(wallMilliseconds: Int64) { poolReturn.store(wallMilliseconds, ordering: .relaxed) }
 
     func takePoolReturn() -> Int64? {
@@ -146,13 +152,13 @@ final class LaneMailbox: Sendable {
         return poolReturn.exchange(0, ordering: .relaxed)
     }
 
-    /// - Parameter heldMilliseconds: when Redis held all members of audiences, monotonic; nil: some are missing.
+    /// - Parameter heldMilliseconds: when Redis held all members of audiences, monotonic milliseconds; nil: some are missing.
     func noteMembers(heldMilliseconds: Int64?) {
         let former = membersHeld.exchange(heldMilliseconds ?? .min, ordering: .relaxed)
         if former == .min, heldMilliseconds != nil { wakeup.signal() }
     }
 
-    /// Monotonic; `.min`: some members are missing.
+    /// Monotonic milliseconds; `.min`: some members are missing.
     var membersHeldMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
 
     func offer(_ newest: DeliveryNumbers) { numbers.withLock { $0 = newest } }
@@ -160,8 +166,8 @@ final class LaneMailbox: Sendable {
     func takeNumbers() -> DeliveryNumbers? { numbers.withLock { $0.take() } }
 }
 
-/// The rings of a mailbox through which every record goes, for a thread that keeps the mailbox itself: it passes them hundreds of thousands
-/// of entries a second, and each would count a reference up and down.
+/// A mailbox's rings for records and delivery reports, unretained, for a thread that keeps the mailbox alive itself. That thread passes
+/// hundreds of thousands of entries a second, and each would otherwise retain and release the ring.
 struct LaneRings {
     private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
     private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>

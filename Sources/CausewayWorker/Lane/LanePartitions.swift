@@ -1,28 +1,28 @@
 import Delivery
 
-/// Which place in the core each assigned partition has, found by topic and number without hashing.
+/// The place of each assigned partition in its core. Found by topic and number without hashing.
 struct LanePartitions {
     struct Entry {
-        /// In its core.
+        /// The partition's place in its core.
         var place: UInt32
         var assignment: UInt32
         var topic: Int32
         var partition: Int32
-        /// What of its progress the Kafka thread knows.
+        /// The progress that the Kafka thread was last told.
         var reportedOffset: Int64 = -1
         var reportedRevision: UInt64 = 0
-        /// Where the partition's log ended when the Kafka thread last looked; -1: not known yet.
+        /// The end of the partition's log when the Kafka thread last looked; -1: not known yet.
         var highWatermark: Int64 = -1
-        /// Behind the last record that the core was given; -1 before the first.
+        /// One above the last record that was given to the core; -1 before the first.
         var nextOffset: Int64 = -1
-        /// Until when it may still turn out that the partition is far behind.
+        /// Until when the partition may still turn out to be far behind. Monotonic milliseconds.
         var doubtMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
-        /// How often the lane has asked for records again.
+        /// How often the lane has asked to read records again.
         var reading: UInt16 = 0
 
-        /// Whether the record is of this assignment, and dealt since records were last asked for again.
+        /// Whether the record belongs to this assignment, and was dealt after the last request to read again.
         func expects(_ entry: InboxEntry) -> Bool { assignment == entry.assignment && reading == entry.reading }
 
         var isFanout: Bool { topic == Intake.fanoutTopic }
@@ -42,16 +42,16 @@ struct LanePartitions {
         return positions[place]
     }
 
-    /// How long after its assignment a partition of which nothing has been heard is taken for one that is far behind.
+    /// How long after its assignment a partition counts as far behind if nothing of it is known.
     static let silenceMilliseconds: Int64 = 2_000
-    /// How long after the end of its log is known: its records, if there are any, come with that.
+    /// The same once the end of its log is known: if there are records, they come with that.
     static let emptinessMilliseconds: Int64 = 300
 
-    /// Records that the lane has not taken yet.
+    /// The number of records that the lane has not taken yet.
     ///
-    /// Right after an assignment nobody knows: librdkafka tells of a log's end when it first fetches from it. Until then, for a short time,
-    /// the answer is `assumed`, so that a lane with a little of a backlog in each of many partitions begins nothing before it has heard of
-    /// them all.
+    /// Right after an assignment nobody knows it: librdkafka learns the end of a log with its first fetch. Until then, for a short time,
+    /// the answer is `assumed`. Otherwise a lane with a small backlog in each of many partitions would begin to send before it knows all
+    /// of them.
     func recordsBehind(
         at position: Int,
         assumed: Int64,

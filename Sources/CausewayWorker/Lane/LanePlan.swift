@@ -8,7 +8,7 @@ import Observability
 import Reactor
 import Redis
 
-/// What every lane is built from: made once at start, read by all.
+/// What every lane is built from. Made once at the start, and read by all lanes.
 struct LanePlan: @unchecked Sendable {
     /// One APNs pool of each lane.
     struct Pool {
@@ -16,7 +16,7 @@ struct LanePlan: @unchecked Sendable {
         var name: String
         var configuration: PoolConfiguration
         var tokens: ProviderTokenSource
-        /// Which of the registry's signers signs for it.
+        /// The index of the pool's signer in the registry.
         var signer: Int
     }
 
@@ -28,14 +28,14 @@ struct LanePlan: @unchecked Sendable {
     var topics: ProducedTopics
     var applications: [[UInt8]]
     var registry: MetricRegistry
-    /// One for each lane; empty: traces are not exported.
+    /// One for each lane; empty if traces are not exported.
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
-    /// Asks the keeper of channels. Called rarely.
+    /// Sends a request to the keeper of channels. Called rarely.
     var requestChannel: @Sendable (ChannelRequest) -> Void
 
-    /// The topics that are written to.
+    /// The topics that lanes write to.
     struct ProducedTopics {
         var results: ProducerTopic
         var invalidations: ProducerTopic

@@ -4,13 +4,13 @@ import Delivery
 import Logging
 import Observability
 
-/// One APNs pool of a lane, and who takes its answers.
+/// One APNs pool of a lane, and the receiver of its answers.
 final class LanePool {
-    /// As the metrics count it.
+    /// The pool's number in the metrics.
     let number: Int
     let index: PoolIndex
     let pool: Pool
-    /// The pool refused a push; nothing is offered to it until it says that it has room.
+    /// Whether the pool refused a push. It gets no further push until it reports that it has room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
     private let answers: LanePoolAnswers
@@ -28,14 +28,14 @@ final class LanePool {
     }
 }
 
-/// Takes a pool's answers to the core.
+/// Passes a pool's answers to the core.
 private final class LanePoolAnswers: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    /// Not weak: an object that is the target of a weak reference is retained more slowly, and this one is for every push.
+    /// Not weak: an object with weak references is retained more slowly, and this one is retained for every push.
     unowned var owner: LanePool?
-    /// Whether the last answer that says so refused the provider token; nil before the first.
+    /// Whether the last answer that judged the provider token refused it; nil before the first.
     private var isKeyRefused: Bool?
 
     init(number: Int, name: String, lane: Lane) {
@@ -70,7 +70,7 @@ private final class LanePoolAnswers: PushHandler {
         lane.requestTurnEnd()
     }
 
-    /// Told on only when it changes: all lanes write to one place.
+    /// Reports only changes, because all lanes write to the same place.
     private func note(isKeyRefused isRefused: Bool) {
         guard isKeyRefused != isRefused else { return }
         isKeyRefused = isRefused
@@ -89,7 +89,7 @@ private final class LanePoolAnswers: PushHandler {
 }
 
 extension PushResult.Disposition {
-    /// The transport's word for an answer in the core's words.
+    /// Translates the transport's disposition of an answer into the core's.
     fileprivate init(_ disposition: Disposition) {
         switch disposition {
         case .accepted: self = .accepted
@@ -107,7 +107,7 @@ extension PushResult.Disposition {
 }
 
 extension Lane {
-    /// Hands pushes to every pool for as long as it has streams.
+    /// Gives pushes to every pool as long as it has streams.
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {
@@ -123,7 +123,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Rounds take what single commands leave. An app's two pools are asked in turn, since a round's next member may be of either.
+    /// Gives rounds the streams that single commands leave. The two pools of an app are asked in turn, since the next member of a round
+    /// may belong to either.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

@@ -2,8 +2,8 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// Stands between a lane and its stores, which hold their handler weakly: an object that is the target of a weak reference is retained more
-/// slowly, and a lane is for every push.
+/// Passes the stores' calls to a lane. The stores hold their handler weakly, and an object with weak references is retained more slowly.
+/// The lane itself is retained for every push, so it must not be that object.
 final class LaneStoreRelay {
     private unowned let lane: Lane
 
@@ -30,6 +30,6 @@ extension LaneStoreRelay: AudienceStoreHandler {
     }
     func audienceFailed(tag: UInt64, error: RedisError) { lane.audienceFailed(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
-    /// The activity store's connections go to the same servers, and say so.
+    /// The activity store's connections go to the same servers, and report the loss.
     func audienceStoreLost(_ reason: RedisError) {}
 }

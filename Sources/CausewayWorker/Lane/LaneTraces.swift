@@ -3,15 +3,16 @@ import Kafka
 import Numbers
 import Observability
 
-/// What a lane does for traces: it takes a record's place in one from its headers, puts it into those of what the record comes to, and
-/// tells the exporter of it, if there is one and the trace is sampled.
+/// The lane's part of tracing: it reads a record's trace from its headers, writes it to the records that follow from it, and gives
+/// sampled traces to the exporter, if there is one.
 final class LaneTraces {
-    /// Where a trace is written down for the core, which copies it.
+    /// Where a trace is written for the core, which copies it.
     private let room: UnsafeMutableRawBufferPointer
-    /// Nil: nothing is exported.
+    /// Nil: traces are not exported.
     private let ring: TraceRing?
-    /// Of a million records of the commands topic that are in no trace, how many begin one.
+    /// Of a million records of the commands topic that are in no trace, this many begin one.
     private let samplesPerMillion: UInt64
+    /// Span ids follow from the seed, the parent and the offset, so a result that is produced twice names the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 
@@ -27,7 +28,7 @@ final class LaneTraces {
         room.deallocate()
     }
 
-    /// For the core to carry; empty of a record that is in no trace. Valid until the next call.
+    /// The trace for the core to carry; empty for a record without a trace. Valid until the next call.
     func carried(by message: borrowing Message) -> UnsafeRawBufferPointer {
         if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: room) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopic,
@@ -43,13 +44,13 @@ final class LaneTraces {
         return CarriedTrace(context: context, isBegunHere: true).write(to: room)
     }
 
-    /// The trace of a record whose result is produced; nil if it is to be told to nobody.
+    /// The trace of a record whose result is produced; nil if it is not exported.
     func finished(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
     }
 
-    /// The trace of a command to an audience that was fanned out; nil if it is to be told to nobody.
+    /// The trace of a command to an audience that was fanned out; nil if it is not exported.
     func fannedOut(
         _ trace: CarriedTrace,
         _ view: RecordView,
@@ -66,7 +67,7 @@ final class LaneTraces {
         )
     }
 
-    /// What the fan-out records of a command name: its span here, if there will be one, else what it came with.
+    /// The trace for the fan-out records of a command: its span in this worker, if one is exported, else the trace that it came with.
     func fanout(_ trace: CarriedTrace, offset: Int64) -> CarriedTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace
@@ -74,7 +75,7 @@ final class LaneTraces {
         return trace
     }
 
-    /// The trace of a range; nil if it is to be told to nobody.
+    /// The trace of a range; nil if it is not exported.
     func finished(
         _ trace: CarriedTrace,
         _ range: FinishedRange,

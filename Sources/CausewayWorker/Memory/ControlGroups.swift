@@ -1,29 +1,29 @@
 import CausewayConfiguration
 
-/// The control groups that this process lies in, and what limits they have, as the kernel shows them.
+/// The control groups of this process and their limits, as the kernel shows them.
 struct ControlGroups {
     /// Where version 2 is mounted.
     var unified = "/sys/fs/cgroup"
     /// Where version 1 has its groups for memory.
     var memory = "/sys/fs/cgroup/memory"
-    /// The process's place in them.
+    /// The file that names the process's groups.
     var membership = "/proc/self/cgroup"
 
     /// The longest file that is read here.
     static let fileBytesMax = 65_536
-    /// Groups in groups: more than any system has.
+    /// The deepest nesting of groups that is read: more than any system has.
     private static let depthMax = 64
 
-    /// What a file says in the process's group of version 2 and in those that it lies in, from the inside out.
+    /// The contents of a file in the process's group of version 2 and in each group around it, from the inside out.
     func unifiedTexts(_ file: String) -> [String] {
         guard let path = place("0::") else { return [] }
         return texts(file, below: unified, path)
     }
 
-    /// The same of version 1's groups for memory.
+    /// The same for version 1's memory groups.
     func memoryTexts(_ file: String) -> [String] {
         let lines = Self.text(membership)?.split(separator: "\n") ?? []
-        // `4:memory:/path`, or several controllers with commas.
+        // A line is `4:memory:/path`, or names several controllers separated by commas.
         let path = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
@@ -36,7 +36,7 @@ struct ControlGroups {
         Self.text(membership)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?.dropFirst(prefix.count + 1)
     }
 
-    /// A container sees its own group as the root, whatever its membership says: a path that is not there is passed over.
+    /// A container sees its own group as the root, whatever its membership says. So a path that does not exist is skipped.
     private func texts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []

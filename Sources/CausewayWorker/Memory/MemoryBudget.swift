@@ -3,42 +3,43 @@ import Delivery
 import Kafka
 import Observability
 
-/// What a worker's memory is divided into, computed at start: each part is a limit that its owner keeps.
+/// The division of a worker's memory, computed at start. Each part is a limit that its owner enforces.
 ///
-/// A backlog of any size fits: a lane that holds its bytes takes no more, its inbox fills, and the Kafka thread pauses its partitions.
+/// A backlog of any size fits: a lane that has used up its bytes takes no more records, its inbox fills, and the Kafka thread pauses its
+/// partitions.
 struct MemoryBudget: Equatable {
-    /// Without a control group's limit: a worker of four lanes with room for some 80,000 commands each.
+    /// The memory if there is no limit by a control group: four lanes with room for some 80,000 commands each.
     static let bytesDefault: Int64 = 1 << 30
-    /// Of a control group's limit that is planned with; the rest is for what is counted to the group and not to the process' own
-    /// allocations: sockets' buffers, the kernel's tables, what allocators keep between their blocks.
+    /// The part of a control group's limit that is planned with, per cent. The rest is for memory that the group counts and the process
+    /// does not allocate itself: socket buffers, the kernel's tables, and what allocators keep between their blocks.
     static let groupPercent: Int64 = 85
 
-    /// The program, its libraries and the runtime, what the endpoint and the logs need.
+    /// The program with its libraries and runtime, the HTTP endpoint and the logs.
     static let programBytes: Int64 = 48 << 20
-    /// A thread's stack in use, its share of the allocators, the rings to and from it, the connection to Redis with its calls.
+    /// For each lane: its stack, its part of the allocators, its rings, and its Redis connection with the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
-    /// An APNs connection: TLS, HPACK, the requests of one window.
+    /// An APNs connection: TLS, HPACK, and the requests of one window.
     static let connectionBytes: Int64 = 384 << 10
-    /// What librdkafka needs for a record beside its key and value.
+    /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
 
     let totalBytes: Int64
     let laneCount: Int64
     let connectionsBytes: Int64
-    /// Fetched and not dealt.
+    /// Records that were fetched and not dealt.
     let consumerQueueBytes: Int64
     /// Fetches under way.
     let fetchBytes: Int64
     /// Results that are not acknowledged.
     let producerQueueBytes: Int64
-    /// Dealt to a lane and not taken, for each lane.
+    /// For each lane: records that were dealt and that the lane has not taken.
     let inboxBytes: Int64
-    /// Fan-out records and pages of members that a lane holds, for each lane.
+    /// For each lane: its fan-out records and pages of members.
     let audienceBytes: Int64
-    /// Records, bodies and activities that a lane holds, for each lane.
+    /// For each lane: its records, bodies and activities.
     let laneBytes: Int64
 
-    /// The least that a lane is of use with.
+    /// The least memory with which a lane can work.
     private static let laneBytesMin: Int64 = 4 << 20
 
     init(totalBytes: Int64, laneCount: Int, connectionsMax: Int) throws(MemoryBudgetError) {
@@ -58,8 +59,8 @@ struct MemoryBudget: Equatable {
         }
     }
 
-    /// From the configuration, or from the control group's limit. Where there is neither, the default, or what so many lanes and
-    /// connections are planned with.
+    /// Takes the memory from the configuration, or else from the control group's limit. If there is neither: the default, or the planned
+    /// memory for this number of lanes and connections if that is more.
     init(
         _ configuration: WorkerConfiguration,
         laneCount: Int,
@@ -83,38 +84,38 @@ struct MemoryBudget: Equatable {
         )
     }
 
-    // MARK: - What a lane makes of its bytes
+    // MARK: - Limits of a lane
 
-    /// Half of a lane's bytes is for what each record needs, whatever is in it.
+    /// The number of records that fit half of a lane's bytes. That half is for what every record needs, whatever its contents.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
     }
 
-    /// The other half is for texts, tokens and bodies. A fifth of it is for blocks of sizes that were needed before and are free.
+    /// The other half is for texts, tokens and bodies. A fifth of it is reserved for free blocks of sizes that were needed before.
     var blockBytesMax: Int { Int(laneBytes / 2 / 5 * 4) }
 
-    // MARK: - What a lane's core of audiences makes of its bytes
+    // MARK: - Limits of a lane's core for audiences
 
-    /// A page of members as Redis has it, and what is known of each of its members.
+    /// A page of members as in Redis, with the state of each member.
     private static let bytesPerPage: Int64 = 48 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
-    /// Half of the bytes is for pages: two for each app at least, so that one is read while the other is sent to.
+    /// Half of the bytes is for pages. Each app has at least two, so that one is read while members of the other get their pushes.
     func pagesMax(configured: Int, applications: Int) -> Int {
         max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPage)))
     }
 
-    /// A quarter is for fan-out records, whatever is in them; a quarter for their bodies and texts.
+    /// A quarter is for fan-out records, whatever their contents. The last quarter is for their bodies and texts.
     func fanoutRecordsMax(configured: Int) -> Int {
         max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
     }
 
     var fanoutBytesMax: Int { Int(audienceBytes / 4) }
 
-    // MARK: - What librdkafka makes of its bytes
+    // MARK: - Limits of librdkafka
 
-    /// It counts keys and values alone, so a queue of small records is limited by their number.
+    /// librdkafka's limits in bytes count only keys and values. So a queue of small records is limited by their number too.
     var consumerProperties: [KafkaProperties.Property] {
         [
             (
@@ -143,13 +144,13 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// What a planned lane has room for: a backlog of so many activities is merged before it is sent.
+    /// The records that a planned lane has room for: a backlog of this many activities is merged before it is sent.
     static let plannedRecordsPerLane = 65_536
-    /// Of a command of the usual size: its texts, a token and a body, in blocks of powers of two.
+    /// Block bytes of a usual command: its texts, a token and a body, in blocks of powers of two.
     private static let blockBytesPerRecord = 1_024
     private static let plannedStepMebibytes: Int64 = 64
 
-    /// The least limit of a control group with which each lane has that room.
+    /// The least limit of a control group that gives each lane this room.
     static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
@@ -166,18 +167,18 @@ extension MemoryBudget {
 }
 
 extension MemoryBudget: CustomStringConvertible {
-    /// For the log: all, and what each lane may hold.
+    /// For the log: all memory, and the records' memory of each lane.
     var description: String { "\(totalBytes >> 20) MiB, \(laneBytes >> 20) for each lane" }
 }
 
-/// Too little memory for so many lanes.
+/// There is too little memory for the number of lanes.
 struct MemoryBudgetError: Error, CustomStringConvertible {
     let totalBytes: Int64
     let laneCount: Int
     let connectionsMax: Int
 
     var description: String {
-        "worker.memoryMebibytes: \(totalBytes >> 20) MiB (of the control group's limit, where the key is not set) is too little for "
-            + "\(laneCount) lanes with \(connectionsMax) connections: fewer lanes (worker.lanes), or more memory"
+        "worker.memoryMebibytes: \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little for "
+            + "\(laneCount) lanes and \(connectionsMax) connections. Set fewer lanes (worker.lanes), or give more memory"
     }
 }

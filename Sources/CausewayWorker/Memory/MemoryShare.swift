@@ -2,10 +2,10 @@
 struct MemoryShare {
     var groups = ControlGroups()
 
-    /// Above this a number is version 1's word for no limit.
+    /// A number above this means no limit in version 1.
     private static let bytesMost: Int64 = 1 << 60
 
-    /// The smallest limit of the process's group and of those that it lies in; nil: none of them has one.
+    /// The smallest limit of the process's group and the groups around it; nil if none has a limit.
     var limitBytes: Int64? {
         let texts = groups.unifiedTexts("memory.max") + groups.memoryTexts("memory.limit_in_bytes")
         return

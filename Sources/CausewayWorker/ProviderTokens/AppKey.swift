@@ -2,10 +2,11 @@ import APNs
 import CausewayConfiguration
 import Glibc
 
-/// A configured signing key: its file, and which key that is.
+/// A configured signing key: its file, and the key's id.
 ///
-/// Every key has an id of its own, so a file that is replaced usually brings another id. A second file beside it, named as the first with
-/// ``identifierSuffix`` added, says it: in Kubernetes both stand in one secret, and are swapped at once. Without it the configured id holds.
+/// Every key has an id of its own, so a replaced file usually needs another id. A second file beside it, with the same name and
+/// ``identifierSuffix``, holds the id. In Kubernetes both files are in one secret and are replaced together. Without the second file the
+/// configured id applies.
 struct AppKey: Hashable {
     static let identifierSuffix = ".id"
 
@@ -13,7 +14,7 @@ struct AppKey: Hashable {
     var configuredIdentifier: String
     var file: String
 
-    /// - Throws: if the second file is there and cannot be read.
+    /// - Throws: if the second file exists and cannot be read.
     func identifier() throws(SecretFileError) -> String {
         let path = file + Self.identifierSuffix
         guard access(path, F_OK) == 0 else { return configuredIdentifier }

@@ -1,6 +1,7 @@
 import Dispatch
 
-/// Runs an actor that blocks, one job after another, on threads that no task waits for: Swift's own are as many as processors.
+/// Runs the jobs of an actor that blocks, one after another, outside Swift's own threads. Those are only as many as processors, so no job
+/// may block them.
 final class BlockingExecutor: SerialExecutor {
     private let queue: DispatchQueue
 

@@ -4,16 +4,16 @@ import Logging
 import Observability
 import Redis
 
-/// One provider token for the whole fleet: keeps each source's token the one that stands in Redis, and signs it when it is this process's
-/// turn. ``ProviderTokenSharing`` decides, this asks Redis and does.
+/// Shares one provider token among the whole fleet. It takes each source's token from Redis, and signs a new one when this process has
+/// the lease. ``ProviderTokenSharing`` decides, and this actor asks Redis.
 ///
-/// Redis away: what is in use stays, to its end.
+/// While Redis is away, the present token stays in use until it expires.
 actor FleetTokens {
-    /// Between two looks.
+    /// Time between two looks.
     static let interval = Duration.seconds(5)
-    /// Between two looks for as long as somebody else is signing.
+    /// Time between two looks while another process is signing.
     static let shortInterval = Duration.milliseconds(200)
-    /// How long the others leave the signing to the worker that took it.
+    /// How long the other workers leave the signing to the one that has the lease.
     static let leaseMilliseconds: Int64 = 10_000
     /// How often the first look is repeated before a process signs for itself.
     static let firstLooksMax = 15
@@ -40,7 +40,7 @@ actor FleetTokens {
         for source in sources { source.beginSharing() }
     }
 
-    /// Before the first push: waits a little for the worker that is signing.
+    /// Must be called before the first push. Waits a short time for a worker that is signing.
     func begin() async {
         for _ in 0..<Self.firstLooksMax {
             look()
@@ -49,16 +49,16 @@ actor FleetTokens {
         }
     }
 
-    /// Looks until its task is cancelled.
+    /// Looks until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            // A look waits for Redis, and a worker that ends for nobody.
+            // A look waits for Redis, and a worker that ends must not wait.
             if !Task.isCancelled { look() }
         }
     }
 
-    /// Sees to every source's token once. Blocks for the time of a few round trips.
+    /// Looks at every source's token once. Blocks for a few round trips.
     func look() {
         do {
             for source in sources { try look(source, unixSeconds: Int64(time(nil))) }
@@ -87,7 +87,7 @@ actor FleetTokens {
         var next = step(found)
         if next == .renew {
             if try share.takeLease(name, milliseconds: Self.leaseMilliseconds) {
-                // Somebody may have signed between the look and the lease.
+                // Another worker may have signed between the look and the lease.
                 found = try read(name)
                 next = step(found)
             } else {

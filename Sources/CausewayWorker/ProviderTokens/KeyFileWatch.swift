@@ -3,17 +3,18 @@ import CausewayConfiguration
 import Logging
 import Observability
 
-/// Looks for key files that were replaced, and offers what they hold to those who sign. That a new key is tried first, and taken only
-/// when APNs accepts it, is ``ProviderTokenSource``'s; this says aloud what has become of it.
+/// Looks for replaced key files, and offers their keys to the signers.
+///
+/// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the result.
 struct KeyFileWatch {
-    /// Between two looks: Kubernetes itself takes about a minute to bring a changed secret to its file.
+    /// Time between two looks. Kubernetes itself takes about a minute to write a changed secret to its file.
     static let interval = Duration.seconds(2)
 
     private struct Entry {
         var key: AppKey
         var file: SigningKeyFile
         var source: ProviderTokenSource
-        /// The apps that it signs for, as the metrics count them.
+        /// The apps that the key signs for, by their indices in the metrics.
         var apps: Set<Int>
         var isOnTrial = false
     }
@@ -22,7 +23,7 @@ struct KeyFileWatch {
     private let registry: MetricRegistry
     private let log: SharedKindLog
 
-    /// - Parameter sources: by the key that each was made with.
+    /// - Parameter sources: each by the key that it was made with.
     init(
         _ sources: [AppKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],
@@ -39,7 +40,7 @@ struct KeyFileWatch {
         self.log = log
     }
 
-    /// Looks until its task is cancelled.
+    /// Looks until the task is cancelled.
     mutating func run() async {
         while !Task.isCancelled {
             poll()

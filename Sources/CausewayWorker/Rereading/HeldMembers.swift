@@ -1,7 +1,9 @@
-/// Whether Redis holds the members of all audiences: decided from the marks of all partitions of the registrations topic, whichever worker
-/// reads them. ``StoreWatch`` asks and tells.
+/// Decides whether Redis holds the members of all audiences.
+///
+/// The members are there when the marks of all partitions of the registrations topic are whole, whichever worker owns the partitions.
+/// ``StoreWatch`` reads the marks and tells the lanes.
 struct HeldMembers {
-    /// A partition may have no owner for a while, and a reader may be slow. Audiences do not wait for their members longer than this.
+    /// The longest time that audiences wait for their members. A partition may have no owner for a while, and a reader may be slow.
     static let waitMillisecondsMax: Int64 = 600_000
 
     /// When a look first found members missing; nil: the last look found all of them.
@@ -11,13 +13,13 @@ struct HeldMembers {
     enum Verdict: Equatable {
         case held
         case missing
-        /// Members have been missing for ``waitMillisecondsMax``: audiences go on without them. `isNew`: since this look.
+        /// Members have been missing for ``waitMillisecondsMax``, and audiences go on without them. `isNew`: this is the first such look.
         case waitIsOver(isNew: Bool)
     }
 
     /// - Parameters:
-    ///   - primaries: by primary its run id, and the marks of all partitions of registrations.
-    ///   - now: when the look began, monotonic.
+    ///   - primaries: for each primary its run id, and the marks of all partitions of registrations.
+    ///   - now: when the look began. Monotonic milliseconds.
     mutating func look(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
         let areHeld = primaries.allSatisfy { primary in
             primary.marks.allSatisfy { $0?.isWhole(on: primary.runIdentifier) ?? false }
@@ -35,6 +37,6 @@ struct HeldMembers {
 }
 
 extension PartitionMark {
-    /// Nothing of the partition is missing on the primary of this run id, and nobody reads the partition once more.
+    /// Whether the primary of this run id misses nothing of the partition, and nobody is reading the partition again.
     fileprivate func isWhole(on runIdentifier: String) -> Bool { isOf(runIdentifier) && reader == nil }
 }

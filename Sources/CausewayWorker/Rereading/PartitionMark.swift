@@ -1,13 +1,15 @@
-/// What stands on each primary of Redis about one partition: how far the primary has what the partition's records have written there.
+/// A mark on each primary of Redis for one partition. It says how much of what the partition's records wrote the primary still has.
 ///
-/// The partition's worker writes it, and it is lost, or falls back, with all else that the primary holds. As text: the run id, the offset and
-/// the reader's number, `-` for what is not there.
+/// The partition's worker writes it. It is lost, or becomes older, together with everything else on the primary. It is written only after
+/// the records' calls were answered, so a replica, a snapshot or an append-only file that has the mark also has what those records wrote.
+///
+/// As text: the run id, the offset and the reader's number, with `-` for a missing one.
 struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not tell it.
     var runIdentifier: String
-    /// What the records below this offset have written is there; nil: nothing is known to be.
+    /// The primary has everything that the records below this offset wrote; nil: nothing is known.
     var heldBelow: Int64?
-    /// Who is reading the records from there on once more; nil: nobody, and nothing is missing.
+    /// The number of the reader that reads the records from that offset again; nil: nothing is missing.
     var reader: UInt64?
 
     init(runIdentifier: String, heldBelow: Int64?, reader: UInt64? = nil) {
@@ -16,7 +18,7 @@ struct PartitionMark: Equatable {
         self.reader = reader
     }
 
-    /// Nil if it is not as written here: then it says nothing.
+    /// Nil if the text is not of this form. Then the mark says nothing.
     init?(_ text: String) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3 else { return nil }
@@ -28,7 +30,7 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the process of this run id wrote it. A primary that does not tell its run id can only be seen to be empty.
+    /// Whether the mark was written to this run of the server. If the primary does not tell its run id, only an empty primary is noticed.
     func isOf(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
@@ -38,18 +40,18 @@ struct PartitionMark: Equatable {
     }
 }
 
-/// One partition of this worker, as the Kafka thread knows it.
+/// The state of one of this worker's partitions, from the Kafka thread.
 struct PartitionStanding: Equatable, Sendable {
     /// Index of the topic in the consumer's list.
     var topic: Int32
     var partition: Int32
     /// The assignment's number.
     var assignment: UInt32
-    /// Where reading began with the assignment; nil: not known yet.
+    /// Where reading began in this assignment; nil: not known yet.
     var beganAt: Int64?
-    /// Every record below is settled; never below where a rereading ends.
+    /// Every record below this offset is settled. Never below the end of a rereading.
     var settledBelow: Int64
-    /// The rereading that was begun last, and whether it has come to its end.
+    /// The last rereading that began, and whether it is complete.
     var rereading: (reader: UInt64, isComplete: Bool)?
 
     static func == (left: PartitionStanding, right: PartitionStanding) -> Bool {
@@ -60,22 +62,22 @@ struct PartitionStanding: Equatable, Sendable {
     }
 }
 
-/// What a look at the marks of one partition comes to. Decides only; ``StoreWatch`` asks and writes.
+/// What must be done about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes.
 enum MarkStep: Equatable {
-    /// Nothing is missing, or what is missing is being read.
+    /// Nothing is missing, or the missing records are being read.
     case keep
-    /// How far these primaries have the partition's records is to be noted.
+    /// Write to these primaries how far they have the partition's records.
     case note([Int])
-    /// Nothing of the partition was ever written to these primaries: marks are to be put there.
+    /// Nothing of the partition was ever written to these primaries: write the first marks.
     case introduce([Int])
-    /// These primaries miss records from `from` on; nil: all. `isEmptied`: one of them had no mark.
+    /// These primaries miss records from `from` on; nil: all records. `isEmptied`: one of them had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
     /// These primaries have everything again.
     case complete([Int])
 
     /// - Parameters:
-    ///   - primaries: by primary its run id and the mark that it has.
-    ///   - isFirstLook: the partition has not been looked at since its assignment.
+    ///   - primaries: for each primary its run id and its mark.
+    ///   - isFirstLook: whether the partition has not been looked at since its assignment.
     static func next(
         _ standing: PartitionStanding,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
@@ -84,7 +86,8 @@ enum MarkStep: Equatable {
         let own = standing.rereading?.reader
         let missing = primaries.indices.filter { isMissing(primaries[$0], own) }
         if !missing.isEmpty {
-            // A group that is new to the partition reads it from its first record on: there is nothing to be read once more.
+            // A group that is new to the partition begins at its first record, so there is nothing to read again. A loss before these
+            // first marks, in the first tenths of a second of a new group, is not noticed.
             if isFirstLook, standing.rereading == nil, standing.beganAt == 0,
                 missing.allSatisfy({ primaries[$0].mark == nil })
             {

@@ -1,19 +1,19 @@
 import Synchronization
 
-/// A partition that is to be read once more.
+/// A partition that must be read again.
 struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The first offset that is missing; nil: all of it may be.
+    /// The first offset that is missing; nil: everything may be missing.
     var from: Int64?
-    /// Goes into the marks, so that it is seen if they are lost again.
+    /// A random number that is written to the marks, so that a second loss is noticed.
     var reader: UInt64
-    /// Redis had forgotten the partition, rather than its newest records only.
+    /// Whether Redis had forgotten the partition completely, not only its newest records.
     var isEmptied: Bool
 }
 
-/// What passes between the Kafka thread, which has the partitions, and the watch over Redis.
+/// Carries states and requests between the Kafka thread, which reads the partitions, and the watch over Redis.
 final class RereadingBoard: Sendable {
     private struct State {
         var standings: [PartitionStanding] = []
@@ -26,7 +26,7 @@ final class RereadingBoard: Sendable {
 
     var standings: [PartitionStanding] { state.withLock(\.standings) }
 
-    /// How many partitions the registrations topic has; nil: not known yet.
+    /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitions: Int? { state.withLock(\.registrationPartitions) }
 
     func publish(_ standings: [PartitionStanding], registrationPartitions: Int?) {

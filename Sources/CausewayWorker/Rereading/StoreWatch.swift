@@ -5,17 +5,17 @@ import Observability
 import Reactor
 import Redis
 
-/// Notices that a primary of Redis was emptied, or is another one that may lack the newest writes, and has the partitions of this worker read
-/// once more. ``MarkStep`` decides, the Kafka thread reads.
+/// Notices that a primary of Redis was emptied, or was replaced by one that may lack the newest writes. It then has this worker's
+/// partitions read again. ``MarkStep`` decides, and the Kafka thread reads.
 ///
-/// Every worker sees to its own partitions. A mark is put back only when its partition has been read to where it was: a worker that ends
-/// before leaves it to the partition's next owner.
+/// Every worker looks after its own partitions. A mark is only completed when its partition has been read again to where it was. If a
+/// worker ends before, the partition's next owner finds the incomplete mark.
 actor StoreWatch {
-    /// Between two looks at Redis.
+    /// Time between two looks at Redis.
     static let interval = Duration.seconds(1)
-    /// Between two looks at what the worker has been given: a partition that is new is seen to at once.
+    /// Time between two looks at the worker's assignments, so that a new partition is handled at once.
     static let shortInterval = Duration.milliseconds(100)
-    /// In every so many looks marks are renewed at all their places: a slot that moves to another server takes its own along.
+    /// Every so many looks the marks are renewed in all their slots. In a cluster a slot that moves takes its marks along.
     private static let looksPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -25,15 +25,15 @@ actor StoreWatch {
     private let board: RereadingBoard
     private let takesCluster: Bool
     private let log: SharedKindLog
-    /// Has the Kafka thread look at the board.
+    /// Wakes the Kafka thread, so that it looks at the board.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
-    /// Called with every look that was answered: when the look began if Redis held all members then, nil if some are missing.
+    /// Called after every look that was answered, with the start of the look if Redis held all members then, or nil if some are missing.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = HeldMembers()
     /// Assignments whose marks have been looked at.
     private var known: Set<UInt32> = []
-    /// What was asked for and may not have been begun yet, by the assignment that it was asked of.
+    /// The reader's number of each requested rereading that may not have begun yet, by assignment.
     private var asked: [UInt32: UInt64] = [:]
     private var hasMetRedis = false
     private var looks = 0
@@ -42,7 +42,7 @@ actor StoreWatch {
 
     /// - Parameters:
     ///   - topics: by their indices in the consumer's list.
-    ///   - refuse: called if the configuration cannot be what is meant.
+    ///   - refuse: called if Redis contradicts the configuration.
     init(
         redis: RedisConfiguration,
         group: String,
@@ -64,7 +64,7 @@ actor StoreWatch {
         if case .cluster = redis.topology { takesCluster = true } else { takesCluster = false }
     }
 
-    /// Looks until its task is cancelled.
+    /// Looks until the task is cancelled.
     func run() async {
         var (due, isAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
@@ -73,13 +73,15 @@ actor StoreWatch {
                 isAnswered = look()
                 due = ContinuousClock.now + Self.interval
             }
-            // By the clock, since Redis tells nobody what it has lost. What is looked at in between is in memory: to be told of a new
-            // assignment would take a second task, for what happens once a rebalance.
+            // By the clock, since Redis tells nobody what it has lost. The assignments are only read from memory. A signal for a new
+            // assignment would need a second task, for something that happens once in a rebalance.
             try? await Task.sleep(for: Self.shortInterval)
         }
     }
 
-    /// Blocks for the time of a few round trips. While Redis is away nothing can be seen, and the lanes say so.
+    /// Looks at all marks once, and writes what must be written. Blocks for a few round trips. While Redis is away nothing is seen, and
+    /// the lanes report that.
+    ///
     /// - Returns: false if no primary answered.
     func look() -> Bool {
         let began = EventLoop.monotonicMilliseconds
@@ -105,7 +107,7 @@ actor StoreWatch {
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
-        // What could not be written is seen to be missing by the next look, which is the first one still.
+        // Marks that could not be written are still missing at the next look, which then counts as the first one.
         for assignment in unwritten { asked[assignment] = nil }
         known.formUnion(standings.map(\.assignment).filter { !unwritten.contains($0) })
         return true
@@ -113,7 +115,7 @@ actor StoreWatch {
 
     private static func name(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
 
-    /// - Parameter count: of texts before those of the registrations.
+    /// - Parameter count: the number of texts before those of the registrations topic.
     private func lookForMembers(_ primaries: [PrimaryMarks.Primary], after count: Int, began: Int64) {
         let seen = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
@@ -127,7 +129,7 @@ actor StoreWatch {
         }
     }
 
-    /// A cluster's servers refuse commands whose keys are in several slots.
+    /// Stops the worker if a cluster's server is configured as a single one: it would refuse commands with keys in several slots.
     private func meet(_ primaries: [PrimaryMarks.Primary]) {
         hasMetRedis = true
         guard !takesCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
@@ -135,9 +137,10 @@ actor StoreWatch {
         refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
     }
 
-    // MARK: - What is to be written
+    // MARK: - Marks to write
 
-    /// One mark that is to be written to one primary.
+    /// One mark to write to one primary. A mark that is renewed is written only over an existing one (`SET … XX`): otherwise a loss
+    /// between the look and the write would go unnoticed.
     private struct Write {
         var primary: Int
         var partition: Int
@@ -198,7 +201,7 @@ actor StoreWatch {
         }
     }
 
-    /// - Returns: the assignments of which a mark that is new could not be written everywhere.
+    /// - Returns: the assignments with a new mark that could not be written everywhere.
     private func perform(_ writings: [Write], _ names: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
         var unwritten: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {

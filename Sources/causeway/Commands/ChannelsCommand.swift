@@ -4,14 +4,14 @@ import CausewayCommandLine
 import CausewayConfiguration
 import CausewayWorker
 
-/// `causeway channels`: the broadcast channels of audiences.
+/// `causeway channels`: shows and manages the broadcast channels of audiences.
 struct ChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channels",
         abstract: "Show and manage the broadcast channels of audiences.",
         discussion: """
             A worker creates an audience's channel when its first command needs one, and deletes it some time after the \
-            audience has ended. These commands show what is known, and do by hand what a worker does.
+            audience has ended. These commands show the channels, and let you do the worker's steps by hand.
 
             Examples:
               causeway channels list -c causeway.yaml
@@ -20,7 +20,7 @@ struct ChannelsCommand: AsyncParsableCommand {
               causeway channels delete -c causeway.yaml match-42
               causeway channels reconcile -c causeway.yaml
 
-            Exit codes: 0 it is done; 1 it could not be done, or is not known; 64 the command line is wrong; 78 the \
+            Exit codes: 0 success; 1 failure, or the channel is unknown; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """,
         subcommands: [
@@ -30,21 +30,21 @@ struct ChannelsCommand: AsyncParsableCommand {
     )
 }
 
-/// Which channels are meant.
+/// The options that choose an app and an environment.
 struct ChannelOptions: ParsableArguments {
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
     )
     var config: String?
 
-    @Option(help: ArgumentHelp("The app; may be left out where there is one.", valueName: "bundle id"))
+    @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
 
-    @Option(help: "production or sandbox; may be left out where the app has channels in one.")
+    @Option(help: "production or sandbox; optional if the app has channels in only one.")
     var environment: String?
 
-    /// Runs a command's work on the one place that the options name.
+    /// Runs a command's work for the app and environment that the options choose.
     func with(_ name: String, _ body: (ChannelKeeper, ChannelPlace) async throws -> Void) async throws {
         let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
         let keeper: ChannelKeeper?
@@ -55,14 +55,14 @@ struct ChannelOptions: ParsableArguments {
             throw ExitCode.configuration
         }
         guard let keeper else {
-            StandardStreams.printError("causeway channels \(name): no app has channels in an environment of its own")
+            StandardStreams.printError("causeway channels \(name): no app may have channels in any of its environments")
             throw ExitCode.configuration
         }
         let places = await keeper.places
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
         guard places.count == 1 else {
             let all = await keeper.places.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
-            throw ValidationError("say which with --app and --environment: \(all)")
+            throw ValidationError("choose one with --app and --environment: \(all)")
         }
         do {
             try await body(keeper, places[0])
@@ -77,7 +77,7 @@ struct ChannelOptions: ParsableArguments {
 
     private static func print(_ note: ChannelNote, _ name: String) {
         switch note {
-        case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is gone from APNs")
+        case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is not in APNs")
         case .trouble(let text): StandardStreams.printError("causeway channels \(name): \(text)")
         default: break
         }
@@ -88,12 +88,12 @@ struct ListChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List the audiences that have channels.",
-        discussion: "One line an audience: the audience, the channel, its storage, when it was created, its state."
+        discussion: "One line for each audience: the audience, its channel, the storage, the creation time, the state."
     )
 
     @OptionGroup var options: ChannelOptions
 
-    @Flag(help: "Print a line of JSON for each, as the topic has it.")
+    @Flag(help: "Print a line of JSON for each, as in the topic.")
     var json = false
 
     func run() async throws {
@@ -106,7 +106,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             }
             if !json {
                 StandardStreams.printOutput(
-                    "\(entries.count) of \(ChannelManagement.channelsMax) channels that \(place.app) may have in \(place.environment)"
+                    "\(place.app) has \(entries.count) of at most \(ChannelManagement.channelsMax) channels in \(place.environment)"
                 )
             }
         }
@@ -158,7 +158,7 @@ struct CreateChannelCommand: AsyncParsableCommand {
 struct DeleteChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
-        abstract: "Delete an audience's channel for good: its subscribers hear no more."
+        abstract: "Delete an audience's channel for good. Its subscribers get no more broadcasts."
     )
 
     @OptionGroup var options: ChannelOptions
@@ -180,17 +180,17 @@ struct DeleteChannelCommand: AsyncParsableCommand {
 struct ReconcileChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reconcile",
-        abstract: "Hold APNs' list of channels against what is known, and do what follows.",
+        abstract: "Compare APNs' list of channels with the known ones, and repair the differences.",
         discussion: """
-            A channel that a crash left without an owner is deleted, one that somebody else deleted is created again, and \
-            one whose time is over goes. Channels that others made are counted and left alone. A worker does the same \
-            once a day.
+            A channel that a crash left without an owner is deleted. A channel that somebody else deleted is created \
+            again. A channel that is due is deleted. Channels that others made are counted and left alone. A worker does \
+            the same once a day.
             """
     )
 
     @OptionGroup var options: ChannelOptions
 
-    @Flag(help: "Delete the channels that nobody here knows, others' too.")
+    @Flag(help: "Delete all unknown channels, including those of others.")
     var deleteUnknown = false
 
     func run() async throws {
@@ -202,7 +202,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
                     + "of others: \(outcome.unknown.count)"
             )
             if outcome.isEarly {
-                StandardStreams.printError("channels are being created: what is unknown is left for a later look")
+                StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")
                 throw ExitCode.failure
             }
         }

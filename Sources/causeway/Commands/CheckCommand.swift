@@ -4,32 +4,32 @@ import CausewayConfiguration
 import Foundation
 import LiveActivity
 
-/// `causeway check`: says what is wrong, without doing anything.
+/// `causeway check`: reports faults in configurations and records, and does nothing else.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Check a configuration, commands and registrations, without sending anything.",
         discussion: """
-            Applies the very rules that the worker applies, so it serves as a gate in the build of those who write \
-            records. Each fault is one line on standard output: file:line: message. With a configuration, records must \
-            name its apps and policies. What is allowed and seldom meant is a warning, on standard error.
+            Applies the same rules as the worker, so producers can run it in their builds. Each fault is one line on \
+            standard output: file:line: message. With a configuration, records must name its apps and policies. \
+            Warnings, for values that are allowed but rarely intended, go to standard error.
 
             Examples:
               causeway check --config causeway.yaml
               causeway check --commands goal.json --commands updates.jsonl --registrations tokens.jsonl
               producer --dry-run | causeway check --commands -
 
-            Exit codes: 0 all is in order; 1 it is not; 64 the command line is wrong.
+            Exit codes: 0 no faults; 1 faults; 64 the command line is wrong.
             """
     )
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
     )
     var config: String?
 
-    @Flag(help: "Require that the files which the configuration names can be read here.")
+    @Flag(help: "Require that the files named in the configuration can be read here.")
     var files = false
 
     @Option(help: ArgumentHelp("Commands, or - for standard input. Repeatable.", valueName: "file"))
@@ -43,7 +43,7 @@ struct CheckCommand: ParsableCommand {
             throw ValidationError("name something to check: --config, --commands or --registrations")
         }
         guard (commands + registrations).count(where: { $0 == "-" }) <= 1 else {
-            throw ValidationError("standard input can be read once")
+            throw ValidationError("standard input can be named only once")
         }
     }
 

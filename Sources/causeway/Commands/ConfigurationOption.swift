@@ -3,7 +3,9 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 
-/// Loading a configuration for a command: faults go to standard error, one a line, and end the program with 78.
+/// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program with exit code 78.
+///
+/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs it reports that when it connects.
 enum ConfigurationOption {
     static func loader(requiresFiles: Bool) -> ConfigurationLoader {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)

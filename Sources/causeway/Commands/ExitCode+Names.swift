@@ -1,9 +1,9 @@
 import ArgumentParser
 
-/// The numbers of `sysexits.h`, which init systems and scripts know. 64, a wrong command line, is ArgumentParser's own.
+/// Exit codes of `sysexits.h`, which init systems and scripts know. ArgumentParser itself uses 64 for a wrong command line.
 extension ExitCode {
-    /// Something that should not happen did; the log says what.
+    /// An internal error, which the log describes.
     static let internalError = ExitCode(70)
-    /// The configuration is wrong, or names what cannot be used.
+    /// The configuration is wrong, or names something that cannot be used.
     static let configuration = ExitCode(78)
 }

@@ -3,15 +3,15 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 
-/// `causeway health`: for a container's health check, where there is no curl.
+/// `causeway health`: for the health check of a container without curl.
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        abstract: "Ask a worker on this machine how it is.",
+        abstract: "Check the health of a worker on this machine.",
         discussion: """
-            Asks /livez of the worker, or another page, and prints the answer. Left alone it finds the one worker that runs \
-            here and asks where that listens in truth, whatever its file says by now. Where none can be seen it goes by \
-            CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or else asks port 9464; where several run, an option says which.
+            Requests /livez, or another page, and prints the answer. Without options it finds the one worker that runs here \
+            and uses the address where that worker really listens, whatever its file says by now. If no worker is visible, \
+            it uses CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or else port 9464. If several run, choose one by an option.
 
             Examples:
               causeway health
@@ -19,7 +19,7 @@ struct HealthCommand: ParsableCommand {
               causeway health --config /etc/causeway/causeway.yaml
               causeway health --url http://127.0.0.1:9464/readyz
 
-            Exit codes: 0 the answer is 200; 1 it is another, or there is none; 64 the command line is wrong; 78 the \
+            Exit codes: 0 the answer is 200; 1 another answer, or none; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """
     )
@@ -27,13 +27,13 @@ struct HealthCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("The worker's YAML file.", valueName: "file"))
     var config: String?
 
-    @Option(help: ArgumentHelp("The worker's process.", valueName: "id"))
+    @Option(help: ArgumentHelp("The worker's process id.", valueName: "id"))
     var process: Int32?
 
-    @Option(help: ArgumentHelp("What to ask, with a numeric address.", valueName: "url"))
+    @Option(help: ArgumentHelp("The page to request, with a numeric address.", valueName: "url"))
     var url: String?
 
-    /// For the whole answer.
+    /// Limit for the whole answer.
     static let timeoutSeconds = 3
 
     func validate() throws {
@@ -63,7 +63,7 @@ struct HealthCommand: ParsableCommand {
         if let config { return try address(of: ConfigurationOption.load(path: config, requiresFiles: false).http) }
         if let process {
             guard let address = WorkerProcess(identifier: process).listeningAddress else {
-                throw Self.failure("process \(process) listens nowhere, or may not be looked at")
+                throw Self.failure("process \(process) does not listen, or this user may not inspect it")
             }
             return PageAddress(host: address.host, port: address.port, path: "/livez")
         }
@@ -74,21 +74,21 @@ struct HealthCommand: ParsableCommand {
         if workers.count > 1 {
             let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
             throw Self.failure(
-                "several workers run here, the processes \(names): --process, --config or --url says which"
+                "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
-        // None that can be seen: it may run as another user, or beside this container.
+        // No worker is visible: it may run as another user, or outside this container.
         return try address(of: Self.environmentsHTTP())
     }
 
     private func address(of http: WorkerConfiguration.HTTP) throws -> PageAddress {
         guard let port = UInt16(exactly: http.port), port > 0 else {
-            throw Self.failure("http.port is 0, so nothing can be asked")
+            throw Self.failure("http.port is 0, so the worker has no pages")
         }
         return PageAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
     }
 
-    /// Of a worker whose other keys are not known here.
+    /// The address from the environment, for a worker whose other settings are not known here.
     private static func environmentsHTTP() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()

@@ -6,16 +6,16 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway inspect`: what Redis and the results topic know, without a trace.
+/// `causeway inspect`: shows what Redis and the results topic know, and changes nothing.
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
         abstract: "Show what is known of an activity, a device, an audience or a whole app. Reads only.",
         discussion: """
-            Of an activity: its token, what it shows, what waits, pace, budget, life, and its last results. Of a device: \
-            its push-to-start tokens and how many starts it has left. Of an audience: its members, counted on \
-            their pages, its newest command, rounds under way, and what the last ones came to. Of an app: counts, and the \
-            busiest activities.
+            For an activity: its token, what it shows, what waits, its pace, budget and life, and its last results. For a \
+            device: its push-to-start tokens and its remaining starts. For an audience: its members, counted on their \
+            pages, its newest command, the rounds under way, and the outcomes of the last rounds. For an app: counts, and \
+            the busiest activities.
 
             Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
             to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots in a \
@@ -28,21 +28,21 @@ struct InspectCommand: ParsableCommand {
               causeway inspect -c causeway.yaml --audience final-2026
               causeway inspect -c causeway.yaml --json final-2026
 
-            Exit codes: 0 it is shown; 1 it is not known, or Redis cannot be asked; 64 the command line is wrong; 78 the \
+            Exit codes: 0 success; 1 the name is unknown, or Redis does not answer; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """
     )
 
-    @Argument(help: ArgumentHelp("The activity; left out, the whole app.", valueName: "activity"))
+    @Argument(help: ArgumentHelp("The activity. Default: the whole app.", valueName: "activity"))
     var activity: String?
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
     )
     var config: String?
 
-    @Option(help: ArgumentHelp("The app; may be left out where there is one.", valueName: "bundle id"))
+    @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
 
     @Option(help: ArgumentHelp("A device instead of an activity.", valueName: "id"))
@@ -53,12 +53,12 @@ struct InspectCommand: ParsableCommand {
 
     @Flag(
         help: ArgumentHelp(
-            "Read all pages of a large audience; beyond \(AudienceCensus.pagesMax) its members are estimated, else."
+            "Read all pages of a large audience. Default: with more than \(AudienceCensus.pagesMax) pages, estimate."
         )
     )
     var allMembers = false
 
-    @Option(help: ArgumentHelp("The most results to show, 0 to 100; with 0 Kafka is not asked.", valueName: "number"))
+    @Option(help: ArgumentHelp("The most results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
     var results = 5
 
     @Flag(help: "Print one line of JSON, for machines. Times are UNIX milliseconds.")
@@ -66,9 +66,9 @@ struct InspectCommand: ParsableCommand {
 
     func validate() throws {
         guard [activity, device, audience].count(where: { $0 != nil }) <= 1 else {
-            throw ValidationError("name one of an activity, --device and --audience")
+            throw ValidationError("choose only one of: an activity, --device, --audience")
         }
-        guard audience != nil || !allMembers else { throw ValidationError("--all-members is for --audience") }
+        guard audience != nil || !allMembers else { throw ValidationError("--all-members needs --audience") }
         guard (0...100).contains(results) else { throw ValidationError("--results must be 0 to 100") }
         let names = [("activity", activity), ("--device", device), ("--audience", audience)]
         for (option, name) in names where name?.isEmpty == true {
@@ -112,10 +112,10 @@ struct InspectCommand: ParsableCommand {
     private func subject(in configuration: WorkerConfiguration) throws(ValidationError) -> InspectedApp {
         let bundles = configuration.apps.map(\.bundleId).joined(separator: ", ")
         guard let app = app ?? (configuration.apps.count == 1 ? configuration.apps[0].bundleId : nil) else {
-            throw ValidationError("say which app with --app: \(bundles)")
+            throw ValidationError("choose an app with --app: \(bundles)")
         }
         guard let found = configuration.apps.first(where: { $0.bundleId == app }) else {
-            throw ValidationError("--app \(app): the configuration has \(bundles)")
+            throw ValidationError("--app \(app): is not in the configuration, which has \(bundles)")
         }
         return InspectedApp(bundleIdentifier: app, policyName: found.policy, policies: configuration.policies)
     }

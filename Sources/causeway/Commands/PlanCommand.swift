@@ -2,21 +2,21 @@ import ArgumentParser
 import CausewayWorker
 import Observability
 
-/// `causeway plan`: how large a fleet must be.
+/// `causeway plan`: prints the size of a fleet.
 struct PlanCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
-        abstract: "Say how many pods, partitions, connections and Redis nodes a load takes.",
+        abstract: "Print how many pods, partitions, connections and Redis nodes a load needs.",
         discussion: """
-            Prints the plan, and the measured costs that it rests on. Numbers are for the peak.
-            With --audience-members it is the plan of one audience: how long a round through it lasts, and what it takes.
+            Prints the plan and the measured costs behind it. Numbers are for the peak.
+            With --audience-members it plans for one audience: the duration of a round, and what it needs.
 
             Examples:
               causeway plan --updates-per-minute 600000 --activities 2000000
               causeway plan --updates-per-minute 9000000 --activities 9000000 --commands-per-push 4.4
               causeway plan --audience-members 1000000 --updates-per-minute 4
 
-            Exit codes: 0 it was printed; 64 the command line is wrong.
+            Exit codes: 0 success; 64 the command line is wrong.
             """
     )
 
@@ -30,7 +30,7 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Live Activities in a day: each is remembered for that long. Of an audience, its members by default.",
+            "Live Activities in a day: Redis keeps each for that long. Default for an audience: its members.",
             valueName: "count"
         )
     )
@@ -39,13 +39,13 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Members of an audience that each command reaches.", valueName: "count"))
     var audienceMembers: Int64?
 
-    @Option(help: ArgumentHelp("Commands that are written for one push.", valueName: "number"))
+    @Option(help: ArgumentHelp("Commands for each push.", valueName: "number"))
     var commandsPerPush: Double = 1
 
     @Option(help: ArgumentHelp("Devices that activities can be started on.", valueName: "count"))
     var devices: Int64 = 0
 
-    @Option(help: ArgumentHelp("Apps times their environments.", valueName: "count"))
+    @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
     var pools: Int64 = 1
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
@@ -54,13 +54,13 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
     var busyPercent: Int64 = 50
 
-    @Option(help: ArgumentHelp("Copies that Kafka keeps.", valueName: "count"))
+    @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
 
-    @Option(help: ArgumentHelp("What Kafka keeps, in hours at the peak's rate.", valueName: "hours"))
+    @Option(help: ArgumentHelp("How many hours at the peak's rate Kafka keeps.", valueName: "hours"))
     var retentionHours: Int64 = 4
 
-    @Option(help: ArgumentHelp("Memory of a Redis node that keys may fill.", valueName: "GiB"))
+    @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))
     var redisNodeGibibytes: Int64 = 8
 
     func validate() throws {
@@ -83,7 +83,7 @@ struct PlanCommand: ParsableCommand {
 
     private func demand(activities: Int64) -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
-        // What no number of hundredths is becomes one that is out of range, and is refused by name.
+        // A value that is no whole number of hundredths becomes 0. That is out of range, so it is refused by name.
         demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
         demand.devices = devices
         demand.pools = pools
@@ -102,7 +102,7 @@ struct PlanCommand: ParsableCommand {
             || retentionHours != usual.retentionHours
         guard !isOfSingleCommands else {
             throw ValidationError(
-                "--commands-per-push, --devices, --replication and --retention-hours are of single commands, not of --audience-members"
+                "--commands-per-push, --devices, --replication and --retention-hours cannot be used with --audience-members"
             )
         }
         var demand = AudienceDemand(members: members, updatesPerMinute: updatesPerMinute)

@@ -1,19 +1,19 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway replay`: a range of a topic once more.
+/// `causeway replay`: reads a range of a topic again.
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",
-        abstract: "Read a range of the commands topic once more: say what would be sent, send it, or fill Redis.",
+        abstract: "Read a range of the commands topic again: report what would be sent, send it, or fill Redis.",
         discussion: """
-            report says what a worker would make of the newest command of each activity and audience in the range, and touches nothing. send has \
-            the workers send those that the activities do not show and that are not too old. rebuild fills Redis \
-            from registrations and commands, and sends nothing. send and rebuild say what they would do, and do it \
-            only with --execute.
+            report tells what a worker would do with the newest command of each activity and audience in the range, and \
+            changes nothing. send has the workers send those that activities do not show and that are not too old. \
+            rebuild fills Redis from registrations and commands, and sends nothing. send and rebuild only report, unless \
+            you add --execute.
 
-            A range is a time, by the records' own (--from, --to), or offsets (--offsets). No group is joined and \
-            nothing is committed. What the workers' group has not committed yet is theirs and left alone.
+            A range is a period by the records' own times (--from, --to), or offsets (--offsets). No group is joined and \
+            nothing is committed. Records that the workers' group has not committed yet are left to the workers.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2h
@@ -21,9 +21,9 @@ struct ReplayCommand: ParsableCommand {
               causeway replay report -c causeway.yaml --topic causeway.dead-letters --from 1d --verbose
               causeway replay rebuild -c causeway.yaml --execute
 
-            Ctrl-C ends it in order, within seconds; a second one at once.
+            Ctrl-C stops it cleanly within seconds; a second Ctrl-C stops it at once.
 
-            Exit codes: 0 all of the range was read, and done; 1 it was not; 64 the command line is wrong; 78 the \
+            Exit codes: 0 the whole range is done; 1 it is not; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """,
         subcommands: [ReplayReportCommand.self, ReplaySendCommand.self, ReplayRebuildCommand.self]
@@ -34,11 +34,12 @@ struct ReplayCommand: ParsableCommand {
 struct ReplayReportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
-        abstract: "Say what would be sent and why. Reads only.",
+        abstract: "Report what would be sent and why. Reads only.",
         discussion: """
-            Counts the commands of the range by what a worker would make of them now. Of each activity and audience only the newest \
-            command counts; --verbose prints a line for it, and for each invalid record. Nothing is written, to Redis or to Kafka. A Redis user needs \
-            ~{* and +get +hgetall +time; a Kafka user needs to read the topic and to describe the workers' group.
+            Counts the commands of the range by what a worker would do with them now. Only the newest command of each \
+            activity and audience counts. --verbose prints a line for it, and for each invalid record. Nothing is written \
+            to Redis or to Kafka. A Redis user needs ~{* and +get +hgetall +time; a Kafka user needs to read the topic and \
+            to describe the workers' group.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2026-07-19T15:00:00Z --to 2026-07-19T16:00:00Z
@@ -48,7 +49,7 @@ struct ReplayReportCommand: ParsableCommand {
 
     @OptionGroup var options: ReplayOptions
 
-    @Flag(help: "Say of starts, too, whether they would be sent.")
+    @Flag(help: "Report for starts, too, whether they would be sent.")
     var starts = false
 
     func validate() throws { _ = try options.range() }

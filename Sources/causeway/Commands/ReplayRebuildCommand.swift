@@ -10,19 +10,20 @@ struct ReplayRebuildCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebuild",
         abstract:
-            "Fill Redis from registrations and commands; nothing is sent. Without --execute, say what would be written.",
+            "Fill Redis from registrations and commands, and send nothing. Without --execute, only report.",
         discussion: """
-            All registrations are read, and those of the last 12 hours (push-to-start tokens: 90 days) written; activities and \
-            devices are members of the audiences again that they name. Of the \
-            commands of the range, by default the last 12 hours, the newest of each activity and each audience is written as one that was sent \
-            and whose alert has rung: nothing older is sent afterwards, and no alert rings for it. Without a token it is \
-            held, without its alert, until the token registers. What the activity shows is left unknown, so the next \
-            state is sent even if it is the same. Starts are passed over, and so is what the workers' group has not \
-            committed.
+            All registrations are read, and those of the last 12 hours (push-to-start tokens: 90 days) are written. \
+            Activities and devices become members of the audiences that their registrations name.
 
-            Workers that notice that Redis was emptied do the like by themselves. This is for a Redis that is filled \
-            before they begin: after a move, or where they were stopped. With --registrations the workers may run: it \
-            is for tokens whose registrations were refused while the configuration lacked their app.
+            Of the commands in the range, by default the last 12 hours, the newest of each activity and each audience is \
+            written as sent, with its alert as rung: nothing older is sent afterwards, and no alert rings for it. Without \
+            a token it is held, without its alert, until the token registers. What the activity shows stays unknown, so \
+            the next state is sent even if it is the same. Starts are skipped, and so are commands that the workers' group \
+            has not committed.
+
+            Workers that notice that Redis was emptied do the same by themselves. Use this to fill a Redis before they \
+            start: after a move, or after they were stopped. With --registrations the workers may run. Use it for tokens \
+            whose registrations were refused while the configuration lacked their app.
 
             Examples:
               causeway replay rebuild -c causeway.yaml
@@ -35,14 +36,14 @@ struct ReplayRebuildCommand: ParsableCommand {
     @OptionGroup var options: ReplayOptions
 
     @Option(
-        help: ArgumentHelp("Keys of Redis a second, above 0; left out, as fast as it takes them.", valueName: "number")
+        help: ArgumentHelp("Redis keys a second, above 0. Default: as fast as Redis takes them.", valueName: "number")
     )
     var rate: Double?
 
-    @Flag(help: "All registrations, and no commands.")
+    @Flag(help: "Write all registrations, and no commands.")
     var registrations = false
 
-    @Flag(help: "Do it.")
+    @Flag(help: "Write to Redis.")
     var execute = false
 
     private static let defaultFrom = "12h"
@@ -84,21 +85,22 @@ struct ReplayRebuildCommand: ParsableCommand {
             for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
         }
         run.sayWhatIsMissing()
-        if !execute { run.say("nothing was written: --execute writes it") }
+        if !execute { run.say("nothing was written; add --execute to write it") }
         let isStopped = isInterrupted || failure != nil
-        if isStopped { run.say("stopped; the same command begins again, and repeats no harm") }
+        if isStopped { run.say("stopped; run the same command again, it is safe to repeat") }
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Tokens first: an activity without one would have its newest command held. Where nothing is written the commands are read first, so that
-    /// of the tokens only those are remembered that they go to.
+    /// Writes tokens first, because the newest command of an activity without a token would be held.
+    ///
+    /// Without `--execute` the commands are read first, so that only the tokens of their activities must be kept in memory.
     private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
             rebuilding.lookFor(run.table.entries.keys)
         }
-        // A part of the range is no ground to write on: a newer command may lie in the rest.
+        // After a partial reading nothing may be written: the rest may hold a newer command.
         guard run.rest.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilding.register(

@@ -10,16 +10,18 @@ import Redis
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
-        abstract: "Have the workers send what activities do not show. Without --execute, say what that is.",
+        abstract: "Have the workers send what activities do not show. Without --execute, only report it.",
         discussion: """
-            Of each activity and each audience the newest command of the range is written to the commands topic once more, with the same key, \
-            value and time and a header, replayed, that names the record: if it is newer than what Redis knows, or is \
-            the newest and expired or failed without having been shown; if it is not too old; and if its token is \
-            known. That of an audience is written if Redis does not know it. The workers admit it as any other, so nothing is sent twice. Alerts ring as those of any other \
-            command: not when they are older than the policy's alertSeconds. Starts are left out, since nobody knows of \
-            a start that Redis has forgotten whether it was sent.
+            Writes the newest command of each activity and each audience in the range to the commands topic again, with \
+            the same key, value and time, and a header, replayed, that names the original record.
 
-            Interrupted, it may simply be run again: what was sent is known by then.
+            A command to an activity is written if it is newer than what Redis knows, or if it is the newest and expired \
+            or failed without having been shown. It must not be too old, and its token must be known. A command to an \
+            audience is written if Redis does not know it. The workers admit these commands like any other, so nothing is \
+            sent twice. Alerts older than the policy's alertSeconds do not ring. Starts are left out: if Redis has \
+            forgotten a start, nobody knows whether it was sent.
+
+            After an interruption, run it again: Redis then knows what was sent.
 
             Examples:
               causeway replay send -c causeway.yaml --from 2h
@@ -33,10 +35,10 @@ struct ReplaySendCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Commands a second, above 0.", valueName: "number"))
     var rate: Double = 500
 
-    @Flag(help: "Send starts as well that are not too old and of which Redis knows nothing.")
+    @Flag(help: "Also send starts that are not too old and that Redis does not know.")
     var starts = false
 
-    @Flag(help: "Do it.")
+    @Flag(help: "Send the commands.")
     var execute = false
 
     func validate() throws {
@@ -71,7 +73,7 @@ struct ReplaySendCommand: ParsableCommand {
         sending?.finish(isHurried: failure != nil || run.interruption.pending != nil)
         if let failure {
             run.say(failure)
-            // Without a sending there is nothing to count: nothing was done.
+            // Nothing was sent, so there is nothing to count.
             guard sending != nil else { throw ExitCode.failure }
         }
         let members = sending.map { ["sent": $0.json] } ?? [:]
@@ -85,7 +87,7 @@ struct ReplaySendCommand: ParsableCommand {
         guard let sending else {
             let note =
                 execute || run.interruption.pending != nil
-                ? "nothing was sent; the same command begins again" : "nothing was sent: --execute sends it"
+                ? "nothing was sent; run the same command again" : "nothing was sent; add --execute to send it"
             run.say(note)
             guard run.isComplete else { throw ExitCode.failure }
             return
@@ -93,11 +95,11 @@ struct ReplaySendCommand: ParsableCommand {
         if let reason = sending.tally.reason { run.say("Kafka: \(reason)") }
         if let (count, reason) = sending.leftOpen {
             run.say(
-                "\(reason): \(count) commands that were not sent are under way in Redis until a newer state comes"
+                "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
             )
         }
         let isStopped = sending.isStopped || run.isInterrupted
-        if isStopped { run.say("stopped while sending; the same command goes on with what was not sent") }
+        if isStopped { run.say("stopped while sending; run the same command again to send the rest") }
         guard run.isComplete, !isStopped, sending.tally.failed == 0 else { throw ExitCode.failure }
     }
 }

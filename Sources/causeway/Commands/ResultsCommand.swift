@@ -4,14 +4,14 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
-/// `causeway results`: what became of the commands, as lines of JSON.
+/// `causeway results`: prints the results of commands as lines of JSON.
 struct ResultsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "results",
         abstract: "Print the results of commands, one line of JSON each.",
         discussion: """
-            Reads the results topic from its beginning to its end, or on and on. It commits nothing, and takes no records from anyone: \
-            each run is a consumer group of its own. Records of one activity come in their order.
+            Reads the results topic from its beginning to its end, or with --follow without end. It commits nothing and takes \
+            no records from other consumers: each run is a group of its own. Records of one activity keep their order.
 
             Examples:
               causeway results -b 127.0.0.1:9092 | jq -c 'select(.outcome == "failed")'
@@ -34,15 +34,15 @@ struct ResultsCommand: ParsableCommand {
     )
     var config: String?
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic; left out, the one for results.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for results.", valueName: "name"))
     var topic: String?
 
-    @Flag(name: .shortAndLong, help: "Go on with what comes.")
+    @Flag(name: .shortAndLong, help: "Continue with new records.")
     var follow = false
 
     func validate() throws {
         guard bootstrapServers != nil || config != nil else {
-            throw ValidationError("say where Kafka is: --bootstrap-servers or --config")
+            throw ValidationError("Kafka's address is missing: add --bootstrap-servers or --config")
         }
     }
 

@@ -4,15 +4,14 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
-/// `causeway send`: records from files to Kafka.
+/// `causeway send`: sends records from files to Kafka.
 struct SendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
-            A file holds JSON records, one a line or spread over lines; - is standard input. A record's key is its \
-            activity, else its audience, else its device. Records are sent as they are, right or wrong: causeway check \
-            tells which they are.
+            A file holds JSON records, one on each line or spread over lines; - is standard input. A record's key is its \
+            activity, else its audience, else its device. Records are sent without a check; causeway check finds faults.
 
             Examples:
               causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl
@@ -45,7 +44,7 @@ struct SendCommand: ParsableCommand {
     )
     var property: [String] = []
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic; left out, the one for commands.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for commands.", valueName: "name"))
     var topic: String?
 
     @Flag(help: "Send to the topic for registrations.")
@@ -53,19 +52,19 @@ struct SendCommand: ParsableCommand {
 
     @Option(
         name: [.customShort("n"), .long],
-        help: "Send this many records: the input over and over, or its beginning."
+        help: "Send this many records: repeat the input, or send only its beginning."
     )
     var count: Int?
 
-    @Option(help: ArgumentHelp("Records a second; left out, as fast as Kafka takes them.", valueName: "number"))
+    @Option(help: ArgumentHelp("Records a second. Default: as fast as Kafka takes them.", valueName: "number"))
     var rate: Double?
 
-    @Flag(help: "Replace each command's aps.timestamp by the current second.")
+    @Flag(help: "Replace each command's aps.timestamp with the current second.")
     var now = false
 
     func validate() throws {
         guard bootstrapServers != nil || config != nil else {
-            throw ValidationError("say where Kafka is: --bootstrap-servers or --config")
+            throw ValidationError("Kafka's address is missing: add --bootstrap-servers or --config")
         }
         guard topic?.isEmpty != true else { throw ValidationError("--topic: the name is empty") }
         guard topic == nil || !registrations else {
@@ -105,7 +104,7 @@ struct SendCommand: ParsableCommand {
         guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
-    /// Half a minute is long enough for a person; the worker's producer waits longer.
+    /// A person should not wait longer than half a minute. The worker's producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
 
     private func feed(_ sender: inout RecordSender) throws {

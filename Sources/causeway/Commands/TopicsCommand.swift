@@ -4,33 +4,32 @@ import CausewayConfiguration
 import CausewayWorker
 import Kafka
 
-/// `causeway topics`: what must be there before a worker starts.
+/// `causeway topics`: the topics that must exist before a worker starts.
 struct TopicsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "topics",
         abstract: "Print the topics that a deployment needs, or create those that are missing.",
         discussion: """
-            One line a topic: its name, partitions, replication factor and settings. With --create the brokers are asked \
-            which there are, and what is missing is made; a topic that is there stays as it is, and is named if it has \
-            other than the planned number of partitions. The principal needs the right to create topics, which a \
-            worker's need not have.
+            One line for each topic: its name, partitions, replication factor and settings. --create creates the topics \
+            that the brokers do not have. An existing topic stays as it is; the output says if its number of partitions \
+            differs from the plan. The Kafka user needs the right to create topics, which a worker's user does not need.
 
             Examples:
               causeway topics
               causeway topics --config causeway.yaml --partitions 48
               causeway topics --config causeway.yaml --create
 
-            Exit codes: 0 they were printed, or are all there; 1 a topic could not be created; 64 the command line is \
+            Exit codes: 0 printed, or all topics exist; 1 a topic could not be created; 64 the command line is \
             wrong; 78 the configuration is wrong.
             """
     )
 
-    /// How long the brokers are waited for.
+    /// How long to wait for the brokers.
     static let timeoutMilliseconds: Int32 = 30_000
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration: the names, and the way to Kafka.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration, for its topics and brokers.", valueName: "file")
     )
     var config: String?
 
@@ -43,7 +42,7 @@ struct TopicsCommand: ParsableCommand {
     @Option(help: "Copies of each partition, 1 to 32767, or 0 for the brokers' default.")
     var replicationFactor = TopicPlan().replicationFactor
 
-    @Option(help: "Copies that must have a record before it counts as written, 1 to 32767.")
+    @Option(help: "Copies that must have a record before Kafka acknowledges it, 1 to 32767.")
     var minInsyncReplicas = TopicPlan().minInsyncReplicas
 
     @Flag(help: "Create the topics that are missing.")
@@ -58,7 +57,7 @@ struct TopicsCommand: ParsableCommand {
             replicationFactor == 0 || minInsyncReplicas <= replicationFactor
         else { throw ValidationError("--min-insync-replicas must be 1 to --replication-factor") }
         guard !create || config != nil || bootstrapServers != nil else {
-            throw ValidationError("--create: say where Kafka is: --bootstrap-servers or --config")
+            throw ValidationError("--create: Kafka's address is missing: add --bootstrap-servers or --config")
         }
     }
 
@@ -89,7 +88,7 @@ struct TopicsCommand: ParsableCommand {
         return "\(topic.name) partitions=\(topic.partitions) replication-factor=\(copies) \(settings)"
     }
 
-    /// - Returns: whether all are there now.
+    /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {
         let administrator = try TopicAdministrator(properties: kafka.producerProperties)
         defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
@@ -102,7 +101,7 @@ struct TopicsCommand: ParsableCommand {
                 StandardStreams.printError("\(topic.name): \(error)")
             } else if let count = found[topic.name] {
                 let differs = count == Int(topic.partitions) ? "" : ", \(topic.partitions) were planned"
-                StandardStreams.printOutput("\(topic.name) is there, partitions=\(count)\(differs)")
+                StandardStreams.printOutput("\(topic.name) exists, partitions=\(count)\(differs)")
             } else {
                 StandardStreams.printOutput("\(topic.name) created, partitions=\(topic.partitions)")
             }

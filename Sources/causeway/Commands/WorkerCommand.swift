@@ -17,30 +17,29 @@ struct WorkerCommand: AsyncParsableCommand {
             instead: worker.lanes is CAUSEWAY_WORKER_LANES. Anything wrong is reported with its place before anything \
             starts.
 
-            SIGTERM and SIGINT end it in order: it stops reading, waits for what is on its way \
-            (worker.drainMilliseconds), commits, and leaves the group. A second one ends the wait at once: what is not \
-            committed is read again by the next worker. Being killed loses nothing either; a few pushes may be sent \
-            twice then, which phones ignore.
+            SIGTERM and SIGINT stop it cleanly: it stops reading, waits for pushes in flight (worker.drainMilliseconds), \
+            commits, and leaves the group. A second signal ends the wait at once: the next worker reads again what is not \
+            committed. A kill loses nothing either, but a few pushes may be sent twice, which phones ignore.
 
             While it runs, http://HOST:9464 has /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
-            which tells a person what flows, what waits and what is wrong (http.host and http.port in the configuration).
+            which shows people the traffic, what waits, and what is wrong (http.host and http.port in the configuration).
 
-            SIGHUP, or a change of the file, has it read the configuration again. It takes the keys that \
-            Config/causeway.yaml marks with "Reloadable."; of others that have changed it says that they count from the \
-            next start. A file that is wrong is refused whole.
+            After SIGHUP or a change of the file it reads the configuration again. It takes the keys that \
+            Config/causeway.yaml marks with "Reloadable."; for other changed keys it logs that they need a restart. A file \
+            with a fault is refused completely.
 
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml
               CAUSEWAY_LOG_LEVEL=debug causeway worker --config causeway.yaml
 
-            Exit codes: 0 stopped when told to, hurried or not; 64 the command line is wrong; 70 an internal error; 78 the \
+            Exit codes: 0 stopped by a signal; 64 the command line is wrong; 70 an internal error; 78 the \
             configuration is wrong.
             """
     )
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("The YAML file; left out, the environment says everything.", valueName: "file")
+        help: ArgumentHelp("The YAML file. Default: only the environment.", valueName: "file")
     )
     var config: String?
 
@@ -58,7 +57,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
-            // The last is stopped first: the worker is asked about until it has drained.
+            // Services stop in reverse order, so the worker's HTTP endpoint answers until the worker has drained.
             services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
         } catch {
             logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
@@ -97,11 +96,11 @@ struct WorkerCommand: AsyncParsableCommand {
             registry: worker.registry,
             logger: logger
         )
-        // A worker that cannot be asked is not left to run: the one that has the port may be another, forgotten one.
+        // A worker without its endpoint must not run: another, forgotten worker may have the port.
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 
-    /// Until the worker has stopped and this task is cancelled.
+    /// Follows the signals until the worker has stopped and this task is cancelled.
     private static func follow(
         _ signals: UnixSignalsSequence,
         group: ServiceGroup,

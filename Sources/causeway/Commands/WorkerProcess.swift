@@ -4,13 +4,13 @@ import Glibc
 
 /// A worker that runs on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// Processes and descriptors that are looked at.
+    /// Limits on the processes and descriptors that are looked at.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 
     let identifier: Int32
 
-    /// The workers of this very program that the user may look at, in the order of their ids.
+    /// The processes that run this program file as workers and that the user may look at, by ascending id.
     static var all: [WorkerProcess] {
         guard let own = link("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
@@ -21,7 +21,8 @@ struct WorkerProcess: Equatable {
         (Self.text("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
     }
 
-    /// Where it listens, as it can be reached from here: a worker listens at one place. Nil if it does not, or may not be looked at.
+    /// The address where the worker listens, as it can be reached from here. A worker listens at one address. Nil if it does not listen,
+    /// or may not be looked at.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let sockets = Set(
@@ -43,10 +44,10 @@ struct WorkerProcess: Equatable {
         return nil
     }
 
-    /// Who listens everywhere listens on loopback.
+    /// A program that listens on all addresses can be reached on loopback.
     static func reachable(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
-    /// `0100007F:2508`: an address as words in the machine's order, and a port.
+    /// Reads `0100007F:2508`: an address as 32-bit words in the machine's byte order, and a port.
     static func address(_ text: Substring) -> (host: String, port: UInt16)? {
         let parts = text.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {
@@ -68,7 +69,7 @@ struct WorkerProcess: Equatable {
         Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
     }
 
-    /// Read to its end: the kernel gives such a file piece by piece, and says that it has no bytes.
+    /// Reads a file of the kernel to its end. Such a file claims to have no bytes and comes in several pieces.
     private static func text(_ path: String) -> String? {
         try? ConfigurationFile.text(path: path, bytesMax: textBytesMax)
     }

@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 
 extension ActivityReport {
-    /// For machines: the same, whole. Times are UNIX milliseconds.
+    /// For machines: the complete report. Times are UNIX milliseconds.
     func json(results: JSONValue?) -> JSONValue {
         .members([
             "app": .string(app), "activity": .string(activity), "now": .integer(nowMilliseconds),

@@ -3,7 +3,7 @@ import CausewayWorker
 import LiveActivity
 
 extension ActivityReport {
-    /// What the activity's hash says, by a policy's numbers.
+    /// Reads the report from an activity's value in Redis, with the numbers of a policy.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,
@@ -44,7 +44,7 @@ extension ActivityReport {
 }
 
 extension DeviceReport {
-    /// What the device's hash says, by a policy's numbers.
+    /// Reads the report from a device's hash in Redis, with the numbers of a policy.
     init(
         _ inspection: DeviceInspection,
         app: InspectedApp,

@@ -4,7 +4,7 @@ import LiveActivity
 extension ActivityReport {
     private static let contentWidth = 200
 
-    /// For people: one line for each question that is asked at night.
+    /// For people: one line for each question that an operator asks during an incident.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("activity", "\(activity) of \(app)")
@@ -96,7 +96,7 @@ extension ActivityReport {
             : "\(birth); its 8 hours are over, only an end is sent"
     }
 
-    /// After that an update is dropped by the system, and not sent from here.
+    /// After this time the system drops an update, and Causeway does not send it.
     static let lifeMilliseconds: Int64 = 28_800_000
 }
 

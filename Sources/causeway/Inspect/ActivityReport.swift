@@ -1,10 +1,10 @@
 import ActivityStore
 import LiveActivity
 
-/// What is known of one activity. Times are UNIX milliseconds by Redis' clock, which all decisions go by.
+/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, which all decisions use.
 struct ActivityReport {
     struct Token: Equatable {
-        /// ``TokenFingerprint``; never the token itself.
+        /// A ``TokenFingerprint``, never the token itself.
         var fingerprint: String
         var environment: DeviceEnvironment
     }
@@ -22,55 +22,54 @@ struct ActivityReport {
         var atMilliseconds: Int64
     }
 
-    /// A bucket of pushes of priority 10, or of starts.
+    /// A bucket of pushes at priority 10, or of starts.
     struct Budget: Equatable {
         var left: Int
         var pushes: Int
         var reserved: Int
-        /// Nil if it is full.
+        /// When the bucket will be full; nil if it is.
         var fullAtMilliseconds: Int64?
     }
 
     struct Pace: Equatable {
-        /// The spacing in force.
+        /// The present spacing.
         var spacingMilliseconds: Int64
-        /// Doublings by 429s that are in force.
+        /// How many doublings of the spacing, caused by 429s, are in force.
         var stretchLevel: Int
-        /// When the next push may go; nil: at once.
+        /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
     }
 
     var app: String
     var activity: String
     var nowMilliseconds: Int64
-    /// Whose numbers the budget and the pace are told by.
+    /// The policy whose numbers the budget and the pace use.
     var policy: String
     var token: Token?
-    /// Of the token; without one, when the last was unregistered or retired.
+    /// When the token was registered. Without a token: when the last one was unregistered or retired.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newest: Newest?
     var sent: Sent?
-    /// Of what the activity shows; nil if that is not known.
+    /// The digest of what the activity shows; nil if it is not known.
     var shownDigest: UInt64?
     var held: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// The end of the eight hours after its birth; nil before its first admission or registration.
+    /// The end of the eight hours after the activity's start; nil before its first admission or registration.
     var updatesUntilMilliseconds: Int64?
 }
 
-/// A command that is kept in Redis: because there is no token, or until its alert, which a newer one carries, is known to have
-/// been sent.
+/// A command that Redis keeps: either there is no token, or a newer command carries its alert and is not known to have been sent yet.
 struct HeldCommand {
     var version: Version
-    /// As it stands there, in the form of a record of the commands topic.
+    /// The command as Redis keeps it, in the form of a record of the commands topic.
     var record: JSONValue
     var carriesAlert: Bool
 
     var event: String { record["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixTime.milliseconds(ofSeconds: version.timestamp) }
-    /// Nil if it is held for as long as Redis keeps the activity.
+    /// Nil if the command is held for as long as Redis keeps the activity.
     var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixTime.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }

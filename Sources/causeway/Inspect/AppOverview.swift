@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// All activities of an app in a few numbers, and those that were pushed to most.
+/// All activities of an app in a few numbers, and those with the most pushes.
 struct AppOverview {
-    /// Activities that are looked at: beyond them the numbers are of a part, and that is said.
+    /// The most activities that are looked at. If there are more, the numbers cover a part of them, and the output says so.
     static let activitiesMax = 200_000
-    /// Hashes that are asked for, and kept, at a time.
+    /// Values that are read and kept at the same time.
     static let activitiesPerStep = 5_000
     static let busiestMax = 10
 
@@ -13,11 +13,11 @@ struct AppOverview {
     private(set) var held = 0
     private(set) var ended = 0
     private(set) var throttled = 0
-    /// What an update can draw is used up; alerts may still have their reserve.
+    /// Activities whose budget for updates is used up. Alerts may still have their reserve.
     private(set) var outOfBudget = 0
-    /// Hashes that hold something else than the scripts write.
+    /// Values that the scripts did not write.
     private(set) var unreadable = 0
-    /// The most spent first, then the last pushed to.
+    /// First the activities that spent most, then those with the latest pushes.
     private(set) var busiest: [ActivityReport] = []
 
     mutating func add(_ report: ActivityReport) {

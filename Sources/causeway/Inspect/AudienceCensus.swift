@@ -5,10 +5,11 @@ import Redis
 
 /// The members of an audience, counted on their pages.
 ///
-/// Pages are read some at a time, and between two steps the reading rests for as long as the last step took, so that workers find Redis free
-/// for at least half of the time. Beyond ``pagesMax`` pages the members are an estimate: of each segment the same share of pages is read.
+/// Pages are read in steps. After each step the reading pauses for as long as the step took, so that Redis is free for workers at least
+/// half of the time. If there are more than ``pagesMax`` pages, the same share of each segment's pages is read, and the number of members
+/// is an estimate.
 struct AudienceCensus {
-    /// Some 8 KiB each; those of about a million members.
+    /// The most pages that are read: those of several million members, since a page has up to 32 KiB.
     static let pagesMax = 20_000
     private static let pagesPerStep = 256
 
@@ -18,23 +19,23 @@ struct AudienceCensus {
     private(set) var frequent = 0
     /// Devices whose activities may begin on a broadcast channel.
     private(set) var onChannels = 0
-    /// In all directories.
+    /// Number of pages that the directories name.
     private(set) var pages = 0
     private(set) var pagesRead = 0
-    /// Pages, or directories, that hold something else than the scripts write.
+    /// Pages or directories that the scripts did not write.
     private(set) var unreadable = 0
-    /// What the pages that were read take, without what Redis reserves beyond.
+    /// Bytes of the pages that were read, without memory that Redis reserves beyond them.
     private(set) var bytes = 0
-    /// By segment: the members that were read.
+    /// The members that were read, by segment.
     private(set) var membersBySegment = [Int](repeating: 0, count: MemberPlace.segmentCount)
 
     var isComplete: Bool { pagesRead == pages }
-    /// Of all pages, by those that were read.
+    /// The estimated number of members on all pages.
     var estimate: Int {
         isComplete ? members : Int((Double(members) * Double(pages) / Double(max(1, pagesRead))).rounded())
     }
 
-    /// - Parameter pagesMax: how many pages are read at most; nil: all.
+    /// - Parameter pagesMax: the most pages to read; nil: all.
     init(of segments: InspectedSegments, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
         let directories = try queries.values(
             (0..<MemberPlace.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
@@ -49,7 +50,7 @@ struct AudienceCensus {
         }
         pages = keys.count
         if let pagesMax, keys.count > pagesMax {
-            // Every n-th of them, in the order of the segments.
+            // Every n-th page, in the order of the segments.
             keys = (0..<pagesMax).map { keys[$0 * keys.count / pagesMax] }
         }
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -64,7 +65,7 @@ struct AudienceCensus {
         }
     }
 
-    /// A page that has expired meanwhile has no members.
+    /// A page that has expired since has no members.
     private mutating func count(_ value: [UInt8], segment: Int, _ scratch: UnsafeMutableBufferPointer<MemberReference>)
     {
         pagesRead += 1

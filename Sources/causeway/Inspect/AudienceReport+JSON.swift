@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 
 extension AudienceReport {
-    /// For machines: the same, whole. Times are UNIX milliseconds.
+    /// For machines: the complete report. Times are UNIX milliseconds.
     var json: JSONValue {
         .members([
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),

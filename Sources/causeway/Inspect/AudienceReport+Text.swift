@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 
 extension AudienceReport {
-    /// Ranges that are named one by one: those that have most before them.
+    /// The number of ranges that are listed: those with the most work left.
     private static let rangesMax = 5
 
     /// For people.

@@ -2,7 +2,7 @@ import ActivityStore
 import Audiences
 import LiveActivity
 
-/// What is known of one audience. Times are UNIX milliseconds by Redis' clock.
+/// The known facts about one audience. Times are UNIX milliseconds by Redis' clock.
 struct AudienceReport {
     /// A version whose ranges are not all finished.
     struct UnderWay {
@@ -10,14 +10,14 @@ struct AudienceReport {
         var admittedAtMilliseconds: Int64
         var rangeCount: Int
         var rangesFinished: Int
-        /// Of ranges that have begun and are not finished.
+        /// Ranges that have begun and are not finished.
         var ranges: [Range] = []
-        /// Of all ranges, those that are finished among them.
+        /// Counts and times of all ranges, including finished ones.
         var counts: MemberCounts
         var times: RoundTimes
         var parkedCount = 0
 
-        /// How much of the members' positions it has passed, 0 to 1.
+        /// The part of all members' positions that the version has passed, 0 to 1.
         var share: Double { (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.share }) / Double(rangeCount) }
 
         /// Members a second since the first answer.
@@ -28,7 +28,7 @@ struct AudienceReport {
         }
     }
 
-    /// Where a version stands in a range.
+    /// The progress of a version in one range.
     struct Range {
         var range: SegmentRange
         var share: Double
@@ -44,9 +44,9 @@ struct AudienceReport {
     var admitted: AudienceInspection.Admitted?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
-    /// The newest first.
+    /// Newest first.
     var underWay: [UnderWay]
-    /// Versions whose ranges are all finished, the newest first.
+    /// Versions whose ranges are all finished, newest first.
     var finished: [AudienceInspection.Round]
 
     init(
@@ -84,7 +84,7 @@ extension AudienceReport.UnderWay {
             times: round.times
         )
         for entry in progress where Int(entry.range.count) == round.rangeCount {
-            // Its last checkpoint may be older than its end.
+            // The range's last checkpoint may be older than its end, so a finished range counts as complete.
             guard !round.finished.contains(Int(entry.range.index)),
                 let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = stands.versions.first(where: { $0.version == round.version })

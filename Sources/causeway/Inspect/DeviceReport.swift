@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// What is known of one device: where activities can be started on it, and how many more just now.
+/// The known facts about one device: where activities can be started on it, and how many more at present.
 struct DeviceReport {
     struct Address {
         var attributesType: String
-        /// Nil if the last was unregistered or retired.
+        /// Nil if the last token was unregistered or retired.
         var token: ActivityReport.Token?
         var registeredAtMilliseconds: Int64?
-        /// The starts that wait for a token, oldest first.
+        /// Starts that wait for a token, oldest first.
         var held: [HeldCommand]
     }
 

@@ -1,14 +1,14 @@
 import ActivityStore
 import LiveActivity
 
-/// An app of the configuration, and the numbers that its activities are paced by.
+/// An app of the configuration, and the numbers of its policies.
 struct InspectedApp {
     var bundleIdentifier: String
-    /// Of the policy that it names.
+    /// The policy that the app names.
     var policyName: String
     var policies: [Policy]
 
-    /// The policy of this name, or else the app's own.
+    /// The policy with this name, or else the app's own.
     func policy(named name: String?) -> Policy {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }

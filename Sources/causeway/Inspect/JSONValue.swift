@@ -1,6 +1,6 @@
 import Foundation
 
-/// Any JSON, for what is passed through and for what is printed for machines.
+/// Any JSON value: for values that are passed through, and for output that machines read.
 indirect enum JSONValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -31,15 +31,15 @@ indirect enum JSONValue: Sendable, Equatable {
         return number
     }
 
-    /// On one line, members in the order of their names.
+    /// The value on one line, with an object's members in the order of their names.
     var line: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // What came from a decoder holds no number that an encoder refuses.
+        // A value from a decoder has no number that an encoder refuses.
         return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
     }
 
-    /// An object of what is there: members without a value are left out.
+    /// An object without the members whose value is nil.
     static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
         .object(Dictionary(uniqueKeysWithValues: members.compactMap { key, value in value.map { (key, $0) } }))
     }

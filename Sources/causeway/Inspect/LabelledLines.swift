@@ -1,4 +1,4 @@
-/// Lines with a label each, aligned, for a screen that a person reads in a hurry.
+/// Aligned lines with a label each, for a person who reads a screen in a hurry.
 struct LabelledLines {
     private(set) var lines: [String] = []
     private let labelWidth: Int
@@ -7,7 +7,7 @@ struct LabelledLines {
         self.labelWidth = labelWidth
     }
 
-    /// What does not fit the first line stands below it, indented.
+    /// Text that does not fit the first line follows below it, indented.
     mutating func add(_ label: String, _ texts: String...) {
         for (index, text) in texts.enumerated() where !text.isEmpty {
             lines.append(Self.padded(index == 0 ? label : "", labelWidth) + text)
@@ -18,7 +18,7 @@ struct LabelledLines {
         lines.append(line)
     }
 
-    /// Rows with columns as wide as their widest cell; columns of numbers are aligned at their right.
+    /// A table whose columns are as wide as their widest cell. Columns of numbers are right-aligned.
     mutating func addTable(header: [String], rows: [[String]], rightAligned: Set<Int>) {
         let widths = header.indices.map { column in
             ([header] + rows).map { $0[column].count }.max() ?? 0

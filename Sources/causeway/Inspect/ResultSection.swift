@@ -1,7 +1,7 @@
 import CausewayConfiguration
 import Kafka
 
-/// The results beside what Redis says: Kafka may be away while Redis is looked at.
+/// The results, beside what Redis says. Kafka may be away while Redis answers.
 struct ResultSection {
     private let tail: Result<ResultTail, KafkaError>
 
@@ -11,7 +11,7 @@ struct ResultSection {
         }
     }
 
-    /// The policy that the newest command named whose push is known.
+    /// The policy that the newest command with a known push has named.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

@@ -1,5 +1,5 @@
 extension ResultTail {
-    /// A table for people, newest first; if it is empty, how far it was looked.
+    /// A table for people, newest first. If it is empty, it says how far the search went.
     func lines(now: Int64) -> [String] {
         var lines = LabelledLines()
         guard !records.isEmpty else {

@@ -2,10 +2,12 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
-/// The newest results of one activity, read backwards from the end of the partition that its id falls into.
+/// The newest results of one activity, read backwards from the end of its partition. The partition follows from the producer's
+/// `partitioner`, so this needs the worker's own configuration.
 ///
-/// The reading goes in windows, each several times as long as the one before, until enough is found, so that an activity that was
-/// pushed to a moment ago costs one short fetch. It is bounded by ``recordsMax`` and ``timeMilliseconds``.
+/// The reading goes in windows. Each is several times as long as the one before, until enough results are found. So an activity with a
+/// recent push costs one short fetch. ``recordsMax`` and ``timeMilliseconds`` limit the search. A window of which only a part was read
+/// does not count.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let timeMilliseconds: Int64 = 5_000
@@ -13,15 +15,15 @@ struct ResultTail {
     private static let windowGrowth: Int64 = 5
     private static let requestMilliseconds: Int32 = 3_000
 
-    /// As they stand in the topic, newest first.
+    /// As in the topic, newest first.
     private(set) var records: [JSONValue] = []
-    /// How many records of any activity were looked at.
+    /// How many records, of any activity, were read.
     private(set) var recordsRead: Int64 = 0
-    /// Nothing older is left in the topic.
+    /// Whether the topic has nothing older.
     private(set) var isComplete = false
 
     /// - Parameters:
-    ///   - count: how many results are wanted at most.
+    ///   - count: the most results to find.
     ///   - limitMilliseconds: how long the reading may take.
     init(
         of activity: String,
@@ -79,7 +81,7 @@ struct ResultTail {
             ) { message in
                 if let record = match(message) { inWindow.append((message.timestampMilliseconds, record)) }
             }
-            // Half a window has its older half: newer results would be missing.
+            // A partial window has only its older records, and newer results would be missing.
             guard isRead else { break }
             recordsRead += end - start
             found += inWindow.reversed()

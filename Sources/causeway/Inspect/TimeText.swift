@@ -1,8 +1,8 @@
 import Glibc
 
-/// Moments and spans for people. Moments are UNIX milliseconds and printed in UTC, as the logs are.
+/// Moments and durations for people. Moments are UNIX milliseconds and are printed in UTC, as in the logs.
 enum TimeText {
-    /// In at most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
+    /// At most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
     static func span(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1_000
         switch seconds {
@@ -14,7 +14,7 @@ enum TimeText {
         }
     }
 
-    /// `3 s ago`, or `in 3 s` for what lies ahead.
+    /// `3 s ago`, or `in 3 s` for a moment in the future.
     static func relative(_ moment: Int64, to now: Int64) -> String {
         let (difference, overflows) = now.subtractingReportingOverflow(moment)
         guard !overflows else { return moment < now ? "long ago" : "far ahead" }
@@ -22,7 +22,7 @@ enum TimeText {
         return difference >= 0 ? "\(span) ago" : "in \(span)"
     }
 
-    /// The time of day, and the date before it unless that is today's.
+    /// The time of day, with the date before it if that is not today.
     static func clock(_ moment: Int64, now: Int64) -> String {
         let parts = utc(moment)
         let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
@@ -48,7 +48,7 @@ enum TimeText {
     }
 }
 
-/// Seconds that came from outside may be any number: what has no milliseconds counts as the nearest that has.
+/// Seconds from outside may be any number. A number too large for milliseconds becomes the nearest one that fits.
 enum UnixTime {
     static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
         let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)

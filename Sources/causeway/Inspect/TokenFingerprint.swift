@@ -1,11 +1,11 @@
 import COpenSSL
 
-/// What stands for a token wherever people read: it tells tokens apart and cannot be sent to.
+/// The text that people see instead of a token. It distinguishes tokens, and nobody can send to it.
 enum TokenFingerprint {
     /// Hexadecimal digits of the hash that are shown.
     static let digits = 12
 
-    /// The beginning of the token's SHA-256, as `printf %s TOKEN | sha256sum` has it.
+    /// The beginning of the token's SHA-256, as printed by `printf %s TOKEN | sha256sum`.
     static func text(of token: some Collection<UInt8>) -> String {
         let bytes = Array(token)
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))

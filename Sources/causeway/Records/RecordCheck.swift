@@ -1,20 +1,20 @@
 import CausewayCommandLine
 import LiveActivity
 
-/// Holds records against the rules that the worker applies to them.
+/// Checks records by the rules of the worker.
 struct RecordCheck {
     enum Kind {
         case command, registration
     }
 
-    /// What a configuration has that records may name.
+    /// The names in a configuration that records may use.
     struct Names {
         /// Bundle ids.
         var apps: Set<String>
         var policies: Set<String>
     }
 
-    /// Nil: any.
+    /// Nil: any name.
     var names: Names?
     private(set) var records = 0
     private(set) var faults = 0
@@ -23,7 +23,7 @@ struct RecordCheck {
         self.names = names
     }
 
-    /// Checks all records of a file, and hands on each fault as `file:line: message`.
+    /// Checks all records of a file, and reports each fault as `file:line: message`.
     mutating func check(_ file: InputFile, kind: Kind, report: (String) -> Void) throws {
         try file.forEachRecord { record in
             records += 1

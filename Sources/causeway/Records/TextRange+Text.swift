@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension TextRange {
-    /// Unescaped.
+    /// The unescaped text.
     func text(in record: UnsafeRawBufferPointer) -> String { String(decoding: bytes(in: record), as: UTF8.self) }
 
     func bytes(in record: UnsafeRawBufferPointer) -> [UInt8] {

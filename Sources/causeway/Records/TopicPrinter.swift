@@ -2,19 +2,19 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Writes the records of a topic to standard output, one a line, from the beginning.
+/// Writes the records of a topic to standard output from the beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
-    /// How long the brokers may give nothing while there is an end to reach.
+    /// How long to wait for brokers that give nothing before the end of the topic is reached.
     static let patienceMilliseconds: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
     private static let pauseMicroseconds: UInt32 = 2_000
-    /// Written out before nothing more is there.
+    /// A full buffer is written at once, otherwise when nothing more is there.
     private static let bufferBytesMax = 1 << 20
 
-    /// RD_KAFKA_RESP_ERR__TIMED_OUT, said of the whole.
+    /// RD_KAFKA_RESP_ERR__TIMED_OUT, for the whole reading.
     private static let silence = KafkaError(
         code: -185,
-        reason: "the brokers have given this reader nothing within \(patienceMilliseconds / 1_000) s"
+        reason: "the brokers sent no records for \(patienceMilliseconds / 1_000) s"
     )
 
     private let follows: Bool
@@ -24,7 +24,7 @@ final class TopicPrinter: ConsumerHandler {
     private var open: Set<TopicPartition> = []
     private var isAssigned = false
 
-    /// - Parameter follows: false: the end of the topic, as it is when it is reached, is the end.
+    /// - Parameter follows: if false, stop at the present end of the topic.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.follows = follows
         consumer = try Consumer(
@@ -37,7 +37,7 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    /// - Throws: when the topic cannot be read any more, or its end not be reached.
+    /// - Throws: if the topic cannot be read any more, or its end cannot be reached.
     func run() throws(KafkaError) {
         guard let consumer else { return }
         defer {
@@ -61,7 +61,7 @@ final class TopicPrinter: ConsumerHandler {
                 if !follows, Clock.milliseconds > deadline { throw Self.silence }
                 guard buffer.isEmpty else {
                     flush()
-                    // The reader of the output may have taken long; the brokers were not silent for that.
+                    // The program that reads our output may have been slow. That is not the brokers' silence.
                     deadline = Clock.milliseconds + Self.patienceMilliseconds
                     continue
                 }

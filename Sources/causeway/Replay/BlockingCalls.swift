@@ -3,28 +3,30 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Calls that a thread makes over a loop of its own, and waits for.
+/// Calls that a thread makes over a loop of its own and waits for.
 final class BlockingCalls<Call, Reply> {
     private let loop: EventLoop
     private var replies: [Reply?] = []
-    /// Which calls these are, in the upper half of a tag: of calls that were given up a reply may still come.
+    /// The number of this group of calls, in the upper half of each tag. A reply to a call that was given up may still come, and must be
+    /// ignored.
     private var round: UInt64 = 0
-    /// Of ``perform(_:until:issue:)``'s calls, those that are to be made.
+    /// The calls of ``perform(_:until:issue:)`` that must still be made, by index.
     private var waiting: [Int] = []
     private var outstanding = 0
-    /// Nothing is called before, since a call was refused.
+    /// After a refused call, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
     private var lastFailure = RedisError(.stream)
     private var refusal: RedisError?
 
     init(loop: EventLoop) { self.loop = loop }
 
-    /// Makes the calls, each until it is answered.
+    /// Makes the calls and waits until each is answered.
     ///
     /// - Parameters:
-    ///   - isOver: asked while they wait; then they wait for ``BlockingStore/lastPatienceMilliseconds`` only.
+    ///   - isOver: asked while they wait. Once it returns true, the wait is limited to ``BlockingStore/lastPatienceMilliseconds``.
     ///   - issue: makes a call with a tag; nil: the store is closed.
-    /// - Throws: if none was answered for ``BlockingStore/patienceMilliseconds``, or one was refused for good. Any of them may have been made.
+    /// - Throws: if no call was answered for ``BlockingStore/patienceMilliseconds``, or if one was refused for good. Any of them may have
+    ///   been carried out.
     func perform(
         _ calls: [Call],
         until isOver: () -> Bool,
@@ -59,7 +61,7 @@ final class BlockingCalls<Call, Reply> {
                 waiting.removeLast()
                 outstanding += 1
             case .notReady, .full, .awaitsReplicas: return
-            case .outOfBounds: throw RedisError(.unknown, "a record does not fit Redis' limits")
+            case .outOfBounds: throw RedisError(.unknown, "a record exceeds Redis' limits")
             case nil: throw RedisError(.closed)
             }
         }

@@ -3,14 +3,15 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// The stores of activities and of audiences for a thread that waits for each reply: the calls are a lane's own, on a loop of their own.
+/// The stores of activities and audiences for a thread that waits for each reply. The calls are the same as a lane's, over a loop of
+/// their own.
 final class BlockingStore {
-    /// How long Redis may be away, or refuse for a reason that passes.
+    /// How long Redis may be away, or may refuse for a passing reason.
     static let patienceMilliseconds: Int64 = 30_000
-    /// The same for someone who wants to end.
+    /// The same after the user has asked to stop.
     static let lastPatienceMilliseconds: Int64 = 1_000
     static let turnMilliseconds: Int32 = 100
-    /// Between two attempts at a call that was refused.
+    /// The pause before a refused call is repeated.
     static let pauseMilliseconds: Int64 = 200
 
     private let loop: EventLoop
@@ -18,7 +19,7 @@ final class BlockingStore {
     private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
     private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
     private var activities: ActivityStore?
-    /// Connected when there is a first call.
+    /// Connected at the first call.
     private var audiences: AudienceStore?
     private var isClosed = false
 
@@ -39,10 +40,11 @@ final class BlockingStore {
         (activities, audiences) = (nil, nil)
     }
 
-    /// Makes the calls, each until it is answered; there must be no two on one subject, since their order is not kept.
+    /// Makes the calls and waits until each is answered. No two calls may have the same subject, because their order is not kept.
     ///
-    /// - Parameter isOver: asked while they wait; then they wait for ``lastPatienceMilliseconds`` only.
-    /// - Throws: if none was answered for ``patienceMilliseconds``, or one was refused for good. Any of them may have been made.
+    /// - Parameter isOver: asked while they wait. Once it returns true, the wait is limited to ``lastPatienceMilliseconds``.
+    /// - Throws: if no call was answered for ``patienceMilliseconds``, or if one was refused for good. Any of them may have been carried
+    ///   out.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isOver: () -> Bool = { false }
@@ -54,8 +56,8 @@ final class BlockingStore {
         }
     }
 
-    /// The same of audiences: no two on one audience's record, or on one member of it. Pages that the calls have filled are rearranged
-    /// afterwards, as far as Redis lets them.
+    /// The same for audiences: no two calls for one audience's record, or for one member of it. Afterwards, pages that became too long
+    /// are rearranged, as far as Redis permits.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isOver: () -> Bool = { false }

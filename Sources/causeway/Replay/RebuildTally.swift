@@ -1,4 +1,4 @@
-/// What a rebuild of Redis comes to.
+/// The counts of a rebuild of Redis.
 struct RebuildTally {
     enum Count: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
@@ -38,13 +38,13 @@ struct RebuildTally {
             case .statesWritten: "newest commands that Redis knows now, as sent"
             case .statesHeld: "newest commands without a token, kept for it without their alerts"
             case .statesKnown: "Redis knows them, or newer ones"
-            case .membersJoined: "activities and devices in audiences that their registrations name"
+            case .membersJoined: "activities and devices, in the audiences that their registrations name"
             case .membersLeft: "left an audience by a later registration, an unregistration or an end"
             case .audiencesWritten: "newest commands to audiences that Redis knows now, as sent"
             case .audiencesKnown: "Redis knows these commands to audiences, or newer ones"
             case .statesTooOld: "older than an activity lives, or past their expiration"
-            case .startsPassedOver: "whether an activity began, its registration says"
-            case .statesUnread: "the workers have not committed their offsets: they are theirs"
+            case .startsPassedOver: "an activity's registration shows whether it began"
+            case .statesUnread: "the workers have not committed their offsets and will read them"
             case .statesNotLookedAt: "more activities than --memory has room for"
             case .heldWithToken: "their tokens are known again: causeway replay send sends them"
             }
@@ -59,7 +59,7 @@ struct RebuildTally {
 
     subscript(_ count: Count) -> Int { counts[count] ?? 0 }
 
-    /// - Parameter isDone: false: nothing was asked of Redis, and what would be written is counted as written.
+    /// - Parameter isDone: false if nothing was written. Then the counts say what would be written.
     func lines(isDone: Bool) -> [String] {
         var lines = LabelledLines()
         let rows = Count.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }

@@ -3,15 +3,15 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// What Redis is told of an audience's newest command: the version as one that was fanned out and has been through its round, and what
-/// a member that joins is sent.
+/// The calls for an audience's newest command: its version counts as fanned out, with its round over, and members that join are shown its
+/// state.
 struct RebuiltAudience {
     let admission: AudienceCall<[UInt8]>
     let settlement: AudienceCall<[UInt8]>
-    /// Its one range is over: no round holds the number of ranges as it is.
+    /// Ends its only range, so that no open round fixes the number of ranges.
     let finish: AudienceCall<[UInt8]>
 
-    /// Nil if it is expired or too old, or is no command of the configuration.
+    /// Nil if the command is expired or too old, or is no command under this configuration.
     init?(_ candidate: ReplayCandidate, app: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let made = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
@@ -29,7 +29,7 @@ struct RebuiltAudience {
         guard var admission = made, let name = candidate.audience, let range = SegmentRange(index: 0, count: 1) else {
             return nil
         }
-        // Of no content there is this digest: the next state is sent even if it is the same.
+        // No content has this digest, so the next state is sent even if it is the same.
         admission.digest = 0
         let audience = name.withUnsafeBytes { AudienceDigest(of: $0) }
         let application = Array(scope.apps[app].bundleIdentifier.utf8)
@@ -43,7 +43,7 @@ struct RebuiltAudience {
 }
 
 extension AudienceAdmission<[UInt8]> {
-    /// Nothing is sent, so nothing is waited for.
+    /// Nothing is sent, so no spacing is needed.
     fileprivate var withoutSpacing: AudienceAdmission<[UInt8]> {
         var admission = self
         admission.pace = Policy.Pace(

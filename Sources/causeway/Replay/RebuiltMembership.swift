@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// What a reply about an activity or a device changes of its audiences: the entries that a lane writes for it, and what it tells the activity
-/// store afterwards.
+/// The changes of audiences that follow from a reply about an activity or a device: the same entries as a lane writes, and the
+/// confirmation for the activity store.
 struct RebuiltMembership {
-    /// For the audiences' pages: those that it leaves, then those that it joins.
+    /// Entries for the audiences' pages: first for those that the member leaves, then for those that it joins.
     let entries: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// That the audiences which it has left know of it.
+    /// Confirms that the left audiences know of it.
     let confirmation: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entries.count - joinCount }
@@ -41,7 +41,7 @@ struct RebuiltMembership {
         var entries: [AudienceCall<[UInt8]>] = []
         var confirmation: StoreCall<[UInt8]>?
         if let left {
-            // Who joins an audience has not left it, unless it did so later than it registered.
+            // A member that joins an audience has not left it, unless it left later than it registered.
             let registeredAt = joining?.registration.registeredAtMilliseconds ?? .min
             for audience in left.audiences where left.atMilliseconds > registeredAt || !joins.contains(audience) {
                 entries.append(entry(audience, nil, at: left.atMilliseconds))
@@ -61,14 +61,14 @@ struct RebuiltMembership {
     }
 }
 
-/// What a registration says of the member of audiences that it makes.
+/// The member of audiences that a registration describes.
 struct JoiningMember {
     let registration: TokenRegistration<[UInt8]>
     let frequentUpdates: Bool
     let takesChannels: Bool
     let audiences: [AudienceDigest]
 
-    /// Nil if it is no registration that names audiences.
+    /// Nil if the call is no registration that names audiences.
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
         let named: [UInt8]?
         switch operation {

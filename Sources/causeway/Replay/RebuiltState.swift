@@ -3,13 +3,13 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// What Redis is told of an activity's newest command.
+/// The calls for an activity's newest command.
 struct RebuiltState {
     let admission: StoreCall<[UInt8]>
     let settlement: StoreCall<[UInt8]>
     let holding: StoreCall<[UInt8]>
 
-    /// Nil if it is expired, or is no command of the configuration.
+    /// Nil if the command is expired, or is no command under this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], app: Int, scope: ReplayScope) {
         let name = Array(scope.apps[app].bundleIdentifier.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: name)
@@ -28,7 +28,7 @@ struct RebuiltState {
                 dropsAlert: command.hasAlert,
                 nowSeconds: nowSeconds
             )
-            // An alert that Redis has kept of an older command stays where it is, and is not offered.
+            // An older command's alert that Redis keeps stays there, and is not put into this command.
             admission.carriesAlert = true
             let held = Self.heldCommand(command, of: record, app: name, activity: identifier)
             return (admission, held, command.hasAlert)
@@ -36,7 +36,8 @@ struct RebuiltState {
         guard let (admission, held, hasAlert) = made else { return nil }
         let version = candidate.version
         self.admission = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // Of no content there is this digest: what the activity shows counts as unknown. Its alert and all older ones have rung.
+        // No content has this digest, so what the activity shows counts as unknown. This command's alert and all older ones count as
+        // rung.
         settlement = StoreCall(
             tag: 0,
             subject: subject,
@@ -55,7 +56,7 @@ struct RebuiltState {
         )
     }
 
-    /// The command without its alert, as the core has Redis keep one.
+    /// The command without its alert, in the form in which the core has Redis hold it.
     private static func heldCommand(
         _ command: Command,
         of record: UnsafeRawBufferPointer,

@@ -3,28 +3,28 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// What one activity's or audience's newest command, or the start beside it, comes to.
+/// The decision on the newest command of an activity or audience, or on the start beside it.
 struct ReplayDecision {
     var app: Int
-    /// Of the activity or the audience in Redis.
+    /// The key in Redis of the activity or audience.
     var key: [UInt8]
     var candidate: ReplayCandidate
     var verdict: ReplayVerdict
 }
 
-/// Asks Redis about the activities and audiences of a table, some at a time, and has the judge decide on each.
+/// Asks Redis about the activities and audiences of a table in batches, and has the judge decide on each.
 struct ReplayDecisions {
-    /// Activities and audiences that are asked about at a time.
+    /// Activities and audiences in one batch.
     static let batch = 512
 
     let scope: ReplayScope
     let queries: RedisQueries
     var takesStarts: Bool
 
-    /// Hands on the decisions in the order in which the commands stand in the topic by time, a start before the state of its activity.
+    /// Passes on the decisions in the order of the commands' times in the topic, a start before the state of its activity.
     ///
-    /// - Parameter body: says whether to go on.
-    /// - Returns: whether it has always said so.
+    /// - Parameter body: returns whether to continue.
+    /// - Returns: whether `body` always returned true.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
         for start in stride(from: 0, to: order.count, by: Self.batch) {

@@ -3,10 +3,12 @@ import Audiences
 import Delivery
 import LiveActivity
 
-/// Commands to audiences. What their members show, nobody asks: that the newest version was fanned out is what Redis knows, and a round
-/// that has begun ends by itself. So the newest goes once more only if Redis does not know it.
+/// Decisions on commands to audiences.
+///
+/// What their members show is not asked: Redis knows that the newest version was fanned out, and a round that has begun ends by itself.
+/// So the newest command is sent only if Redis does not know it.
 extension ReplayJudge {
-    /// Of an update, an end or a start to an audience.
+    /// The verdict on an update, an end or a start to an audience.
     ///
     /// - Parameter command: decoded from `record`.
     func verdict(
@@ -19,7 +21,7 @@ extension ReplayJudge {
         let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
         case .send, .wait:
-            // Admitted, and not yet known to be fanned out.
+            // It was admitted, and is not known to be fanned out yet.
             if audience.admitted?.version == command.version { return ReplayVerdict(reason: .underWay) }
             let dropsAlert = command.event != .start && dropsAlert(of: command, policy)
             return ReplayVerdict(reason: .send, dropsAlert: dropsAlert)
@@ -30,7 +32,7 @@ extension ReplayJudge {
         }
     }
 
-    /// Nil: it is young enough.
+    /// Nil if the command is young enough.
     private func reasonOfAge(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
@@ -47,7 +49,7 @@ extension ReplayJudge {
         return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
     }
 
-    /// What a worker would ask Redis, without a draw on the budgets.
+    /// The admission that a worker would ask Redis for, without a draw on the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -76,7 +78,7 @@ extension ReplayJudge {
         )
     }
 
-    /// What a member that joins is sent.
+    /// The body that a member which joins would get.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)

@@ -2,23 +2,25 @@ import ActivityStore
 import Delivery
 import LiveActivity
 
-/// Says what a worker would make of a command if it read it now. Decides only: what Redis holds is handed to it, ages are the core's rules
-/// (``AgeRules``), and what Redis would answer is said by the scripts' model.
+/// Decides what a worker would do with a command that it read now.
+///
+/// It does no I/O: the state in Redis is passed to it. Ages follow the core's rules (``AgeRules``), and the model of the scripts tells
+/// what Redis would answer.
 struct ReplayJudge {
-    /// By this machine's clock, which the ages of commands go by.
+    /// By this machine's clock, which is used for the ages of commands.
     var nowMilliseconds: Int64
-    /// By Redis' clock, which the life of an activity goes by.
+    /// By Redis' clock, which is used for the life of an activity.
     var redisMilliseconds: Int64
-    /// Starts may be sent.
+    /// Whether starts may be sent.
     var takesStarts: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
 
-    /// Of an update or an end.
+    /// The verdict on an update or an end.
     ///
     /// - Parameters:
-    ///   - command: decoded from `record`, whose time in the topic is `recordMilliseconds`.
-    ///   - followsStart: a start of its activity is sent first.
+    ///   - command: decoded from `record`, whose timestamp in the topic is `recordMilliseconds`.
+    ///   - followsStart: whether a start of its activity is sent before it.
     func verdict(
         on command: Command,
         of record: UnsafeRawBufferPointer,
@@ -53,9 +55,9 @@ struct ReplayJudge {
         return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
     }
 
-    /// Of a start.
+    /// The verdict on a start.
     ///
-    /// - Parameter hasToken: a push-to-start token of its device is known, or comes with it.
+    /// - Parameter hasToken: whether a push-to-start token of its device is known or comes with the command.
     func verdict(
         onStart command: Command,
         policy: Policy,
@@ -85,7 +87,7 @@ struct ReplayJudge {
             )
     }
 
-    /// What a worker would ask Redis.
+    /// The admission that a worker would ask Redis for.
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -114,7 +116,7 @@ struct ReplayJudge {
         )
     }
 
-    /// Of what the activity would show.
+    /// The digest of what the activity would show.
     static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: command.bodyCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)
@@ -129,7 +131,7 @@ struct ReplayJudge {
     private static func reason(of verdict: StoreVerdict, sent: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sent
-        // The alert that Redis keeps of an older command rides on.
+        // The command carries the alert of an older command, which Redis keeps.
         case .alertHeld: hasToken ? sent : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

@@ -2,34 +2,34 @@ import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
 
-/// What every replay is told.
+/// The options of every replay.
 struct ReplayOptions: ParsableArguments {
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, with the environment over it.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
     )
     var config: String?
 
     @Option(
         help: ArgumentHelp(
-            "The first record's time, as 2026-07-19T15:00:00Z, or how long ago, as 2h.",
+            "The first record's time, such as 2026-07-19T15:00:00Z, or how long ago, such as 2h.",
             valueName: "time"
         )
     )
     var from: String?
 
-    @Option(help: ArgumentHelp("The time before which the records end; left out, now.", valueName: "time"))
+    @Option(help: ArgumentHelp("The time before which the records end. Default: now.", valueName: "time"))
     var to: String?
 
     @Option(
         help: ArgumentHelp(
-            "Records of one partition instead, first and last: 0:1200-1800, or 0:1200- to its end. Repeatable.",
+            "Instead: the first and last record of a partition, 0:1200-1800, or 0:1200- to its end. Repeatable.",
             valueName: "partition:from-to"
         )
     )
     var offsets: [String] = []
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic; left out, the one for commands.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for commands.", valueName: "name"))
     var topic: String?
 
     @Option(help: ArgumentHelp("This app only.", valueName: "bundle id"))
@@ -38,7 +38,7 @@ struct ReplayOptions: ParsableArguments {
     @Option(help: ArgumentHelp("This activity only.", valueName: "id"))
     var activity: String?
 
-    @Option(help: ArgumentHelp("What the newest commands of the range may take, 1 to 65536.", valueName: "mebibytes"))
+    @Option(help: ArgumentHelp("Memory for the newest commands of the range, 1 to 65536.", valueName: "mebibytes"))
     var memory = 512
 
     @Flag(help: "Print a line for the newest command of each activity, and for each record that is invalid.")
@@ -55,7 +55,7 @@ struct ReplayOptions: ParsableArguments {
         }
     }
 
-    /// - Parameter defaultFrom: where reading begins if neither a time nor offsets are given; nil: one of them must be.
+    /// - Parameter defaultFrom: where reading begins if neither a time nor offsets are given; nil: one of them is required.
     func range(defaultFrom: String? = nil) throws -> ReplayRange {
         do throws(ReplayRangeError) {
             return try ReplayRange(

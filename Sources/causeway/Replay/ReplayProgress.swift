@@ -1,7 +1,7 @@
 import CausewayCommandLine
 import Glibc
 
-/// How far a replay has come, on standard error if that is a terminal, else nowhere.
+/// The progress of a replay, printed to standard error if that is a terminal.
 struct ReplayProgress {
     private static let barWidth = 30
     private static let redrawMilliseconds: Int64 = 100
@@ -33,7 +33,7 @@ struct ReplayProgress {
     }
 
     private static func write(_ text: String) {
-        // If our standard error is closed, nobody wants to know.
+        // If standard error is closed, nobody reads the progress.
         _ = Array(text.utf8).withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 }

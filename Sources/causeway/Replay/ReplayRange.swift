@@ -1,10 +1,10 @@
 import Foundation
 
-/// Which records of a topic are replayed.
+/// The records of a topic that are replayed.
 enum ReplayRange: Equatable {
-    /// By the records' own times, UNIX milliseconds; `to` nil: to the end. The record of `to` itself is not among them.
+    /// By the records' own times, UNIX milliseconds. `to` is exclusive; nil: up to the end.
     case times(from: Int64, to: Int64?)
-    /// By partition, first and last offset; partitions that are not named are left alone.
+    /// First and last offset of each named partition. Other partitions are not read.
     case offsets([Int32: ClosedRange<Int64>])
 
     func contains(timestampMilliseconds: Int64) -> Bool {
@@ -15,21 +15,21 @@ enum ReplayRange: Equatable {
     }
 }
 
-/// What is wrong with the text of a range.
+/// A fault in the text of a range.
 struct ReplayRangeError: Error, Equatable {
     var message: String
 }
 
 extension ReplayRange {
-    /// The last offset of a range that goes on to the end: one below the greatest, so that the offset behind it is a number.
+    /// The last offset of a range without an end: one below the greatest number, so that the next offset is still a number.
     static let openEnd = Int64.max - 1
 
     /// - Parameters:
-    ///   - offsets: each `partition:from-to` or `partition:from-`.
-    ///   - nowMilliseconds: what durations count back from.
+    ///   - offsets: each is `partition:from-to` or `partition:from-`.
+    ///   - nowMilliseconds: the time from which durations count back.
     init(from: String?, to: String?, offsets: [String], nowMilliseconds: Int64) throws(ReplayRangeError) {
         guard !offsets.isEmpty else {
-            guard let from else { throw ReplayRangeError(message: "say what to replay: --from or --offsets") }
+            guard let from else { throw ReplayRangeError(message: "the range is missing: add --from or --offsets") }
             let begin = try Self.moment(from, option: "--from", nowMilliseconds)
             let end = try to.map { text throws(ReplayRangeError) in
                 try Self.moment(text, option: "--to", nowMilliseconds)
@@ -47,7 +47,7 @@ extension ReplayRange {
         for text in offsets {
             guard let (partition, range) = Self.range(text) else {
                 throw ReplayRangeError(
-                    message: "--offsets \(text): must be partition:from-to, as 0:1200-1800 or 0:1200-"
+                    message: "--offsets \(text): must be partition:from-to, such as 0:1200-1800 or 0:1200-"
                 )
             }
             guard ranges.updateValue(range, forKey: partition) == nil else {
@@ -67,7 +67,7 @@ extension ReplayRange {
         return (partition, first...last)
     }
 
-    /// A time of RFC 3339, or a duration ago: `90s`, `30m`, `2h`, `3d`.
+    /// Reads a time of RFC 3339, or a duration before now: `90s`, `30m`, `2h`, `3d`.
     static func moment(_ text: String, option: String, _ now: Int64) throws(ReplayRangeError) -> Int64 {
         if let milliseconds = duration(text) { return max(0, now - milliseconds) }
         for options: ISO8601DateFormatter.Options in [
@@ -81,7 +81,7 @@ extension ReplayRange {
         }
         throw ReplayRangeError(
             message:
-                "\(option) \(text): must be a time, as 2026-07-19T15:00:00Z, or how long ago, as 90s, 30m, 2h or 3d"
+                "\(option) \(text): must be a time, such as 2026-07-19T15:00:00Z, or how long ago, such as 90s, 30m, 2h or 3d"
         )
     }
 

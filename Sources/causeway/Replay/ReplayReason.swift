@@ -1,14 +1,15 @@
-/// What a command of the range comes to, and why.
+/// What a replay decides about a command of the range, and why.
 enum ReplayReason: String, CaseIterable {
-    /// Newer than anything that Redis knows of its activity or audience.
+    /// Newer than everything that Redis knows of its activity or audience.
     case send
-    /// Redis knows it as settled without having been shown: it expired or failed.
+    /// Redis knows that it was settled without having been shown: it expired or failed.
     case sendAgain
     case supersededInRange
     case superseded
     case duplicate
     case unchanged
     case underWay
+    /// The workers have not committed its offset and will read it. Sending it too would double the backlog.
     case unread
     case held
     case tokenUnknown
@@ -25,7 +26,7 @@ enum ReplayReason: String, CaseIterable {
 
     var isSent: Bool { self == .send || self == .sendAgain }
 
-    /// As a heading has it when the sending is over.
+    /// The heading after the commands have been sent.
     var titleWhenSent: String {
         switch self {
         case .send: "sent"
@@ -34,7 +35,7 @@ enum ReplayReason: String, CaseIterable {
         }
     }
 
-    /// As a heading has it.
+    /// The heading.
     var title: String {
         switch self {
         case .send: "would be sent"
@@ -66,13 +67,13 @@ enum ReplayReason: String, CaseIterable {
         case .sendAgain: "the newest, which expired or failed and was never shown"
         case .supersededInRange: "a newer command of its activity or audience is in the range"
         case .superseded: "Redis knows a newer command of its activity or audience"
-        case .duplicate: "Redis knows that it was sent, or is over"
+        case .duplicate: "Redis knows that it was sent or has ended"
         case .unchanged: "the activity shows it already"
         case .underWay: "a worker is about to send it"
-        case .unread: "the workers have not finished with its offset: wait, and run it again"
+        case .unread: "the workers have not committed its offset: wait, then run this again"
         case .held: "it is kept in Redis until a token registers"
         case .tokenUnknown: "no token is registered"
-        case .startLeftOut: "--starts sends those of which Redis knows nothing"
+        case .startLeftOut: "--starts sends those that Redis does not know"
         case .startTooOld: "older than the policy's startSeconds"
         case .expired: "past its own expiration"
         case .activityOver: "its activity began more than eight hours ago"
@@ -86,9 +87,9 @@ enum ReplayReason: String, CaseIterable {
     }
 }
 
-/// What one command comes to.
+/// The decision on one command.
 struct ReplayVerdict: Equatable {
     var reason: ReplayReason
-    /// It would be sent without its alert, which is too old.
+    /// Whether it would be sent without its alert, because the alert is too old.
     var dropsAlert = false
 }

@@ -4,7 +4,7 @@ import Redis
 
 /// The newest commands of audiences.
 extension ReplayRebuilding {
-    /// Takes them as far as Redis does not know them.
+    /// Writes the commands that Redis does not know.
     mutating func take(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var found: [RebuiltAudience] = []
         guard !entries.isEmpty else { return }
@@ -35,7 +35,7 @@ extension ReplayRebuilding {
         waitForTurn(writing: audiences.count)
         var next: [RebuiltAudience] = []
         for (audience, reply) in zip(audiences, try store.perform(audiences.map(\.admission), until: isOver)) {
-            // A worker may have come between.
+            // A worker may have admitted it since.
             if reply.verdict == .send { next.append(audience) } else { count(.audiencesKnown) }
         }
         _ = try store.perform(next.map(\.settlement), until: isOver)

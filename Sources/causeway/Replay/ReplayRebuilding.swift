@@ -4,33 +4,36 @@ import Delivery
 import LiveActivity
 import Redis
 
-/// Tells Redis what it has forgotten, and sends nothing: tokens and members of audiences, and of each activity and audience the newest command
-/// as one that was sent. What is shown is left unknown, so that no later state counts as unchanged.
+/// Writes to Redis what it has forgotten, and sends nothing.
 ///
-/// Without a store it only counts, by what the scripts' model answers; whether a device's token, or an activity's that no command is in the
-/// range of, is known already, it does not ask.
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience as one that was sent. What an
+/// activity shows stays unknown, so that the next state never counts as unchanged.
+///
+/// Without a store it only counts, by the answers of the scripts' model. It does not ask whether Redis already knows the token of a
+/// device, or of an activity without a command in the range.
 struct ReplayRebuilding {
-    /// Calls that are made at a time.
+    /// Calls that are made at the same time.
     static let batch = 256
 
     let scope: ReplayScope
     let store: BlockingStore?
     let queries: RedisQueries
     private let rate: RecordRate
-    /// Ends a wait for the rate.
+    /// Whether waiting for the rate must end.
     let isOver: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var written = 0
     private(set) var tally = RebuildTally()
-    /// Of subjects that are all different.
+    /// Calls with different subjects.
     private var calls: [StoreCall<[UInt8]>] = []
     private var subjects: Set<[UInt8]> = []
-    /// Without a store: the activities of the range, by their keys in Redis, with when the token that Redis would be told of was registered.
+    /// Without a store: when the newest token of each activity in the range was registered, nil if it has none. By the activity's key in
+    /// Redis.
     private var registeredAtMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
     ///   - rate: calls a second; nil: as fast as Redis takes them.
-    ///   - isOver: ends every wait.
+    ///   - isOver: returns true when every wait must end.
     init(
         scope: ReplayScope,
         queries: RedisQueries,
@@ -45,7 +48,7 @@ struct ReplayRebuilding {
         self.rate = RecordRate(perSecond: rate)
     }
 
-    /// Without a store: of these activities the tokens are remembered, since they decide what comes of the commands.
+    /// Without a store: remembers the tokens of these activities, because the decisions on their commands depend on them.
     mutating func lookFor(_ activities: some Collection<[UInt8]>) {
         registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
@@ -72,7 +75,7 @@ struct ReplayRebuilding {
         if isOver { tally.count(.registrationsOver) } else { try collect(call) }
     }
 
-    /// Nil if it is another app's or activity's than is looked at.
+    /// Nil if the registration belongs to an app or activity that the options exclude.
     private func call(
         for registration: Registration,
         app: Int,
@@ -134,7 +137,7 @@ struct ReplayRebuilding {
         }
     }
 
-    /// A tombstone names an activity or a device by its key, and no app.
+    /// A tombstone names an activity or a device by its key, and names no app.
     private mutating func unregister(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
         guard let key, (1...Limits.identifierBytes).contains(key.count) else {
             return tally.count(.registrationsInvalid)
@@ -158,7 +161,7 @@ struct ReplayRebuilding {
         subjects.insert(name)
     }
 
-    /// Makes the calls that were collected.
+    /// Makes the collected calls.
     mutating func flush() throws {
         defer {
             calls.removeAll(keepingCapacity: true)
@@ -176,22 +179,23 @@ struct ReplayRebuilding {
         }
     }
 
-    /// The store's replies, when the audiences that they name know.
+    /// Makes the calls and returns the replies, after the audiences that they name know of the changes.
     ///
-    /// In a reply that names audiences what is held is missing, and an admission waits for them: these calls are made once more.
+    /// A reply that names audiences lacks the held command, and an admission waits for those audiences. So such a call is made a second
+    /// time.
     private mutating func answers(
         to calls: [StoreCall<[UInt8]>],
         _ store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isOver)
-        // The reply to many at a time may have had no room for what is held.
+        // The reply to a batch may have had no room for the held command.
         for index in replies.indices where replies[index].verdict == .full {
             replies[index] = try store.perform([calls[index]], until: isOver)[0]
         }
         guard !replies.contains(where: { $0.verdict == .full }) else {
             throw RedisError(
                 .busy,
-                "an activity has left more audiences than may have yet to know of it; try again later"
+                "an activity has left more audiences than can be told at once; try again later"
             )
         }
         let changes = zip(calls, replies).map { RebuiltMembership($0, $1) }
@@ -241,7 +245,8 @@ struct ReplayRebuilding {
 
     // MARK: - Newest states
 
-    /// Takes the newest commands of some activities and audiences, as far as Redis does not know them: a version that it knows may be waiting there, unsent.
+    /// Writes the newest commands of some activities and audiences. A command that Redis knows is left alone: it may still wait to be
+    /// sent.
     mutating func take(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
         try take(ofAudiences: entries.filter(\.value.isOfAudience))
         try take(ofActivities: entries.filter { !$0.value.isOfAudience })
@@ -270,7 +275,7 @@ struct ReplayRebuilding {
         if !states.isEmpty { try admit(states.map(\.state), store) }
     }
 
-    /// What Redis would answer.
+    /// Counts what Redis would answer.
     private mutating func forecast(
         _ states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])]
     ) throws {
@@ -279,7 +284,7 @@ struct ReplayRebuilding {
         for (state, known, activity) in states {
             guard case .admit(var admission) = state.admission.operation else { continue }
             if let registered = registeredAtMilliseconds[activity] ?? nil {
-                // Which token it is makes no difference to what comes of the command.
+                // The decision does not depend on which token it is.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,
@@ -298,13 +303,13 @@ struct ReplayRebuilding {
             if count == .statesHeld { next.append(state.holding) }
             tally.count(count)
         }
-        // An end takes its activity out of its audiences.
+        // An end removes its activity from its audiences.
         if !next.isEmpty { _ = try answers(to: next, store) }
     }
 
     private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {
         switch verdict {
-        // It waits for its pace only.
+        // The command would only wait for its pace.
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
         case .expired, .tooOld: .statesTooOld

@@ -6,7 +6,7 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// What all replays have in common: the range is read, the newest commands of its activities are kept, and Redis is asked about them.
+/// The common part of all replays: it reads the range, keeps the newest command of each activity and audience, and asks Redis about them.
 struct ReplayRun {
     let name: String
     let options: ReplayOptions
@@ -17,11 +17,11 @@ struct ReplayRun {
     let interruption = Interruption(endsAtSecond: true)
     private(set) var tally = ReplayTally()
     private(set) var table: ReplayTable
-    /// What was not read because of an interruption.
+    /// The parts of the range that were not read because of an interruption.
     private(set) var rest: [ReplaySource.Part] = []
-    /// The registrations were not all read, or Redis was not asked about every activity.
+    /// Whether not all registrations were read, or Redis was not asked about every activity.
     private(set) var isInterrupted = false
-    /// The range names what the topic does not have.
+    /// Whether the range names offsets that the topic does not have.
     private(set) var hasGaps = false
     var progress = ReplayProgress()
 
@@ -91,12 +91,12 @@ struct ReplayRun {
         progress.clear()
     }
 
-    /// Asks Redis about each activity and audience of the table, and hands on what its newest command comes to.
+    /// Asks Redis about each activity and audience of the table, and passes on the decision on its newest command.
     mutating func decide(
         takesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
-        // What an interrupted reading has read is still decided on.
+        // What was read before an interruption is still decided.
         let wasInterrupted = !rest.isEmpty
         let interruption = interruption
         let isOver = { interruption.pending != nil && !wasInterrupted }
@@ -116,13 +116,13 @@ struct ReplayRun {
             }
             isInterrupted = !isWhole
         } catch is RedisError where isOver() {
-            // It was not waited for any longer.
+            // Nobody waits for Redis any longer.
         }
     }
 
     func say(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
-    /// A line for one command, if lines were asked for.
+    /// Prints a line for one command, with `--verbose`.
     func printLine(_ decision: ReplayDecision) {
         guard options.verbose else { return }
         let app = scope.apps[decision.app]
@@ -151,7 +151,7 @@ struct ReplayRun {
         StandardStreams.printOutput(line.line)
     }
 
-    /// A line for a record that is no command a worker would take, with what can be told of it.
+    /// Prints a line for a record that a worker would not take as a command, with everything that is known of it.
     private func printLine(invalid message: borrowing Message, code: String) {
         guard options.verbose else { return }
         let source = "\(topic)/\(message.partition)/\(message.offset)"
@@ -174,7 +174,7 @@ struct ReplayRun {
         StandardStreams.printOutput(line.line)
     }
 
-    /// - Parameter isSent: what would be sent has been.
+    /// - Parameter isSent: whether the commands have been sent.
     func printReport(_ others: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
             let members = others.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
@@ -184,22 +184,22 @@ struct ReplayRun {
         for line in tally.lines(scope, topic: topic, isSent: isSent) { StandardStreams.printOutput(line) }
     }
 
-    /// What keeps the replay from being whole.
+    /// Prints why the replay is incomplete.
     func sayWhatIsMissing() {
         if table.wasFull {
-            say("--memory \(options.memory) has room for no more activities: narrow the range, or name an app")
+            say("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }
         guard !rest.isEmpty else {
-            if isInterrupted { say("stopped before the end: the counts are not those of the whole range") }
+            if isInterrupted { say("stopped before the end: the counts cover only a part of the range") }
             return
         }
-        say("stopped while reading; what is left: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
+        say("stopped while reading; not read: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
-    /// Does something that Kafka or Redis may refuse.
+    /// Runs code in which Kafka or Redis may fail.
     ///
-    /// - Parameter configuration: says where Kafka is, which its errors do not.
-    /// - Returns: what is wrong, in words; nil if nothing is.
+    /// - Parameter configuration: names the address of Kafka, which Kafka's errors do not.
+    /// - Returns: the failure as text; nil if there is none.
     static func failure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {
             try body()
@@ -215,7 +215,7 @@ struct ReplayRun {
 }
 
 extension Event {
-    /// As `aps.event` has it.
+    /// The name in `aps.event`.
     var name: String {
         switch self {
         case .start: "start"

@@ -3,7 +3,7 @@ import CausewayConfiguration
 import Kafka
 import LiveActivity
 
-/// The apps and policies of the configuration, and which of them is looked at.
+/// The apps and policies of the configuration, and the part of them that the options choose.
 struct ReplayScope {
     let apps: [InspectedApp]
     /// Nil: all.
@@ -22,13 +22,13 @@ struct ReplayScope {
 
     func isLookedAt(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
-    /// Its index; a bundle id that is written with escapes is not found, as a worker does not find it.
+    /// The app's index. A bundle id that is written with escapes is not found, as in a worker.
     func app(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
     }
 
-    /// The policy that the command names, or its app's own; nil: it names one that is not configured.
+    /// The policy that the command names, or its app's own; nil if it names one that is not configured.
     func policy(of command: Command, app: Int, in record: UnsafeRawBufferPointer) -> Policy? {
         guard !command.policy.isAbsent else { return apps[app].policy(named: nil) }
         let name = command.policy.text(in: record)
@@ -36,15 +36,15 @@ struct ReplayScope {
     }
 }
 
-/// What a record of the range is.
+/// What kind of record was read.
 enum ReplayIntake: Equatable {
     /// - of: the key in Redis of its activity or audience.
     case command(ReplayCandidate, of: [UInt8], app: Int)
-    /// Nothing that a worker would take, with the code that its result would have.
+    /// A record that a worker would not take, with the code of its result.
     case invalid(code: String, app: Int?)
-    /// Of the registrations topic, or a dead letter from there.
+    /// A record of the registrations topic, or a dead letter from there.
     case registration
-    /// Another app's or activity's, or none that can be told.
+    /// A record of another app or activity, or one that names none.
     case passedOver
 }
 
@@ -55,7 +55,7 @@ extension ReplayScope {
         return InspectedSegments(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
     }
 
-    /// Reads a record by the rules that a worker reads it by.
+    /// Reads a record by the rules of a worker.
     func take(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
@@ -70,7 +70,7 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
-            // What a producer's channel has had is asked of nobody.
+            // Redis is not asked what was sent to a channel that its producer keeps.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)

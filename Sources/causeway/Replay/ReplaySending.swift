@@ -6,28 +6,32 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// Writes commands of the range to the commands topic once more, at a rate, and has Redis take those that it has settled without their having
-/// been shown.
+/// Writes commands of the range to the commands topic again, at a given rate.
+///
+/// A copy keeps the time of its record. A token in it is as old as the record, and would otherwise displace a newer registration.
+///
+/// If Redis has settled a command that was never shown, the command is reopened first. If the replay is killed in between, Redis takes
+/// the command for under way until a newer state comes.
 struct ReplaySending {
-    /// Half a minute is long enough for a person; the worker's producer waits longer.
+    /// A person should not wait longer than half a minute. The worker's producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
-    /// How long the last acknowledgements are waited for when someone wants to end.
+    /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let lastFlushMilliseconds: Int64 = 2_000
-    /// So many records that Kafka refuses end the sending: the next would fare no better.
+    /// After this many records that Kafka refuses, the sending ends: further records would be refused too.
     static let failuresMax = 100
 
     private let redis: RedisConfiguration
     private let source: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// What settles versions as they were that were reopened, by the marks of their records.
+    /// For each reopened version, by its record's mark: the call that settles the version as it was.
     private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastMark: UInt64 = 0
-    /// The marks of those that were not written.
+    /// The marks of records that were not written.
     private var unwritten: [UInt64] = []
-    /// Not everything was sent.
+    /// Whether not everything was sent.
     private(set) var isStopped = false
-    /// Versions that Redis holds as about to be sent, though nobody sends them, and why it could not be told.
+    /// Versions that Redis holds as under way although nobody sends them, and the error that kept Redis from being told.
     private(set) var leftOpen: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
@@ -41,7 +45,8 @@ struct ReplaySending {
 
     /// Waits for the command's turn, and writes it.
     ///
-    /// - Returns: what became of it: another worker may have come between; nil if it was over before its turn came, or Kafka takes nothing.
+    /// - Returns: the verdict, which differs if a worker has admitted the command or a newer one since; nil if the sending ended before
+    ///   the command's turn, or if Kafka takes nothing.
     mutating func send(_ decision: ReplayDecision, until isOver: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForTurn(until: isOver), tally.failed < Self.failuresMax else {
             isStopped = true
@@ -97,16 +102,16 @@ struct ReplaySending {
             if answer != .retry { reopened[mark] = nil }
             return answer
         } catch {
-            // Whether it was done, nobody knows; settling it once more does no harm.
+            // Nobody knows whether the call was carried out. Settling again does no harm.
             unwritten.append(mark)
             isStopped = true
             throw error
         }
     }
 
-    /// Waits for the acknowledgements. What was not written is settled as it was, so that another replay sends it.
+    /// Waits for the acknowledgements. Commands that were not written are settled as they were, so that another replay sends them.
     ///
-    /// - Parameter isHurried: someone wants to end: Kafka and Redis get seconds.
+    /// - Parameter isHurried: whether the user has asked to stop. Then Kafka and Redis get only seconds.
     mutating func finish(isHurried: Bool) {
         let flush = isHurried ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
         let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedMarks).compactMap { reopened[$0] }

@@ -2,19 +2,19 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Kafka
 
-/// The records of a range, read from Kafka without joining a group or committing anything.
+/// The records of a range, read from Kafka without joining a group or committing.
 struct ReplaySource {
-    /// What is read of a partition.
+    /// The offsets that are read of one partition.
     struct Part: Equatable {
         var partition: Int32
         var offsets: Range<Int64>
 
-        /// As `--offsets` takes it.
+        /// In the form of `--offsets`.
         var text: String { "\(partition):\(offsets.lowerBound)-\(offsets.upperBound - 1)" }
     }
 
     private static let requestMilliseconds: Int32 = 30_000
-    /// How long the brokers may give nothing where there is something.
+    /// How long the brokers may give nothing although there are records.
     private static let patienceMilliseconds: Int64 = 30_000
     private static let closeMilliseconds: Int64 = 5_000
 
@@ -23,7 +23,7 @@ struct ReplaySource {
     let topic: String
     let partitionCount: Int32
     private(set) var parts: [Part] = []
-    /// What the range names and the topic does not have.
+    /// Offsets and partitions of the range that the topic does not have.
     private(set) var notes: [String] = []
 
     var recordsMost: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
@@ -69,7 +69,7 @@ struct ReplaySource {
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
                 }
-                // A range without an end may begin where the log ends.
+                // A range without an end may begin at the log's end.
                 let isOpen = range.upperBound == ReplayRange.openEnd
                 if isOpen ? range.lowerBound > log.upperBound : range.upperBound >= log.upperBound {
                     notes.append("partition \(partition) of \(topic) ends before offset \(log.upperBound)")
@@ -89,7 +89,7 @@ struct ReplaySource {
         return low..<max(low, found.high)
     }
 
-    /// The offset from which on records of this time are to be looked for.
+    /// The offset from which records of this time may be found.
     private func first(
         of partition: Int32,
         _ log: Range<Int64>,
@@ -97,7 +97,7 @@ struct ReplaySource {
     ) throws(KafkaError) -> Int64 {
         if log.isEmpty { return log.lowerBound }
         if let found = try offset(of: partition, log, atOrAfter: milliseconds) { return found }
-        // There is no such record; or the broker keeps no times, which its newest record tells.
+        // Either there is no such record, or the broker keeps no timestamps. The time of the newest record shows which.
         var newest: Int64?
         let deadline = Clock.milliseconds + Int64(Self.requestMilliseconds)
         _ = try reader.read(
@@ -109,7 +109,7 @@ struct ReplaySource {
         return newest.map { $0 < milliseconds } ?? false ? log.upperBound : log.lowerBound
     }
 
-    /// Where the broker says that they begin; nil: it knows of none.
+    /// The offset that the broker names; nil if it knows none.
     private func offset(
         of partition: Int32,
         _ log: Range<Int64>,
@@ -123,7 +123,7 @@ struct ReplaySource {
 
     /// Passes on the records of the range, partition by partition.
     ///
-    /// - Returns: what is left of the range, if it was interrupted.
+    /// - Returns: what is left of the range, if the reading was interrupted.
     func read(
         _ interruption: Interruption,
         _ progress: inout ReplayProgress,
@@ -161,19 +161,19 @@ struct ReplaySource {
 
     private var silence: KafkaError {
         let seconds = Self.patienceMilliseconds / 1_000
-        // RD_KAFKA_RESP_ERR__TIMED_OUT, said of the whole.
-        return KafkaError(code: -185, reason: "the brokers have given nothing of \(topic) within \(seconds) s")
+        // RD_KAFKA_RESP_ERR__TIMED_OUT, for the whole reading.
+        return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
     }
 }
 
-/// Which records the workers' group has still to read.
+/// Which records the workers' group has not read yet.
 struct ReplayPositions {
-    /// By partition; nil: all of it is unread.
+    /// The committed offset of each partition; nil: all of it is unread.
     private let committed: [Int64?]
-    /// The group reads another topic.
+    /// Whether the group does not read this topic. Then none of its records is unread.
     private let isRead: Bool
 
-    /// - Parameter isInput: the group reads the topic though it has committed nothing.
+    /// - Parameter isInput: whether the group reads the topic even if it has committed nothing.
     init(
         of topic: String,
         partitions: Int32,

@@ -1,29 +1,31 @@
 import LiveActivity
 
-/// One command of the range, where it stands and what orders it.
+/// One command of the range, with its place and its version.
 struct ReplayCandidate: Equatable {
     var event: Event
     var version: Version
-    /// Whom the command is for, unescaped, if that is an audience.
+    /// The id of the audience, unescaped, if the command is for one.
     var audience: [UInt8]?
     var partition: Int32
     var offset: Int64
-    /// Its time in the topic.
+    /// The record's timestamp in the topic.
     var timestampMilliseconds: Int64
-    /// The workers have not committed its offset.
+    /// Whether the workers have not committed its offset.
     var isUnread = false
     var key: [UInt8]?
-    /// The whole record; empty: there was no room for it.
+    /// The whole record; empty if there was no room for it.
     var value: [UInt8]
 
     var bytes: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience, by the rules that a worker merges what waits by: a state gives way to a newer one, an end to no update,
-/// and a start, which is kept beside the newest state, to its end.
+/// The newest command of each activity and of each audience, by the rules by which a worker merges waiting commands.
 ///
-/// What it holds is bounded by bytes. When these are used up, activities that are new to it are left out, and of those that it has, newer
-/// commands are known by their version alone.
+/// A newer state replaces an older one, but an update never replaces an end. A start is kept beside the newest state, and its end
+/// replaces it.
+///
+/// The bytes are limited. When they are used up, activities that are not in the table yet are left out. Of the others, only the version
+/// of a newer command is kept.
 struct ReplayTable {
     struct Entry {
         var app: Int
@@ -33,21 +35,21 @@ struct ReplayTable {
         var isOfAudience: Bool { (start ?? state)?.audience != nil }
     }
 
-    /// What an entry takes beside its commands' bytes.
+    /// Bytes of an entry beside its commands.
     static let entryBytes = 400
 
     let bytesMax: Int
     private(set) var bytes = 0
-    /// By the key of the activity or the audience in Redis.
+    /// By the key in Redis of the activity or audience.
     private(set) var entries: [[UInt8]: Entry] = [:]
-    /// There was no room for a command.
+    /// Whether there was no room for a command.
     private(set) var wasFull = false
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command, unless it gives way to one that is there.
+    /// Takes a command, unless one in the table replaces it.
     ///
-    /// - Parameter displaced: told what each command comes to that gives way, this one or one that was there, and whether it is this one.
+    /// - Parameter displaced: called for each command that is replaced, with the reason, and with whether it is the new command.
     mutating func take(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
@@ -81,7 +83,7 @@ struct ReplayTable {
         }
         if let state = entry.state {
             if state.version < start.version {
-                // Of the life before.
+                // The state belongs to the activity's life before this start.
                 displaced(.supersededInRange)
                 replace(&entry.state, by: nil)
             } else if state.event == .end {

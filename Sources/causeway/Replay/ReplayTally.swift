@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// How many commands came to what, over all and by app.
+/// How many commands got which decision, in all and for each app.
 struct ReplayTally {
     private(set) var recordsRead = 0
     private(set) var passedOver = 0
-    /// By app's index; nil for what names no app that is configured.
+    /// By the app's index; nil for commands that name no configured app.
     private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
-    /// By the code that the result has.
+    /// By the code of the result.
     private(set) var invalid: [String: Int] = [:]
     private(set) var withoutAlert = 0
 
@@ -35,7 +35,7 @@ struct ReplayTally {
 
     // MARK: - For people and for machines
 
-    /// - Parameter isSent: what would be sent has been.
+    /// - Parameter isSent: whether the commands have been sent.
     func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
         let others = passedOver > 0 ? ", \(passedOver) of other apps or activities passed over" : ""

@@ -44,7 +44,7 @@ extension OutageCase {
             apps: [OutageApp(startedByPush: 40)],
             workers: OutageWorkers(beginWithWrongKey: true),
             troubles: [Trouble(at: 12_000, .rightKey)],
-            // What was deferred is read when the key is right, not when it is due.
+            // Deferred commands are read when the key is right again, not when they are due.
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 30_000)]
         ),
     ]

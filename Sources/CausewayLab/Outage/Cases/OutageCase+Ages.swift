@@ -1,5 +1,5 @@
 extension OutageCase {
-    /// What comes so late that it must not come, and what claims to come from the future.
+    /// Commands that come too late to be sent, and commands that claim to come from the future.
     static let ofAges = [
         OutageCase(
             name: "thirty-hours-old",

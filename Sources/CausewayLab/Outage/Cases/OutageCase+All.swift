@@ -1,4 +1,4 @@
 extension OutageCase {
-    /// Every case there is.
+    /// All cases.
     static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofWorkers
 }

@@ -1,11 +1,11 @@
 import CausewayConfiguration
 
 extension OutageCase {
-    /// What 99 of 100 pushes of a healthy app may take, on a machine that others keep busy.
+    /// The limit for 99 of 100 pushes of a healthy app, on a machine with other load.
     private static let freshness: Int64 = 2_500
 
-    /// How long a record may wait for its commit by the worker's defaults: it may be tried just before it would be deferred, and is deferred
-    /// when that push had no answer in time; a second each for the commit and for the look at it.
+    /// How long a record may wait for its commit with the worker's defaults. The command may be tried just before it would be deferred,
+    /// and is deferred when that push has no answer in time. One second more is for the commit, and one for the look at it.
     private static let commit: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
@@ -39,7 +39,7 @@ extension OutageCase {
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(
-                // What waits shorter than the delay is not deferred, and these starts expire after 30 s.
+                // A wait shorter than the delay is not deferred, and these starts expire after 30 s.
                 worker: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policy: ["expiration": "{startSeconds: 30}"]
             ),

@@ -1,22 +1,22 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage-hour`: one app's host is away for an hour, and nobody else may notice.
+/// `causeway-lab outage-hour`: one app's host is away for an hour, and no other app may be affected.
 struct OutageHourCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage-hour",
-        abstract: "Take one app's APNs host away for an hour, at full rate, and watch what that costs the others.",
+        abstract: "Take one app's APNs host away for an hour, at full rate, and measure the effect on others.",
         discussion: """
-            A broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all partitions. The \
-            host of one answers nothing, connections neither, while commands for it go on. A line a minute says how fresh the other \
-            app's pushes were, how long records waited for their commit, and how much memory the worker had resident. When the \
-            host returns, each activity must get one push, the newest.
+            Starts a broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all \
+            partitions. The host of one app stops answering, while commands for it continue. Each minute a line shows the freshness \
+            of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. After the \
+            host's return each activity must get exactly one push, with its newest state.
 
-            Exit codes: 0 all promises were kept; 1 one was not, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all promises kept; 1 a promise broken, or a part failed; 64 the command line is wrong.
             """
     )
 
-    @Option(help: "For how long the host is away, 1 to 1440.")
+    @Option(help: "Minutes for which the host is away, 1 to 1440.")
     var minutes = 60
 
     @Option(help: "Commands a second for each of the two apps, 10 to 20000.")
@@ -25,10 +25,10 @@ struct OutageHourCommand: ParsableCommand {
     @Option(help: "Activities of each of the two apps, 10 to 100000.")
     var activities = 4_000
 
-    @Option(help: ArgumentHelp("Write the lines to this file as well.", valueName: "file"))
+    @Option(help: ArgumentHelp("Also write the lines to this file.", valueName: "file"))
     var table: String?
 
-    @Flag(help: "Keep the directory with logs, configuration and pushes, and say where it is.")
+    @Flag(help: "Keep the directory with logs, configuration and pushes, and print its path.")
     var keep = false
 
     func validate() throws {
@@ -53,6 +53,6 @@ struct OutageHourCommand: ParsableCommand {
         let broken = try OutageHourRun(plan, on: stage, interruption: interruption, tableFile: table).run()
         for finding in broken { StandardStreams.printOutput("BROKEN \(finding)") }
         guard broken.isEmpty else { throw ExitCode(1) }
-        StandardStreams.printOutput("ok: nobody noticed")
+        StandardStreams.printOutput("ok: the other app was not affected")
     }
 }

@@ -1,18 +1,19 @@
-/// Holds the minutes, and what came after the host's return, against the promises.
+/// Checks the minutes of the outage, and the time after the host's return, against the promises.
 struct OutageHourJudge {
     let plan: OutageHourPlan
     let minutes: [OutageMinute]
-    /// Pushes of each activity of the afflicted app that APNs accepted after its host's return; true: of its newest state.
+    /// For each activity of the afflicted app: its pushes that APNs accepted after the host's return. True: the push had the newest
+    /// state.
     let pushesAfterReturn: [String: [Bool]]
-    /// Of both apps: activities whose phone does not show the newest state at the end.
+    /// Activities of both apps whose phone does not show the newest state at the end.
     let wrongScreens: Int
     let failedCommands: Int
 
-    /// What is broken, in words.
+    /// The broken promises, as text.
     var broken: [String] {
         [freshness, commits, memory, pushes].compactMap { $0 }
             + (wrongScreens == 0 ? [] : ["\(wrongScreens) phones do not show the newest state"])
-            + (failedCommands == 0 ? [] : ["\(failedCommands) commands came to failed"])
+            + (failedCommands == 0 ? [] : ["\(failedCommands) commands have the outcome failed"])
     }
 
     private var away: [OutageMinute] { minutes.filter(\.isAway) }
@@ -28,7 +29,7 @@ struct OutageHourJudge {
         return longest <= plan.commitMilliseconds ? nil : "a record waited \(longest) ms for its commit"
     }
 
-    /// The second half of the outage against its first.
+    /// Compares the second half of the outage with the first.
     private var memory: String? {
         let half = away.count / 2
         guard let before = away.prefix(half).map(\.residentBytes).max(),

@@ -1,30 +1,30 @@
-/// How long one app's host is away, and what is written meanwhile.
+/// How long one app's host is away, and which commands are written.
 struct OutageHourPlan {
     static let afflicted = "afflicted"
     static let healthy = "healthy"
 
-    /// Before the host goes away: what all later minutes are held against.
+    /// Minutes before the host goes away. All later minutes are compared with them.
     var calmMinutes = 3
     var awayMinutes = 60
-    /// After its return.
+    /// Minutes after its return.
     var afterMinutes = 2
-    /// Of each of the two apps.
+    /// Activities of each of the two apps.
     var activities = 4_000
-    /// Of each of the two apps, a second.
+    /// Commands a second of each of the two apps.
     var commandsPerSecond = 2_000
 
-    /// The longest that a record of any partition may wait for its commit.
+    /// How long a record of any partition may wait for its commit.
     var commitMilliseconds: Int64 = 60_000
-    /// What 99 of 100 pushes of the healthy app may take in any minute, on a machine that others keep busy.
+    /// The limit for 99 of 100 pushes of the healthy app in any minute, on a machine with other load.
     var freshnessMilliseconds: Int64 = 2_500
-    /// How much more may be resident at the end of the outage than in the middle of it, in hundredths.
+    /// How much more memory may be resident at the end of the outage than in its middle, in hundredths.
     var growthPercentMax: Int64 = 5
 
     var awayFromMilliseconds: Int64 { Int64(calmMinutes) * 60_000 }
     var awayUntilMilliseconds: Int64 { awayFromMilliseconds + Int64(awayMinutes) * 60_000 }
     var endMilliseconds: Int64 { awayUntilMilliseconds + Int64(afterMinutes) * 60_000 }
 
-    /// The last command of the afflicted app comes this long before its host returns, so that the newest state of each activity is known.
+    /// Time between the afflicted app's last command and its host's return, so that the newest state of each activity is known.
     static let silenceMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {

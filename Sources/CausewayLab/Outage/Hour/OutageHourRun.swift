@@ -3,7 +3,7 @@ import Glibc
 import Kafka
 import LiveActivity
 
-/// Plays an hour of outage: one thread writes commands, looks at what arrives, and sums up each minute.
+/// Plays an hour of outage. One thread writes commands, looks at what arrives, and sums up each minute.
 final class OutageHourRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let lookMilliseconds: Int64 = 2_000
@@ -28,7 +28,7 @@ final class OutageHourRun {
     private var cpuMilliseconds: Int64 = 0
     private var pushesAfterReturn = PushesAfterReturn()
 
-    /// - Parameter stage: started, without its workers.
+    /// - Parameter stage: already started, without its workers.
     init(_ plan: OutageHourPlan, on stage: OutageStage, interruption: Interruption, tableFile: String?)
         throws(LabError)
     {
@@ -41,7 +41,7 @@ final class OutageHourRun {
         minute = OutageMinute(number: 1, isAway: false)
     }
 
-    /// - Returns: what was not kept, in words.
+    /// - Returns: the broken promises, as text.
     func run() throws(LabError) -> [String] {
         defer {
             outcomes.close()
@@ -138,7 +138,7 @@ final class OutageHourRun {
         pushesAfterReturn.note(push, isNewest: isNewest)
     }
 
-    /// A broker that does not answer in time is looked at again later.
+    /// If a broker does not answer in time, the lag is measured again later.
     private func measureLag() {
         guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
         lag.note(found, at: Clock.milliseconds)

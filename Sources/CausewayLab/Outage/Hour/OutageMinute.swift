@@ -1,26 +1,26 @@
-/// What was seen in one minute.
+/// The observations of one minute.
 struct OutageMinute {
     var number: Int
-    /// The afflicted app's host was away from its first to its last moment.
+    /// Whether the afflicted app's host was away during the whole minute.
     var isAway: Bool
-    /// Of the healthy app: from a command's record to APNs' answer.
+    /// For the healthy app: time from a command's record to APNs' answer.
     var freshness = Histogram()
-    /// Pushes that APNs accepted of the afflicted app.
+    /// Pushes of the afflicted app that APNs accepted.
     var afflictedPushes = 0
     var commands = 0
-    /// The longest that a record was seen to wait for its commit.
+    /// The longest wait of a record for its commit.
     var commitMilliseconds: Int64 = 0
-    /// Of all partitions, at its end.
+    /// Lag of all partitions at the end of the minute.
     var recordsBehind: Int64 = 0
-    /// Of the worker, at its end.
+    /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0
-    /// Of the worker, in this minute.
+    /// The worker's CPU time in this minute.
     var cpuMilliseconds: Int64 = 0
 
     static let header =
         "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\tafflicted\tcommit ms\tbehind\tresident MiB\tCPU s"
 
-    /// A line of a table.
+    /// One line of the table.
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,

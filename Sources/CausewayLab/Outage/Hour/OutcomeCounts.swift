@@ -1,7 +1,7 @@
 import Kafka
 import LiveActivity
 
-/// How many results there are of each outcome.
+/// The number of results with each outcome.
 final class OutcomeCounts: ConsumerHandler {
     private static let recordsPerTurn = 2_000
 
@@ -23,7 +23,7 @@ final class OutcomeCounts: ConsumerHandler {
         }
     }
 
-    /// Takes what has come, up to a limit.
+    /// Reads records, up to a limit.
     func drain() throws(LabError) {
         guard let consumer else { return }
         for _ in 0..<Self.recordsPerTurn {

@@ -1,4 +1,4 @@
-/// What each afflicted activity is sent once its host is back.
+/// The pushes to each afflicted activity after its host's return.
 struct PushesAfterReturn {
     private enum Host {
         case there
@@ -8,15 +8,17 @@ struct PushesAfterReturn {
 
     private var host = Host.there
     private var leftAtSeconds: Int64 = 0
-    /// Of each activity that got any: whether each was its newest state.
+    /// For each activity with pushes: whether each push had its newest state.
     private(set) var areNewest: [String: [Bool]] = [:]
 
     mutating func hostLeaves(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
 
     mutating func hostReturns() { host = .back }
 
-    /// A push that the host has accepted. What the worker had written before the host froze, the host reads from its sockets when it
-    /// returns; no worker can take such a push back, so it does not count.
+    /// Notes a push that the host has accepted.
+    ///
+    /// Pushes that the worker had written before the host froze do not count: the host reads them from its sockets when it returns, and a
+    /// worker cannot withdraw them.
     mutating func note(_ push: OutageHistory.Push, isNewest: Bool) {
         guard host == .back, push.timestamp > leftAtSeconds else { return }
         areNewest[push.activity, default: []].append(isNewest)

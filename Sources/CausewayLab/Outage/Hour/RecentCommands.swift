@@ -1,6 +1,6 @@
-/// The last commands of each activity, by which a push is recognized. An hour has too many to keep all.
+/// The last commands of each activity, to recognize pushes. An hour has too many commands to keep all.
 struct RecentCommands {
-    /// What is pushed later than this many commands is not recognized, and counts as older than all.
+    /// A push that comes after this many further commands is not recognized, and counts as older than all.
     private static let perActivity = 32
 
     private var commands: [String: [OutageHistory.Command]] = [:]
@@ -14,7 +14,7 @@ struct RecentCommands {
         recent.append(command)
     }
 
-    /// The command that a push carries; nil if it is none of the last.
+    /// The command that a push carries; nil if it is not among the last ones.
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
         commands[push.activity]?.last { $0.state == push.state }
     }

@@ -1,12 +1,14 @@
 import Kafka
 
-/// How long records wait for their commit, by looks at the committed offsets and the logs' ends.
+/// How long records wait for their commit, measured by looks at the committed offsets and the logs' ends.
+///
+/// The wait counts from the look that first saw a record. So a record that comes and is committed between two looks counts as no wait.
 struct CommitLag {
-    /// By partition: the looks at its end, the oldest first, as far as what came since is not committed.
+    /// For each partition: the looks at its end, oldest first, without those whose records are committed.
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
     private(set) var longestMilliseconds: Int64 = 0
 
-    /// The longest wait that was seen since the last call.
+    /// The longest wait since the last call.
     mutating func takeLongest() -> Int64 {
         defer { longestMilliseconds = 0 }
         return longestMilliseconds

@@ -1,10 +1,10 @@
-/// What a case's further expectations are held against.
+/// The facts for a case's further expectations.
 struct OutageFacts {
-    /// Outcomes that another one follows in good order.
+    /// Outcomes after which another one may follow.
     private static let passing: Set<String> = ["held"]
 
     var verdict: OutageVerdict
-    /// Of each command, in their order.
+    /// The outcomes of each command, in their order.
     var outcomes: [String: [String]]
     var invalidations: Int
     var history = OutageHistory()
@@ -12,45 +12,45 @@ struct OutageFacts {
     var beganMilliseconds: Int64 = 0
     var longestCommitMilliseconds: Int64 = 0
 
-    /// Each command must have a result, whatever a case asks for.
+    /// Every command must have a result, in every case.
     var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
 
-    /// What is not met, in words.
+    /// The expectations that are not met, as text.
     func broken(_ expectations: [OutageExpectation]) -> [String] {
         let missing = commandsWithoutResult
         return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(whatBreaks)
     }
 
-    /// In words; nil if it is met.
+    /// Why an expectation is not met; nil if it is met.
     func whatBreaks(_ expectation: OutageExpectation) -> String? {
         switch expectation {
         case .freshness99(let app, let bound):
             guard let measured = verdict.freshness99(of: app) else { return "\(app) had no push" }
-            return measured <= bound ? nil : "99 of 100 pushes of \(app) took \(measured) ms, not \(bound)"
+            return measured <= bound ? nil : "99 of 100 pushes of \(app) took \(measured) ms; limit \(bound)"
         case .never(let outcome):
             let count = count(of: outcome)
-            return count == 0 ? nil : "\(count) commands came to \(outcome)"
+            return count == 0 ? nil : "\(count) commands have the outcome \(outcome)"
         case .outcome(let outcome, let wanted):
             let count = count(of: outcome)
-            return count == wanted ? nil : "\(count) commands came to \(outcome), not \(wanted)"
+            return count == wanted ? nil : "\(count) commands have the outcome \(outcome), expected \(wanted)"
         case .invalidations(let wanted):
-            return invalidations == wanted ? nil : "\(invalidations) invalidations, not \(wanted)"
+            return invalidations == wanted ? nil : "\(invalidations) invalidations, expected \(wanted)"
         case .oneResultEach:
             let again = outcomes.values.count { $0.count { !Self.passing.contains($0) } > 1 }
-            return again == 0 ? nil : "\(again) commands have two results"
+            return again == 0 ? nil : "\(again) commands have two final results"
         case .silence(let bound):
             let measured = verdict.longestSilenceMilliseconds
-            return measured <= bound ? nil : "an activity waited \(measured) ms, not \(bound)"
+            return measured <= bound ? nil : "an activity waited \(measured) ms; the limit is \(bound)"
         case .committedWithin(let bound):
             let measured = longestCommitMilliseconds
-            return measured <= bound ? nil : "a record waited \(measured) ms for its commit, not \(bound)"
+            return measured <= bound ? nil : "a record waited \(measured) ms for its commit; the limit is \(bound)"
         case .noPush(let app):
             let count = accepted(of: app).count
-            return count == 0 ? nil : "\(count) pushes of \(app), which was to have none"
+            return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
         case .onePushEach(let app, let since):
             let late = accepted(of: app).filter { $0.milliseconds >= beganMilliseconds + since }
             let again = late.count - Set(late.map(\.activity)).count
-            return again == 0 ? nil : "\(again) pushes of \(app) more than one for each activity"
+            return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
         }
     }
 

@@ -1,17 +1,17 @@
 import LiveActivity
 
-/// What was observed of one case from outside: what its producers wrote, what arrived at APNs, what the phones show at the end. Times are
-/// UNIX milliseconds.
+/// The observations of one case from outside: what its producers wrote, what arrived at APNs, and what the phones show at the end. Times
+/// are UNIX milliseconds.
 struct OutageHistory: Equatable {
     struct Command: Equatable {
         var app: String
         var activity: String
         var event: Event
-        /// `aps.timestamp` and `sequence`. The sequence is also the number in its content state, by which phones and the log name it.
+        /// `aps.timestamp` and `sequence`. The sequence is also the number in the content state, which phones and the log show.
         var version: Version
         /// The alert's title, which no other command of the activity has.
         var alert: String?
-        /// The digest of its content state, as the simulator's push log has it.
+        /// The digest of its content state, as in the simulator's push log.
         var state: String
         var producedMilliseconds: Int64
         /// The command's own `expiration`.
@@ -19,30 +19,30 @@ struct OutageHistory: Equatable {
         /// False: wrong on purpose, so it must have no effect.
         var isValid = true
 
-        /// Its `id`, by which results name it.
+        /// The `id` that results name.
         var identifier: String { "\(activity)/\(version.sequence)" }
 
-        /// When its `aps.timestamp` was.
+        /// The time in its `aps.timestamp`.
         var bornMilliseconds: Int64 { version.timestamp * 1_000 }
     }
 
     /// A request that APNs has judged.
     struct Push: Equatable {
         var milliseconds: Int64
-        /// 0: it was not answered.
+        /// 0: not answered.
         var status: Int
         var activity: String
         /// Its `aps.timestamp`.
         var timestamp: Int64 = 0
         var alert: String?
         var state: String?
-        /// What the phone made of it; nil: it reached no phone.
+        /// The effect on the phone; nil: it reached no phone.
         var effect: Effect?
     }
 
     enum Effect: Equatable {
         case started, shown, ended
-        /// The phone dropped it as older than what it shows, or as coming after the end.
+        /// The phone dropped it because it was older than the shown content or came after the end.
         case droppedAsOld
         /// The phone dropped it for another reason.
         case dropped
@@ -50,29 +50,29 @@ struct OutageHistory: Equatable {
 
     /// What a phone shows of an activity.
     struct Screen: Equatable {
-        /// The number in its content state: the sequence of the command that it came from.
+        /// The number in its content state: the sequence of the command.
         var number: UInt64
-        /// It has ended, or has left the screen.
+        /// Whether it has ended or has left the screen.
         var isOver: Bool
     }
 
     var commands: [Command] = []
     var pushes: [Push] = []
-    /// By activity; those that no phone has are left out.
+    /// By activity. Activities that no phone has are left out.
     var screens: [String: Screen] = [:]
-    /// When the screens were looked at.
+    /// When the screens were read.
     var endMilliseconds: Int64 = 0
 }
 
-/// How old a push may be when APNs accepts it. The defaults are the promises of the worker's defaults.
+/// How old a push may be when APNs accepts it. The defaults are the promises under the worker's defaults.
 struct AgeBounds: Equatable {
     var startSeconds: Int64 = 600
     var alertSeconds: Int64 = 300
-    /// An activity takes no updates after Apple's eight hours, and is off the screen after twelve.
+    /// By Apple's rules an activity takes no updates after eight hours, and leaves the screen after twelve.
     var updateSeconds: Int64 = 8 * 3_600
     var endSeconds: Int64 = 12 * 3_600
 
-    /// `aps.timestamp` counts whole seconds, and the push is judged a moment after it was sent.
+    /// `aps.timestamp` has whole seconds, and a push is judged a short time after it was sent.
     static let slackMilliseconds: Int64 = 2_000
 
     func seconds(of event: Event) -> Int64 {
@@ -84,13 +84,13 @@ struct AgeBounds: Equatable {
     }
 }
 
-/// A loss after which the promises allow some alerts to ring again: those of its last moments.
+/// A loss after which the promises permit some alerts to ring again: those of the last moments before it.
 struct Crash: Equatable {
     var milliseconds: Int64
-    /// What rang in this time before the crash may ring again after it.
+    /// Alerts that rang in this time before the crash may ring again.
     var forgottenMilliseconds: Int64
 
-    /// A push that was on its way at the crash arrives a moment later.
+    /// A push in flight at the crash arrives up to this much later.
     static let flightMilliseconds: Int64 = 1_000
 
     func allowsAlert(first: Int64, again: Int64) -> Bool {

@@ -1,14 +1,17 @@
 import LiveActivity
 
-/// Holds a history against the promises. It looks at nothing else, so the same history always has the same verdict.
+/// Judges a history by the promises. It uses nothing else, so the same history always has the same verdict.
 ///
-/// - **lost**: an activity whose phone does not show its newest state that is not past its own expiration, or an alert that never rang,
-///   nor a newer one in its place, although it is not older than its bound.
-/// - **old**: a push accepted past its bound (``AgeBounds``), or after a newer one of its activity; likewise an alert after a newer one.
-/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` accounts for is counted apart.
+/// - **lost**: an activity whose phone does not show the newest state that is not past its own expiration. Or an alert that is not too
+///   old and never rang, with no newer alert in its place.
+/// - **old**: a push that was accepted past its bound (``AgeBounds``) or after a newer one of its activity. Likewise an alert after a
+///   newer one.
+/// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` permits is counted separately; a start never
+///   is.
 /// - **silence**: the time from a state to the push that brings it or a newer one.
 ///
-/// Age counts from `aps.timestamp`. What has no effect by the rules (wrong commands, those after an end) is nobody's newest state.
+/// Age counts from `aps.timestamp`. Wrong commands and commands after an end have no effect, so they are not the newest state. An
+/// activity that a phone never had needs no end. A lost start counts once, not once for each of its updates.
 struct OutageJudge {
     private let bounds: AgeBounds
     private let crashes: [Crash]
@@ -138,13 +141,13 @@ struct OutageJudge {
         }
     }
 
-    /// Whether the promises still ask for it when the screens are looked at.
+    /// Whether the promises still require it when the screens are read.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expires = command.expiresMilliseconds, expires <= endMilliseconds { return false }
         return !isPast(bounds.seconds(of: command.event), command, at: endMilliseconds)
     }
 
-    /// Whether a phone has to have the activity: its app began it, or its start had to come.
+    /// Whether a phone must have the activity: its app began it, or its start had to come.
     private func isBegun(_ record: ActivityRecord) -> Bool {
         guard record.screen == nil, let start = record.commands.first(where: { $0.event == .start }) else {
             return true
@@ -173,23 +176,23 @@ struct OutageJudge {
         }
         for command in record.effective {
             let shown = reached.first { $0.version >= command.version }?.milliseconds
-            // What was never shown counts only if it had to be.
+            // A state that was never shown counts only if it was required.
             guard shown != nil || (isRequired(command) && isBegun(record) && isShowable(record)) else { continue }
             let silence = (shown ?? endMilliseconds) - command.producedMilliseconds
             verdict.longestSilenceMilliseconds = max(verdict.longestSilenceMilliseconds, silence)
         }
     }
 
-    /// Whether there is anything that the newest state could change on the phone.
+    /// Whether the newest state can change anything on the phone.
     private func isShowable(_ record: ActivityRecord) -> Bool { record.screen != nil || record.newest?.event != .end }
 }
 
-/// What belongs to one activity.
+/// The observations of one activity.
 private struct ActivityRecord {
     let activity: String
-    /// Those that are valid, the oldest version first.
+    /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
-    /// Of these, those that count: nothing after an end.
+    /// The valid commands that count: none after an end.
     let effective: ArraySlice<OutageHistory.Command>
     /// Pushes that APNs accepted or that reached the phone, in their order.
     let accepted: [OutageHistory.Push]
@@ -215,7 +218,7 @@ private struct ActivityRecord {
         byAlert = Dictionary(ringing, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Pushes that a phone has taken.
+    /// Pushes that the phone applied.
     var reached: [OutageHistory.Push] {
         accepted.filter { [.started, .shown, .ended].contains($0.effect) }
     }

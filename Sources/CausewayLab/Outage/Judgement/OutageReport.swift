@@ -1,18 +1,18 @@
 import CausewayCommandLine
 import Numbers
 
-/// What is told of one case, and of all.
+/// The report on one case, and the summary of all.
 struct OutageReport {
     private static let examplesMax = 5
 
     var name: String
     var verdict: OutageVerdict
-    /// What the case asked for beside lost, old and twice, and did not get, in words.
+    /// The case's further expectations that are not met, as text.
     var broken: [String]
 
     var isGood: Bool { verdict.isGood && broken.isEmpty }
 
-    /// One line, and under it what broke a promise.
+    /// One line, followed by the broken promises.
     var text: String {
         let silence = Numeral.seconds(milliseconds: verdict.longestSilenceMilliseconds)
         let line =

@@ -1,17 +1,17 @@
-/// What a history comes to. Each list names what broke a promise, in words.
+/// The judgement on a history. Each list describes broken promises as text.
 struct OutageVerdict: Equatable {
-    /// Activities whose phone does not show their newest state that is not past its own expiration, and alerts that never rang though not
-    /// older than their bound.
+    /// Activities whose phone does not show the newest state that is not past its own expiration, and alerts that never rang although
+    /// they are not too old.
     var lost: [String] = []
-    /// Pushes that were accepted past their bound, or after a newer one.
+    /// Pushes that were accepted past their bound or after a newer one.
     var old: [String] = []
-    /// Alerts and starts that reached a phone again.
+    /// Alerts and starts that reached a phone twice.
     var twice: [String] = []
-    /// Alerts that rang again after a crash, as far as the promises allow it.
+    /// Alerts that rang again after a crash, as far as the promises permit.
     var repeatedAfterCrash: [String] = []
-    /// The longest time in which an activity that had a newer state was not updated.
+    /// The longest time in which an activity with a newer state was not updated.
     var longestSilenceMilliseconds: Int64 = 0
-    /// From a command to the push that brought it, by app, rising.
+    /// Times from a command to the push that brought it, by app, ascending.
     var freshnessMilliseconds: [String: [Int64]] = [:]
 
     var isGood: Bool { lost.isEmpty && old.isEmpty && twice.isEmpty }
