@@ -232,7 +232,7 @@ class Notes(unittest.TestCase):
         self.assertNotIn("<no value>", notes)
 
     def test_they_speak_of_what_was_chosen(self):
-        self.assertIn("the Job has made the topics", re.sub(r"\s+", " ", self.notes("topics")))
+        self.assertIn("The Job has created the topics that were missing", re.sub(r"\s+", " ", self.notes("topics")))
         self.assertIn(": 2 to 24 workers by keda, group push,", self.notes("keda"))
         self.assertRegex(self.notes("keda"), r"TriggerAuthentication for KEDA: kafka-scaler\.")
         self.assertRegex(self.notes("topics"), r"kafka-admin +client\.properties")
