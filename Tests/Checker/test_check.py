@@ -1,4 +1,4 @@
-"""The checker must accept a run that keeps the invariants, and detect each invariant when it is broken once."""
+"""The checker must accept a run that keeps the laws, and detect each law when it is broken once."""
 
 import contextlib
 import copy
