@@ -1,12 +1,12 @@
 # syntax=docker/dockerfile:1
 
-# The program causeway: the worker, and what its operators ask with. `make image` builds it; `make image-check` takes the later stages'
-# steps in plain Debian roots, without a container engine.
+# The image of the program causeway: the worker, and its operators' commands. `make image` builds it. `make image-check` runs the steps of
+# the later stages in plain Debian roots, without a container engine.
 
-# The oldest C library that the image has to run with is the builder's: Debian 12's.
+# The builder has the oldest C library that the image may run with: Debian 12's.
 ARG SWIFT=6.3-bookworm
 # Debian 13 has librdkafka 2.8.0. Debian 12's 2.0.2 works too (`--build-arg DEBIAN=bookworm-slim`), but has defects in
-# rebalances and TLS that 2.4.0 fixed and that the program has to go around.
+# rebalances and TLS that 2.4.0 fixed; the program works around them.
 ARG DEBIAN=trixie-slim
 
 FROM swift:${SWIFT} AS build
@@ -28,20 +28,20 @@ FROM scratch AS symbols
 COPY --from=build /image/causeway.symbols /
 
 FROM debian:${DEBIAN} AS debian
-# What the program is linked with, and Apple's authorities. In Debian 13 libssl3 is provided by a package whose name ends in t64.
+# The program's libraries, and the certificate authorities. In Debian 13 a package whose name ends in t64 provides libssl3.
 ARG PACKAGES="ca-certificates libgcc-s1 librdkafka1 libssl3 libstdc++6"
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ${PACKAGES} \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
     && groupadd --gid 65532 causeway \
     && useradd --uid 65532 --gid 65532 --no-create-home --home-dir / --shell /usr/sbin/nologin causeway
-# Debian 13 has a later hiredis under another name; this one needs the C library alone.
+# Debian 13 has a later hiredis with another name. The copied one needs only the C library.
 COPY --from=build /image/lib/ /usr/local/lib/
 COPY --from=build /image/bin/ /usr/local/bin/
 COPY .ci/image-files /
 RUN ldconfig && /image-files /image
 
-# Of that Debian, the files that the program needs. There is no shell, no package manager, and no program but this one.
+# The image has only the files that the program needs: no shell, no package manager, no other program.
 FROM scratch
 ENV PATH=/usr/local/bin
 COPY --from=debian /image/ /
@@ -57,7 +57,7 @@ LABEL org.opencontainers.image.title="causeway" \
 USER 65532:65532
 EXPOSE 9464
 STOPSIGNAL SIGTERM
-# For Docker and Compose; Kubernetes has its own probes. There is no curl: the program asks its own /livez.
+# The health check is for Docker and Compose; Kubernetes has its own probes. The image has no curl, so the program itself asks /livez.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
     CMD ["causeway", "health"]
 ENTRYPOINT ["causeway"]

@@ -1,51 +1,51 @@
-# `make` alone says what there is to make.
+# `make` without a target lists all targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 
-# What the libraries, the demo and the tests need, by Debian's names.
+# Debian packages that the libraries, the demo and the tests need.
 PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config \
     redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
-# What only the tests need: promtool.
+# Packages that only the tests need: promtool.
 TEST_PACKAGES := prometheus
-# What only the benchmarks need.
+# Packages that only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind binutils
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
-# Further arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
+# Extra arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
-# What the fleet is like, and what happens to it: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
+# The kind of fleet and the scenarios: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
-# Which rounds: make acceptance-test ACCEPTANCE='killed overtaken-50'.
+# The cases to run: make acceptance-test ACCEPTANCE='killed overtaken-50'.
 ACCEPTANCE ?=
-# Which outages: make outage-test OUTAGE='--case apns-503'.
+# The outages to run: make outage-test OUTAGE='--case apns-503'.
 OUTAGE ?=
-# Another server for the suites of Redis: make test-redis REDIS_SERVER=valkey-server
+# Another server for the Redis suites: make test-redis REDIS_SERVER=valkey-server
 REDIS_SERVER ?= redis-server
-# How long each fuzz target runs, and which targets.
+# The seconds that each fuzz target runs, and the targets.
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
-# How many random histories the scripts and their model are driven with.
+# The number of random histories that run on the Redis scripts and on their model.
 HISTORIES ?= 1000000
-# How many seeds of the simulated fleet, of each of its kinds; and of the simulated audiences: a million takes a night.
+# The number of seeds for each kind of simulated fleet, and for the simulated audiences: a million takes a night.
 SEEDS ?= 10000
 AUDIENCE_SEEDS ?= 10000
-# From which on.
+# The first seed.
 FIRST_SEED ?= 1
 
-# What runs on each of those servers.
+# The suites that run on each Redis server.
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
     acceptance-test image image-check clean
 
-help: ## Say what there is to make
+help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
 
-deps: ## Install the Debian packages that are missing (as root; else say which)
+deps: ## Install missing Debian packages (as root; otherwise list them)
 	@.ci/packages $(PACKAGES)
 
 test-deps: deps
@@ -61,25 +61,25 @@ build: deps ## Build both programs: .build/release/causeway and causeway-lab
 demo: build ## Play a cricket season to 3,000 simulated phones, in about a minute
 	@.build/release/causeway-lab demo $(DEMO)
 
-# So many tests at a time: what a test waits for would else wait behind a thousand others.
+# Limits parallel tests. Without a limit, the work that a test waits for would wait behind a thousand other tests.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
 	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
 
-campaign: build ## Seasons against all promises, a million histories of the scripts, 10,000 seeds of both simulations: 3/4 of an hour
+campaign: build ## Check seasons against all promises, a million script histories, 10,000 seeds of both simulations: 45 minutes
 	Tests/Checker/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
 	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'DeliveryTests.SimulationTests'
 	CAUSEWAY_SIMULATION_SEEDS=$(AUDIENCE_SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) \
 	    swift test --filter 'AudiencesTests.SimulationTests'
 
-test-redis: deps ## The suites of Redis on another server: make test-redis REDIS_SERVER=valkey-server
+test-redis: deps ## Run the Redis suites on another server: make test-redis REDIS_SERVER=valkey-server
 	CAUSEWAY_REDIS_SERVER=$(REDIS_SERVER) swift test --filter 'ActivityStoreTests|RedisTests|RedisTopologyTests'
 
 redis-versions-test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
-redis-versions-test: test-deps ## The suites of Redis, and workers that lose it, on Redis 6.0 to 8.2 and Valkey 8.1: ten minutes
+redis-versions-test: test-deps ## Run the Redis suites, and workers that lose Redis, on Redis 6.0 to 8.2 and Valkey 8.1: ten minutes
 	@.ci/redis-servers
 	@swift build --build-tests
 	@status=0; for server in $$PWD/.build/redis-servers/*/; do \
@@ -93,19 +93,23 @@ sanitize: test-deps ## Run the suites under ThreadSanitizer and AddressSanitizer
 	.ci/sanitize thread
 	.ci/sanitize address
 
-fuzz: deps ## Fuzz the readers of bytes from outside, ten minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
+fuzz: deps ## Fuzz the code that reads bytes from outside, ten minutes each (FUZZ_SECONDS, FUZZ_TARGETS)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/fuzz $(FUZZ_TARGETS)
 
 lint-deps:
 	@.ci/packages lua5.1 python3
 
-# Constants stand in the scripts of Redis as @NAME@; any number will do for the syntax.
-lint: lint-deps ## Check the formatting, the syntax of the Lua scripts, the lengths of lines, files and functions
+# The Redis scripts contain constants as @NAME@; any number is good enough to check the syntax.
+lint: lint-deps ## Check formatting, Lua syntax, lengths of lines, files and functions, plain English, names in Design.md
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
 	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
 	.ci/lengths --self-test
 	.ci/lengths
+	.ci/words --self-test
+	.ci/words
+	.ci/design-names --self-test
+	.ci/design-names
 
 format: ## Format all sources
 	swift format --in-place --parallel --recursive $(FORMATTED)
@@ -116,35 +120,35 @@ bench: bench-deps ## Run the benchmarks
 	swift run --package-path Benchmarks --configuration release RedisBenchmark
 	swift run --package-path Benchmarks --configuration release causeway-bench compare
 
-# Only what is gated is built.
+# Builds only the gated benchmarks.
 bench-gated: bench-deps
 	swift build --package-path Benchmarks --configuration release --product JSONBenchmark
 	swift build --package-path Benchmarks --configuration release --product DeliveryBenchmark
 
-bench-check: bench-gated ## Fail if the domain or the core allocates for a message, or takes more instructions than it may
+bench-check: bench-gated ## Fail if the domain or the core allocates for a message or takes too many instructions
 	Benchmarks/.build/release/JSONBenchmark check
 	Benchmarks/.build/release/DeliveryBenchmark check
 	.ci/instruction-counts
 
-bench-update: bench-gated ## Make today's instruction counts this compiler's thresholds
+bench-update: bench-gated ## Write the present instruction counts as this compiler's thresholds
 	.ci/instruction-counts --update
 
 fleet-deps: deps
 	@.ci/packages python3-venv
 	@.ci/fleet-tools
 
-fleet-test: build fleet-deps ## Workers that share a group are restarted, killed, stopped, added: six minutes
+fleet-test: build fleet-deps ## Restart, kill, stop and add workers of one group: six minutes
 	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
 
-acceptance-test: build fleet-deps ## Meet rounds through an audience in their middle: newer commands, kills, Redis away: ten minutes
+acceptance-test: build fleet-deps ## Disturb rounds through an audience: newer commands, kills, Redis away: twelve minutes
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
 	@.build/fleet/venv/bin/python Tests/Acceptance/run.py .build/release/causeway $(ACCEPTANCE)
 
-outage-test: build fleet-deps ## Break what workers stand on, case by case: a quarter of an hour; what is lost, old or twice fails
+outage-test: build fleet-deps ## Break what workers depend on, case by case, and fail if anything is lost, old or twice: 15 minutes
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)
 
-outage-hour: build ## Take one app's APNs host away for an hour, at 2,000 commands a second beside as many for another app
+outage-hour: build ## Take one app's APNs host away for an hour, with 2,000 commands a second for it and for another app
 	@.build/release/causeway-lab outage-hour $(OUTAGE)
 
 chart-deps: deps
@@ -154,18 +158,18 @@ chart-deps: deps
 chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and runbook
 	@.build/tools/venv/bin/python Tests/Chart/run.py
 
-chart-schema: ## Carry the keys of Config/causeway.yaml into the chart
+chart-schema: ## Copy the keys of Config/causeway.yaml into the chart
 	@.ci/chart-schema
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \
 	    --build-arg VERSION=$$version --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null) .
 
-image-check: deps ## Take the image's steps in plain Debian roots (as root), and run the program in them
+image-check: deps ## Run the image's build steps in plain Debian roots (as root), and the program in them
 	@.ci/packages debootstrap binutils libcurl4-openssl-dev
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
 	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
 	@.ci/image-root .build/image/release/causeway
 
-clean: ## Remove what was built
+clean: ## Remove all build results
 	rm -rf .build .build-thread .build-address Benchmarks/.build Fuzz/.build

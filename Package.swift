@@ -1,13 +1,13 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// Every target of ours: Swift 6 language mode, and a warning stops the build.
+/// The settings of all targets: Swift 6 language mode, and warnings are errors.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
-    // Exclusive access is checked at run time in debug builds, and so in all tests; in release it would be some 5 % of a lane's time.
+    // Debug builds, and so all tests, check exclusive access at run time. In release the check would cost about 5 % of a lane's time.
     .unsafeFlags(
         ["-cross-module-optimization", "-enforce-exclusivity=unchecked"],
         .when(configuration: .release)
@@ -19,7 +19,7 @@ let package = Package(
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
-        // The benchmarks and the fuzzer, packages of their own, run these.
+        // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
         .library(name: "ActivityStore", targets: ["ActivityStore"]),
@@ -62,7 +62,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "APNs", dependencies: ["Numbers", "COpenSSL", "Reactor"], swiftSettings: settings),
-        // Not `Configuration`, which is swift-configuration's module, nor `WorkerConfiguration`, which is a type in it.
+        // The name `Configuration` is taken by swift-configuration's module, and `WorkerConfiguration` is a type in this one.
         .target(
             name: "CausewayConfiguration",
             dependencies: [
@@ -104,7 +104,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // What both programs say and ask with. Not `CommandLine`, which is a type of the standard library.
+        // Input and output of both programs. The name `CommandLine` is taken by a type of the standard library.
         .target(name: "CausewayCommandLine", dependencies: ["Kafka", "Reactor"], swiftSettings: settings),
         .executableTarget(
             name: "causeway",
@@ -129,7 +129,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // What tests of several targets stand on.
+        // Helpers that several test targets share.
         .target(name: "Testbed", dependencies: ["Numbers"], path: "Tests/Testbed", swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
@@ -221,7 +221,7 @@ let package = Package(
             dependencies: ["CausewayLab", "Kafka", "LiveActivity"],
             swiftSettings: settings
         ),
-        // Replays the seeds and findings of the fuzzer, a package of its own.
+        // Replays the seeds and findings of the fuzzer, which is a separate package.
         .testTarget(
             name: "FuzzTests",
             dependencies: ["APNs", "CNghttp2", "LiveActivity", "Redis", "Testbed"],

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A package of its own, so that nobody who only uses Causeway builds a benchmark or needs what it compares with.
+// A separate package, so that users of Causeway do not build benchmarks or need the libraries that they compare with.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -38,7 +38,7 @@ let package = Package(
                 .product(name: "LiveActivity", package: "causeway"),
             ],
             path: "DeliveryBenchmark",
-            // As the worker around the core is built.
+            // The same flags as the worker, which contains the core.
             swiftSettings: settings + [
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
             ]
@@ -64,7 +64,7 @@ let package = Package(
                 .product(name: "Reactor", package: "causeway"),
             ],
             path: "SendBenchmark",
-            // As the worker around the transport is built.
+            // The same flags as the worker, which contains the transport.
             swiftSettings: settings + [
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
             ]

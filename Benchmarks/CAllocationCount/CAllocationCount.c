@@ -1,4 +1,4 @@
-// Interposes glibc's allocation functions, by defining them in the executable, and counts their calls.
+// Counts the calls of glibc's allocation functions. The definitions in the executable replace glibc's.
 #include "CAllocationCount.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 import Delivery
 import LiveActivity
 
-/// The core with the quickest surroundings there can be: Redis allows everything, APNs accepts everything, Kafka acknowledges everything,
-/// each as soon as the core has no more to ask for. What is left is the core's own work, and the writing of the results.
+/// Runs the core with the fastest possible surroundings. Redis allows everything, APNs accepts everything and Kafka acknowledges
+/// everything, each as soon as the core has no more calls. The measured time is the core's own work and the writing of the results.
 final class Course {
     static let activities = 4_096
     static let activitiesPerBatch = 512
-    /// Batches after which an activity's turn comes again take twice its spacing, so that it is forgotten and begun again each time.
+    /// Two commands of an activity are twice its spacing apart, so the core forgets the activity and creates it again each time.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery
@@ -17,7 +17,7 @@ final class Course {
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
-    /// The tag of each call, and the timestamp of a command.
+    /// The tag of each call, with the timestamp of its command.
     private var calls: [(tag: UInt64, timestamp: Int64?)] = []
     private var pushes: [UInt32] = []
     private var productions: [Production] = []
@@ -39,8 +39,8 @@ final class Course {
         partition = place
     }
 
-    /// Carries about `commands` commands from their bytes to their settled offsets.
-    /// - Returns: how many exactly.
+    /// Processes about `commands` commands from their bytes to their settled offsets.
+    /// - Returns: the exact number of commands.
     func run(_ workload: Workload, commands: Int) -> Int {
         let perBatch = Self.activitiesPerBatch * workload.commandsPerActivity
         let batches = max(1, commands / perBatch)
@@ -97,7 +97,7 @@ final class Course {
         return (call.tag, admission.version.timestamp)
     }
 
-    /// - Parameter timestamp: of a command that is to be sent; nil: of a settlement.
+    /// - Parameter timestamp: the timestamp of a command to send; nil for a settlement.
     private func reply(_ timestamp: Int64?, _ token: UnsafeRawBufferPointer) -> StoreReply<UnsafeRawBufferPointer> {
         guard let timestamp else { return StoreReply(.settled) }
         var reply = StoreReply<UnsafeRawBufferPointer>(.send)
@@ -138,7 +138,7 @@ final class Course {
         return !productions.isEmpty
     }
 
-    /// As the worker's lane writes it for the producer.
+    /// Writes the result in the same way as the worker's lane does for the producer.
     private func writeResult(_ view: RecordView) {
         writer.reset()
         topic.withUnsafeBytes { topic in

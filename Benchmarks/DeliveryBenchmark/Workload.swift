@@ -1,10 +1,10 @@
-/// How many of the commands that reach a lane in one batch concern the same activity, so that only the newest is sent.
+/// How many commands of one batch belong to the same activity. Only the newest of them is sent.
 enum Workload: String, CaseIterable {
     /// Each command is sent.
     case spread
-    /// Every second one is replaced by a newer state before it is sent.
+    /// Every second command is replaced by a newer state before it is sent.
     case paired
-    /// A backlog: nine of ten are replaced.
+    /// A backlog: nine of ten commands are replaced.
     case backlog
 
     var commandsPerActivity: Int {
@@ -16,8 +16,8 @@ enum Workload: String, CaseIterable {
     }
 }
 
-/// Update commands of many activities, as a producer of scores would write them, some 400 bytes each. They lie ready in memory; one is made
-/// new by writing another timestamp into it.
+/// Update commands of many activities, as a producer of scores would write them: about 400 bytes each. They are prepared in memory. A new
+/// timestamp makes a new command.
 struct Feed: ~Copyable {
     static let firstTimestamp: Int64 = 1_790_000_000
     static let app = Array("com.example.scores".utf8)
@@ -47,7 +47,7 @@ struct Feed: ~Copyable {
 
     deinit { records.deallocate() }
 
-    /// The command of an activity with another timestamp; the bytes are good until the next call for the same activity.
+    /// The command of an activity with a new timestamp. The bytes are valid until the next call for the same activity.
     func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
         let record = UnsafeMutableRawBufferPointer(
             rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes]

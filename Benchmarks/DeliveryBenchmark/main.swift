@@ -2,7 +2,7 @@ import CAllocationCount
 import Delivery
 import Foundation
 
-/// Nanoseconds of one command, from its bytes to its settled offset: the best of some rounds.
+/// Nanoseconds for one command, from its bytes to its settled offset: the best of several rounds.
 func nanoseconds(_ workload: Workload) -> Double {
     let course = Course()
     _ = course.run(workload, commands: 100_000)
@@ -16,7 +16,7 @@ func nanoseconds(_ workload: Workload) -> Double {
         .min() ?? 0
 }
 
-/// Calls of the allocator for each command in the steady state: the difference of two runs' lengths.
+/// Allocations for each command in the steady state: the difference of two runs of different lengths.
 func allocations(_ workload: Workload) -> Double {
     let course = Course()
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
@@ -40,8 +40,8 @@ func table() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: nothing but the course, a given number of commands. The difference of two runs is free of what
-/// starting costs. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+/// For `valgrind --tool=callgrind`: runs only the course, with a given number of commands. The difference of two runs does not contain the
+/// cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
 func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 2, let workload = Workload(rawValue: words[0]), let commands = Int(words[1]), commands > 0
@@ -52,7 +52,7 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     return true
 }
 
-/// Whether the core allocates nothing in the steady state: the one figure that repeats exactly, and so the one that gates.
+/// Whether the core allocates nothing in the steady state. Only this figure repeats exactly, so only this figure can fail the check.
 func check() -> Bool {
     Workload.allCases.allSatisfy { workload in
         let count = allocations(workload)

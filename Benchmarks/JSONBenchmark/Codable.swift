@@ -1,6 +1,6 @@
 import Foundation
 
-/// The same fields, as one would declare them for `JSONDecoder`.
+/// The same fields, declared for `JSONDecoder`.
 struct CodableCommand: Decodable {
     struct Aps: Decodable {
         struct Alert: Decodable {

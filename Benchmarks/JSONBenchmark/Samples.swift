@@ -1,10 +1,10 @@
-/// The records that are decoded, as a producer would write them.
+/// The records to decode, as a producer would write them.
 enum Sample: String, CaseIterable {
     /// An update of a match with an alert, 456 bytes of ASCII.
     case update
     /// The same match, with names beyond ASCII and an escape.
     case international
-    /// An update as small as they come.
+    /// The smallest possible update.
     case small
     /// A body of nearly 4,096 bytes: many short members in the content state.
     case large

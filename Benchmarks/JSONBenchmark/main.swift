@@ -3,19 +3,19 @@ import CSimdjson
 import Foundation
 import LiveActivity
 
-/// What decodes a record; each adds something of the result to `sink`, so that no work can be left out.
+/// The decoders. Each adds a part of its result to `sink`, so that the compiler cannot remove the work.
 enum Contender: String, CaseIterable {
     case ours
-    /// The same dictionary each time, as one state goes to many activities.
+    /// Our decoder with the same dictionary each time, as when one state goes to many activities.
     case oursRepeated = "ours-repeated"
-    /// Another dictionary each time, remembered for nothing.
+    /// Our decoder with another dictionary each time, so that remembering the last one never helps.
     case oursChanged = "ours-changed"
     case simdjsonFields = "simdjson-fields"
     case simdjsonParse = "simdjson-parse"
     case foundationSerialization = "foundation-serialization"
     case foundationDecoder = "foundation-decoder"
 
-    /// Slow ones are run less often.
+    /// Slow decoders run less often.
     var divisor: Int {
         switch self {
         case .ours, .oursRepeated, .oursChanged, .simdjsonFields, .simdjsonParse: 1
@@ -75,7 +75,7 @@ func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
     }
 }
 
-/// Nanoseconds of one decoding: the best of some rounds.
+/// Nanoseconds for one decoding: the best of several rounds.
 func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 200_000 / contender.divisor * 400 / max(record.count, 200)
     run(contender, record, times: times / 10)
@@ -89,7 +89,7 @@ func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
         .min() ?? 0
 }
 
-/// Calls of the allocator for each decoding, once warm.
+/// Allocations for each decoding, after a warm-up.
 func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 10_000 / contender.divisor
     func count(_ times: Int) -> UInt64 {
@@ -98,7 +98,7 @@ func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
         return CAllocationCount_total() - before
     }
     _ = count(times)
-    // What one run allocates for itself, a parser or a copy of the record, is in both and falls out.
+    // Both runs contain the allocations of a run itself, such as a parser or a copy of the record. The difference does not.
     let once = count(times)
     let twice = count(2 * times)
     return Double(twice - min(once, twice)) / Double(times)
@@ -118,8 +118,8 @@ func table() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: nothing but the decoding, a given number of times. The difference of two runs is free
-/// of what starting costs. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+/// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference of two runs does not contain
+/// the cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
 func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 3, let contender = Contender(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
@@ -129,7 +129,7 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     return true
 }
 
-/// Whether our decoder allocates nothing: the one figure that repeats exactly, and so the one that gates.
+/// Whether our decoder allocates nothing. Only this figure repeats exactly, so only this figure can fail the check.
 func check() -> Bool {
     Sample.allCases.allSatisfy { sample in
         [Contender.ours, .oursRepeated, .oursChanged]

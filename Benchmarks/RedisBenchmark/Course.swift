@@ -3,8 +3,8 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes calls on all activities over one store, as a lane does: as many in a turn as are to be made and fit, which leave
-/// with one write.
+/// Makes calls for all activities with one store, as a lane does. Each turn makes as many calls as are due and fit, and sends them with one
+/// write.
 final class Course: ActivityStoreHandler {
     let server: RedisServerProcess
     private let loop: EventLoop
@@ -31,11 +31,11 @@ final class Course: ActivityStoreHandler {
         )
     }
 
-    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     func connect(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax
-        // The machine may be busy with other work for longer than a worker would wait.
+        // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
         let store = ActivityStore(loop: loop, configuration: configuration, handler: self)
         self.store?.close()
@@ -89,7 +89,7 @@ final class Course: ActivityStoreHandler {
     }
 
     func memoryUsage() -> String {
-        // They are all alike, and their names are no text.
+        // All activities have the same size. Their names are bytes, not text.
         let anyone = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
         return server.ask("EVAL", anyone, "0").text.filter(\.isNumber)
     }
@@ -98,7 +98,7 @@ final class Course: ActivityStoreHandler {
         sends = 0
         let calls = try perform(activities) { _ in self.admission(timestamp, high: high) }
         guard sends == calls else {
-            throw RedisServerProcess.Failure(description: "\(sends) of \(calls) were to be sent")
+            throw RedisServerProcess.Failure(description: "\(sends) of \(calls) commands must be sent")
         }
         return calls
     }
@@ -128,7 +128,7 @@ final class Course: ActivityStoreHandler {
         )
     }
 
-    /// Makes calls until all are answered.
+    /// Makes calls until all have an answer.
     @discardableResult
     private func perform(
         _ calls: Int,
@@ -170,7 +170,7 @@ final class Course: ActivityStoreHandler {
         Array("0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))".utf8)
     }
 
-    /// 160 hexadecimal digits, of which no two are alike.
+    /// 160 hexadecimal digits, different for each activity.
     private static func token(_ index: Int) -> [UInt8] {
         var state = UInt64(index) &+ 1
         var digits: [UInt8] = []

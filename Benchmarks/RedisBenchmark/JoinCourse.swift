@@ -3,10 +3,11 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Registrations of activities that name an audience, from the first call to the last, as a lane makes them: the activity's record says what
-/// it is in, then the audience's page gets an entry; of one that has left an audience, that one's page too, and the record hears of it.
+/// Registrations of activities that name an audience, with all calls that a lane makes for them. The activity's record lists its audiences;
+/// then the audience's page gets an entry. If the activity leaves an audience, that audience's page gets an entry too, and the record is
+/// told.
 final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
-    /// Registrations of a lane that are under way at a time.
+    /// The most registrations of a lane in progress at a time.
     private static let underWayMax = 512
 
     private let server: RedisServerProcess
@@ -14,22 +15,22 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     private var activities: ActivityStore?
     private var audiences: AudienceStore?
     private var failure: RedisError?
-    /// What is under way: all join the one audience, and those that were in another leave it.
+    /// The present change: all activities join one audience, and leave the one that they were in.
     private var joined = AudienceDigest(value: 1)
     private var left = AudienceDigest(value: 0)
     private var atMilliseconds: Int64 = 0
-    /// Of a registration, how many of its entries are not acknowledged.
+    /// The number of entries of each registration that are not acknowledged.
     private var entriesLeft: [UInt8] = []
     private var hasLeft: [Bool] = []
     private var finished = 0
 
     struct Figures {
         var microseconds: Double
-        /// Commands with a script that the server was sent for each registration.
+        /// Script commands sent to the server for each registration.
         var scriptCalls: Double
     }
 
-    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
         over transport: RedisServerProcess.Transport,
@@ -39,7 +40,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         loop = try EventLoop()
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax
-        // The machine may be busy with other work for longer than a worker would wait.
+        // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
         let activities = ActivityStore(loop: loop, configuration: configuration, handler: self)
         let audiences = AudienceStore(loop: loop, configuration: configuration, handler: self)
@@ -54,12 +55,12 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         audiences?.close()
     }
 
-    /// Each member's first registration.
+    /// Registers each member for the first time.
     func joinAll(_ members: Int) throws -> Figures {
         try registerAll(members)
     }
 
-    /// Each member's registration that names another audience than the one before.
+    /// Registers each member with another audience than before.
     func moveAll(_ members: Int) throws -> Figures {
         (left, joined) = (joined, AudienceDigest(value: joined.value &+ 0x9E37_79B9_7F4A_7C15))
         return try registerAll(members)
@@ -76,7 +77,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
             while issued < members, issued - finished < Self.underWayMax, try register(issued) { issued += 1 }
             try turn()
         }
-        // What the store does by itself belongs to the joins.
+        // The store's own work belongs to the joins.
         while let audiences, audiences.outstandingCount > 0 { try turn() }
         return Figures(
             microseconds: (server.processorSeconds - before) * 1_000_000 / Double(members),
@@ -105,7 +106,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         return try isIssued(call.withBorrowedBytes { activities?.issue($0) })
     }
 
-    /// Joins and leaves find room: there are fewer registrations under way than a store has room for.
+    /// Joins and leaves always have room: fewer registrations are in progress than a store can hold.
     private func append(_ index: Int, _ audience: AudienceDigest, isLeaving: Bool) throws {
         let entry = Crowd.entry(index, isLeaving: isLeaving, atMilliseconds: atMilliseconds)
         let call = AudienceCall(tag: UInt64(index), app: Crowd.app, audience: audience, operation: .append(entry))
@@ -174,7 +175,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     }
 }
 
-/// Activities with the names and tokens that members have.
+/// Activities with the names and tokens of members.
 enum Crowd {
     static let app = Array("com.example.match".utf8)
 
@@ -183,7 +184,7 @@ enum Crowd {
         Array("0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))".utf8)
     }
 
-    /// 160 hexadecimal digits, of which no two are alike.
+    /// 160 hexadecimal digits, different for each activity.
     static func token(_ index: Int) -> [UInt8] {
         let digits = Array("0123456789abcdef".utf8)
         var state = UInt64(index) &* 0x9E37_79B9_7F4A_7C15 &+ 1

@@ -4,12 +4,12 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Joins members to an audience and reads all of them, over one store, as a lane does.
+/// Adds members to an audience and reads all of them, with one store, as a lane does.
 final class MemberCourse: AudienceStoreHandler {
-    /// Pages that are asked for at a time.
+    /// The number of pages asked for at a time.
     private static let pagesUnderWay = 8
 
-    /// For each member. Reading includes the directories, and on the reader's side finding the members on their pages.
+    /// Costs for each member. Reading includes the directories and, in the reader, the search for members on their pages.
     struct Figures {
         var joinMicroseconds: Double
         var readMicroseconds: Double
@@ -25,13 +25,13 @@ final class MemberCourse: AudienceStoreHandler {
     private var audience = AudienceDigest(value: 0)
     private var joined = 0
     private var failure: RedisError?
-    /// Of each segment, when its directory has come.
+    /// The pages of each segment, after its directory has arrived.
     private var directories: [[UInt32]] = []
     private var pagesRead = 0
     private var membersRead = 0
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
 
-    /// - Parameter callsPerCommandMax: 1 is how it is in a cluster.
+    /// - Parameter callsPerCommandMax: the most calls in one Redis command; in a cluster it is 1.
     init(
         server: RedisServerProcess,
         over transport: RedisServerProcess.Transport,
@@ -41,7 +41,7 @@ final class MemberCourse: AudienceStoreHandler {
         loop = try EventLoop()
         var configuration = try RedisConfiguration(url: RedisURL(server.url(transport)))
         configuration.callsPerCommandMax = callsPerCommandMax
-        // The machine may be busy with other work for longer than a worker would wait.
+        // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
         self.store = store
@@ -56,7 +56,7 @@ final class MemberCourse: AudienceStoreHandler {
 
     func close() { store?.close() }
 
-    /// - Parameter number: of the audience.
+    /// - Parameter number: the number of the audience.
     func measure(members: Int, audience number: Int) throws -> Figures {
         audience = AudienceDigest(value: UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
         let memoryBefore = server.usedMemoryBytes
@@ -97,7 +97,7 @@ final class MemberCourse: AudienceStoreHandler {
             }
             try turn()
         }
-        // What the store does by itself belongs to the joins.
+        // The store's own work belongs to the joins.
         while let store, store.outstandingCount > 0 { try turn() }
     }
 

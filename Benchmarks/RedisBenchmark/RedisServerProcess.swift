@@ -1,7 +1,7 @@
 import Glibc
 import Redis
 
-/// A redis-server of the benchmark's own: nothing on disk, reached by a Unix socket or an ephemeral port on the loopback.
+/// A redis-server for the benchmark. It stores nothing on disk and listens on a Unix socket and on an ephemeral loopback port.
 final class RedisServerProcess {
     enum Transport: String {
         case unix, tcp
@@ -16,7 +16,7 @@ final class RedisServerProcess {
     private var process: pid_t = -1
     private(set) var version = ""
 
-    /// - Parameter settings: of redis.conf, name and value in turn, each name with two hyphens before it.
+    /// - Parameter settings: settings of redis.conf, alternating names and values, each name with two hyphens.
     init(settings: [String] = []) throws {
         var template = Array("/tmp/causeway-bench-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure(description: "no temporary directory: errno \(errno)") }
@@ -39,7 +39,7 @@ final class RedisServerProcess {
     }
 
     deinit {
-        // One that was never started has no number, and -1 would stand for every process.
+        // A process that was never started has no id, and -1 would mean every process.
         if process > 0 {
             kill(process, SIGKILL)
             waitpid(process, nil, 0)
@@ -52,7 +52,7 @@ final class RedisServerProcess {
         transport == .unix ? "unix://\(directory)/redis.sock" : "redis://127.0.0.1:\(port)"
     }
 
-    /// How long the main thread has been on a processor, by the scheduler's books: nanoseconds in the first of three numbers.
+    /// The main thread's CPU time from the scheduler's statistics: nanoseconds in the first of three numbers.
     var processorSeconds: Double {
         let first = Self.text(path: "/proc/\(process)/task/\(process)/schedstat").split(separator: " ").first
         return first.flatMap { Double($0) }.map { $0 / 1e9 } ?? 0
@@ -60,13 +60,13 @@ final class RedisServerProcess {
 
     var usedMemoryBytes: Int { ask("INFO", "memory").field("used_memory").flatMap { Int($0) } ?? 0 }
 
-    /// Calls of scripts since it was started.
+    /// The number of script calls since the server started.
     var scriptCalls: Int {
         let text = ask("INFO", "commandstats").field("cmdstat_evalsha") ?? ""
         return Int(text.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) ?? 0
     }
 
-    /// What redis-cli prints.
+    /// The output of redis-cli.
     func ask(_ arguments: String...) -> Answer {
         let quoted = arguments.map { "'\($0)'" }.joined(separator: " ")
         guard let pipe = popen("redis-cli -s \(directory)/redis.sock \(quoted) 2>/dev/null", "r") else {
@@ -101,7 +101,7 @@ final class RedisServerProcess {
         }
     }
 
-    /// A port that was free a moment ago.
+    /// A port that was free just now.
     private static func unusedPort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

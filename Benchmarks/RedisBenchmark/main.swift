@@ -2,16 +2,15 @@ import ActivityStore
 import Glibc
 import Reactor
 
-// Admissions a second on one core of a real redis-server, and what an activity weighs there.
+// Measures the admissions a second on one core of a real redis-server, and the memory of an activity there.
 //
-// The measure is the time that the server's main thread was on a processor, not the time that passed: whatever else the
-// machine does, this is what an admission costs. Caches that are shared with other work still show in it, so each figure is
-// the median of several runs.
+// The measure is the CPU time of the server's main thread, not the elapsed time, so other work on the machine does not count. But that
+// work shares caches with the server, so each figure is the median of several runs.
 
 let activities = 100_000
 let runs = 7
 
-/// - Parameter prepare: what comes before each run, and does not count.
+/// - Parameter prepare: runs before each measured run, and does not count.
 func report(_ name: String, _ course: Course, prepare: () throws -> Void = {}, _ run: () throws -> Int) rethrows {
     var rates: [Double] = []
     for _ in 0..<runs {
@@ -51,8 +50,8 @@ extension Int {
     }
 }
 
-/// What Redis does for whatever script may come, and Causeway's need not: a hook on each of Lua's instructions, for a script that never
-/// ends, and a histogram of how long each command takes.
+/// Settings that turn off work which Causeway's scripts do not need: a hook on each Lua instruction, which stops scripts that never end,
+/// and a histogram of each command's duration.
 let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(_ course: Course, over transport: RedisServerProcess.Transport, admissions: Int, _ name: String) throws {
@@ -66,7 +65,7 @@ func measure(_ course: Course, over transport: RedisServerProcess.Transport, adm
     try report("admit and settle in turn, each counted", course) { try course.sendAndSettleAll() }
 }
 
-/// What members cost Redis: joined one after the other, and read page by page.
+/// Measures the cost of members in Redis: they join one after the other, and are read page by page.
 func measureMembers(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
     let way = callsPerCommandMax == 1 ? "each join a command" : "up to \(callsPerCommandMax) joins a command"
     print("members of an audience, over \(transport), \(way), CPU of one core:")
@@ -96,7 +95,7 @@ func measureMembers(over transport: RedisServerProcess.Transport, callsPerComman
     }
 }
 
-/// What whole registrations of members cost Redis: the activities' records and the audiences' pages.
+/// Measures the cost of whole registrations of members in Redis: the activities' records and the audiences' pages.
 func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandMax: Int) throws {
     let way = callsPerCommandMax == 1 ? "each call a command" : "up to \(callsPerCommandMax) calls a command"
     print("registrations that name an audience, over \(transport), \(way), CPU of one core:")

@@ -37,13 +37,13 @@ struct Arguments {
         return number
     }
 
-    /// Nothing may be left that nobody asked for.
+    /// Fails if an argument is left that no option has read.
     func end() throws(Problem) {
-        if let name = stray ?? values.keys.first { throw Problem(description: "what is \(name)?") }
+        if let name = stray ?? values.keys.first { throw Problem(description: "unknown argument: \(name)") }
     }
 }
 
-/// Says what is wrong, and ends the process.
+/// Prints the problem and ends the process.
 func fail(_ text: String) -> Never {
     complain(text)
     exit(1)

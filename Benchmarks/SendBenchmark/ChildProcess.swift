@@ -1,11 +1,11 @@
 import Glibc
 import Reactor
 
-/// A process of ours: its standard output is read here, and its CPU time known when it has ended.
+/// A child process. Its standard output is read here, and its CPU time is known after its end.
 struct ChildProcess {
     let identifier: pid_t
     private let output: UnsafeMutablePointer<FILE>?
-    /// Its standard input; it ends when this is closed.
+    /// The child's standard input. The child ends when this is closed.
     private let input: Int32
 
     init(_ words: [String]) throws(SystemError) {
@@ -39,7 +39,7 @@ struct ChildProcess {
         return String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Waits for its end; what it has printed since, and its CPU time in microseconds. Nil if it failed.
+    /// Waits for the child's end. Returns the rest of its output and its CPU time in microseconds, or nil if it failed.
     func wait() -> (lines: [String], cpuMicroseconds: Int64)? {
         var lines: [String] = []
         while let line = readLine() { lines.append(line) }
@@ -51,7 +51,7 @@ struct ChildProcess {
         return (lines, Reading.microseconds(usage.ru_utime) + Reading.microseconds(usage.ru_stime))
     }
 
-    /// Closes its standard input and waits for its end.
+    /// Closes the child's standard input and waits for its end.
     func end() {
         close(input)
         if let output { fclose(output) }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// `compare`: `send` and h2load in turn against the same simulator, client and server on a core each.
+/// `compare`: runs `send` and h2load alternately against the same simulator. Client and server have one core each.
 func compare(_ given: Arguments) throws {
     var arguments = given
     let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)
@@ -60,7 +60,7 @@ private struct Target {
     private var addressesFile: String { directory + "/addresses" }
     private var bodyFile: String { directory + "/body" }
 
-    /// The same tokens, as addresses, and a body of the same size.
+    /// Writes the same tokens as addresses, and a body of the same size.
     func writeH2loadFiles() throws(Arguments.Problem) {
         guard let tokens = fopen(directory + "/tokens", "r"), let addresses = fopen(addressesFile, "w"),
             let body = fopen(bodyFile, "w")
@@ -101,19 +101,19 @@ private struct Target {
 }
 
 private func pinned(_ core: Int, _ words: [String]) -> [String] {
-    // By its path: behind taskset, /proc/self/exe would be taskset.
+    // The program's path is resolved here, because after taskset /proc/self/exe would be taskset.
     var path = [CChar](repeating: 0, count: 4_096)
     let count = readlink("/proc/self/exe", &path, path.count)
     let program = String(decoding: path.prefix(max(0, count)).map(UInt8.init(bitPattern:)), as: UTF8.self)
     return ["taskset", "-c", String(core)] + words.map { $0 == "/proc/self/exe" ? program : $0 }
 }
 
-/// CPU µs a push of a whole process.
+/// The CPU time of a whole process for each push, in microseconds.
 private func run(_ words: [String], count: Int) throws -> Double {
     guard let result = try ChildProcess(words).wait() else {
         throw Arguments.Problem(description: "\(words[3]) failed")
     }
-    // h2load exits with 0 whatever the answers were.
+    // h2load exits with 0 even if requests fail.
     if let line = result.lines.first(where: { $0.hasPrefix("status codes:") }) {
         let accepted = line.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0
         guard accepted * 100 >= count * 99 else { throw Arguments.Problem(description: "h2load: \(line)") }

@@ -2,8 +2,8 @@ import CTimerDescriptor
 import Glibc
 import Reactor
 
-/// The distance to APNs: a process between client and server that holds all bytes back, both ways, for half a round trip. Flow control
-/// and answers take the way as they do in the world; its CPU time is not the client's.
+/// Simulates the distance to APNs: a process between client and server that delays all bytes in both directions by half a round trip. Flow
+/// control and answers are delayed as on a real network. The relay's CPU time does not count as the client's.
 struct RelayProcess {
     let port: Int
     private let child: ChildProcess
@@ -22,7 +22,7 @@ struct RelayProcess {
     func end() { child.end() }
 }
 
-/// `relay`: until standard input ends.
+/// `relay`: runs until standard input ends.
 func relay(_ given: Arguments) throws {
     var arguments = given
     let host = try arguments.text("host")
@@ -38,7 +38,7 @@ func relay(_ given: Arguments) throws {
     print(listener.port)
     fflush(nil)
     try loop.add(descriptor: 0, interest: .readable, handler: acceptor)
-    // The listener holds it weakly.
+    // The listener holds the handler weakly.
     withExtendedLifetime(acceptor) { loop.run() }
     listener.close()
 }
@@ -83,7 +83,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private var pieces: [Piece] = []
     private var first = 0
     private var isTimed = false
-    /// The loop's own timers count milliseconds, and rounding both ways would make 60 of them 62.
+    /// The loop's own timers count milliseconds. Rounding in both directions would turn 60 ms into 62 ms.
     private let timer: Int32
 
     init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) throws {

@@ -3,7 +3,7 @@ import CAllocationCount
 import Glibc
 import Reactor
 
-/// Sends pushes through the worker's own pool and prints what they cost.
+/// Sends pushes through the worker's own pool and prints their cost.
 func send(_ given: Arguments) throws {
     var arguments = given
     var host = try arguments.text("host", "127.0.0.1")
@@ -70,7 +70,7 @@ private func signingKey(_ path: String?) throws -> SigningKey {
     return try SigningKey(path: makeSigningKey(in: directory.path))
 }
 
-/// Writes a fresh key on P-256 as PKCS#8 and gives its path: that of a certificate which nobody needs.
+/// Writes a fresh P-256 key as PKCS#8 and returns its path. The certificate written with it is not used.
 func makeSigningKey(in directory: String) throws -> String {
     try SelfSignedCertificate.write(directory: directory + "/provider", hosts: ["localhost"]).keyFile
 }
@@ -84,7 +84,7 @@ struct TemporaryDirectory {
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Files and directories, one level deep.
+    /// Removes files and directories, one level deep.
     func remove() {
         for name in names(in: path) {
             for inner in names(in: "\(path)/\(name)") { unlink("\(path)/\(name)/\(inner)") }
@@ -107,7 +107,7 @@ struct TemporaryDirectory {
     }
 }
 
-/// The device tokens of the pushes: those of a file in turn, or one of its own for each.
+/// The device tokens of the pushes: the tokens of a file in turn, or a different token for each push.
 final class DeviceTokens {
     private var texts: [[UInt8]] = []
     private var next = 0
@@ -129,7 +129,7 @@ final class DeviceTokens {
 
     deinit { fresh.deallocate() }
 
-    /// Valid until the next one is asked for.
+    /// The next token; valid until the next call.
     func withNext<Result>(_ number: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         guard texts.isEmpty else {
             next = next + 1 < texts.count ? next + 1 : 0

@@ -3,15 +3,15 @@ import CAllocationCount
 import Glibc
 import Reactor
 
-/// Keeps as many pushes in flight as the pool takes, or as many a second as are wanted, and counts.
+/// Keeps as many pushes in flight as the pool accepts, or sends at a given rate, and counts them.
 final class Sender: PushHandler, TimerHandler {
-    /// One push in so many has its latency measured, so that reading the clock is no part of the figure.
+    /// The latency of one push in this many is measured, so that reading the clock does not affect the figure.
     private static let latencySample: UInt64 = 64
     private static let tickMilliseconds: Int64 = 1
 
     unowned let loop: EventLoop
     var pool: Pool?
-    /// Counting begins when so many connections carry pushes.
+    /// Counting begins when this many connections send pushes.
     var connectionsWanted = 1
     private let count: Int
     private let demand: Demand
@@ -26,7 +26,7 @@ final class Sender: PushHandler, TimerHandler {
     private var begun: Reading?
     private var ended: Reading?
     private var answeredBefore = 0
-    /// By push, of those that are sampled: when it was submitted, then how long it took.
+    /// For each sampled push: first its submission time, then its duration.
     private var latencies: [Int64]
     private var firstTick: Int64 = 0
     private var isPaced = false
@@ -78,7 +78,7 @@ final class Sender: PushHandler, TimerHandler {
         return true
     }
 
-    /// What the pool takes, or what the rate asks for by now.
+    /// Submits what the pool accepts, or what is due at the given rate.
     private func fill() {
         guard demand.isPaced, isPaced else {
             while submitOne() {}
@@ -115,7 +115,7 @@ final class Sender: PushHandler, TimerHandler {
         answeredBefore = answered
         begun = Reading()
         guard demand.isPaced else { return }
-        // From here on the rate decides; what is in flight belongs to what was before.
+        // From here on the rate decides. Pushes in flight belong to the phase before.
         answeredBefore = Int(submitted)
         firstTick = loop.nowMilliseconds
         isPaced = true
@@ -141,7 +141,7 @@ final class Sender: PushHandler, TimerHandler {
 
     // MARK: - Figures
 
-    /// One line of JSON.
+    /// The figures as one line of JSON.
     func report(connections: Int, inFlight: Int, latency: Int, spacing: Int) -> String {
         guard let begun, let ended else { return "{}" }
         guard answered > answeredBefore, ended.wall > begun.wall else {
@@ -182,16 +182,16 @@ final class Sender: PushHandler, TimerHandler {
     }
 }
 
-/// How many pushes a second are wanted: so many, and from some time on fewer.
+/// The pushes a second: a rate, and a lower rate from a given time on.
 struct Demand {
-    /// 0: as many as the pool takes.
+    /// 0 means as many as the pool accepts.
     var rate: Int
     var rateAfterwards: Int
     var fallsAfterSeconds: Int
 
     var isPaced: Bool { rate > 0 }
 
-    /// Pushes that are due by then.
+    /// The number of pushes that are due by the given time.
     func due(afterMilliseconds elapsed: Int64) -> Int {
         let before = min(elapsed, Int64(fallsAfterSeconds) * 1_000)
         return Int((Int64(rate) * before + Int64(rateAfterwards) * (elapsed - before)) / 1_000)

@@ -2,7 +2,7 @@ import APNs
 import APNsSimulator
 import Glibc
 
-/// What the simulator and the pushes to it agree on.
+/// Names that the simulator and the pushes share.
 enum SimulatedApp {
     static let bundle = "com.example.scores"
     static let team = "BENCHTEAM0"
@@ -11,7 +11,7 @@ enum SimulatedApp {
     static let activities = 4_096
 }
 
-/// `serve`: an APNs simulator with as many activities as tokens are wanted. Prints its port and its directory, and runs until standard
+/// `serve`: runs an APNs simulator with one activity for each requested token. Prints its port and its directory, and runs until standard
 /// input ends.
 func serve(_ given: Arguments) async throws {
     var arguments = given
@@ -47,7 +47,7 @@ func serve(_ given: Arguments) async throws {
     }
     print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")
     fflush(nil)
-    // Ends with the process that started it.
+    // Standard input ends when the parent process ends.
     while getchar() != EOF {}
     await simulator.stop()
 }

@@ -1,4 +1,4 @@
-// libFuzzer's entry for programs that have a main of their own.
+// libFuzzer's entry point for programs with their own main function.
 #include <stddef.h>
 #include <stdint.h>
 

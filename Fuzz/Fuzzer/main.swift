@@ -1,7 +1,7 @@
 import CFuzzer
 import Glibc
 
-// causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input breaks its law.
+// causeway-fuzz TARGET [options and folders of libFuzzer]: runs one target until its time is up or an input breaks its rule.
 
 /// Global, because libFuzzer's callback has no context.
 nonisolated(unsafe) private var target = FuzzTarget.frames

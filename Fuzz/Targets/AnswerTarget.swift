@@ -1,6 +1,6 @@
 @testable import APNs
 
-/// The body of an answer, which may end anywhere. A reason lies inside the body, between quotes.
+/// The body of an answer, which may end anywhere. Rule: a reason is inside the body, between quotes.
 func answerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { bytes in
         let body = AnswerBody(bytes)

@@ -1,6 +1,6 @@
 @testable import APNs
 
-/// The first byte is the size of the pieces. The rest gives the same frames and the same fault in pieces as at once.
+/// The first byte is the size of the pieces. Rule: the other bytes give the same frames and the same fault in pieces and at once.
 func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())

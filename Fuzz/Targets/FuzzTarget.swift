@@ -1,8 +1,8 @@
-/// The readers of bytes from outside. Each has a law that holds for every input.
+/// The code that reads bytes from outside. Each target has a rule that must hold for every input.
 enum FuzzTarget: String, CaseIterable, Sendable {
     case frames, headers, answers, commands, registrations, replies
 
-    /// Says how the input breaks the law; nil if the law holds. A trap, or an access that AddressSanitizer reports, ends the process.
+    /// Says how the input breaks the rule, or returns nil. A trap, or an access that AddressSanitizer reports, ends the process.
     func violation(_ input: UnsafeRawBufferPointer) -> String? {
         switch self {
         case .frames: frameViolation(input)
@@ -15,7 +15,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     }
 }
 
-/// Bytes in memory of their own, so that AddressSanitizer finds a read beyond them.
+/// The bytes in their own allocation, so that AddressSanitizer finds a read beyond their end.
 func withCopy<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
     let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
     defer { copy.deallocate() }
@@ -23,7 +23,7 @@ func withCopy<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferP
     return body(UnsafeRawBufferPointer(copy))
 }
 
-/// The bytes in pieces of `pieceBytes`, each in memory of its own, until the body returns false.
+/// Passes the bytes in pieces of `pieceBytes`, each in its own allocation, until the body returns false.
 func forEachPiece(
     of bytes: UnsafeRawBufferPointer,
     _ pieceBytes: Int,

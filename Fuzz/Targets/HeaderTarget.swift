@@ -2,8 +2,8 @@ import CNghttp2
 
 @testable import APNs
 
-/// Header blocks of one connection, each after a byte with its length; 255 means the rest. Our decoder and nghttp2's read the same
-/// answer, or both refuse the block. Ours may also refuse what exceeds a limit of its own.
+/// Header blocks of one connection, each after a byte with its length; 255 means the rest. Rule: our decoder and nghttp2's read the same
+/// answer, or both refuse the block. Ours may also refuse a block that exceeds one of its limits.
 func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     var inflater: OpaquePointer?
     guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }
@@ -25,7 +25,7 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
         case (.failure(let fault), let theirs?):
             // RFC 7541, section 7.4: the limits that an implementation sets.
             let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
-            return isLimit ? nil : "ours refuses, \(fault.detail), what nghttp2 reads as \(theirs)"
+            return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(theirs)"
         case (.failure, nil): return nil
         }
     }
@@ -38,7 +38,7 @@ private func isSame(_ ours: AnswerHead, _ theirs: AnswerHead) -> Bool {
         && ours.contentBytes == theirs.contentBytes && ours.isMalformed == theirs.isMalformed
 }
 
-/// What the fields that nghttp2 finds say; nil if it refuses the block.
+/// The answer in the fields that nghttp2 finds; nil if nghttp2 refuses the block.
 private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?) -> AnswerHead? {
     var head = AnswerHead()
     var position = 0

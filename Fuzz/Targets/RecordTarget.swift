@@ -2,8 +2,9 @@ import Foundation
 
 @testable import LiveActivity
 
-/// A record of the commands topic. A fault has a message and a place in the record. An accepted command has a body that Foundation
-/// parses and whose layout is right, and is the same command when its dictionary moves or is recalled.
+/// A record of the commands topic. Rules: a fault has a message and a place in the record. Foundation parses the body of an accepted
+/// command, and the body's layout is right. The command stays the same if its dictionary moves in the record or is recalled from the record
+/// before.
 func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -15,7 +16,7 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     }
 }
 
-/// A record of the registrations topic. A fault has a message and a place in the record; the texts of an accepted one are UTF-8.
+/// A record of the registrations topic. Rules: a fault has a message and a place in the record; an accepted record's texts are UTF-8.
 func registrationViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -64,10 +65,11 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
             return "a part of the body does not lie where it is said to"
         }
     }
-    return foundationTakes(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not take the body for JSON"
+    return foundationTakes(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
 }
 
-/// Foundation refuses numbers that a Double cannot hold and JSON's grammar allows, so bodies that may hold one are skipped.
+/// Whether Foundation parses the body. Foundation refuses numbers that JSON's grammar allows but a Double cannot hold, so the result is true
+/// for every body that may contain one.
 private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
     var digits = 0
     for byte in body {
@@ -81,7 +83,7 @@ private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
-/// A record that ends inside the dictionary that was read before it is not taken for that dictionary.
+/// Checks that a record which ends inside the dictionary of the record before is not taken for that dictionary.
 private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in

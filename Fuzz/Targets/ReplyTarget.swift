@@ -1,6 +1,6 @@
 @testable import Redis
 
-/// The first byte is the size of the pieces. The rest gives each of the two readers the same replies in pieces as at once.
+/// The first byte is the size of the pieces. Rule: each of the two readers gives the same replies in pieces and at once.
 func replyViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())

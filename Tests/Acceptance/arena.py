@@ -1,4 +1,4 @@
-"""The place that rounds run in: the fleet's stage, with one of the forms of Redis and an APNs whose pace is known."""
+"""The stage of rounds: the fleet's stage, with one of the forms of Redis and an APNs of known pace."""
 
 import json
 import pathlib
@@ -13,13 +13,13 @@ from stage import Kind, Stage  # noqa: E402
 
 STREAMS = 60
 LATENCY_MILLISECONDS = 40
-"""With so many streams a connection carries 1,500 pushes a second at most: a round lasts long enough to be met in its middle."""
+"""With this many streams a connection carries 1,500 pushes a second at most, so a round lasts long enough to be disturbed."""
 SESSION_MILLISECONDS = 6_000
 INVALIDATIONS = "causeway.invalidations"
 
 
 def now():
-    """UNIX milliseconds."""
+    """The present time in UNIX milliseconds."""
     return int(time.time() * 1_000)
 
 
@@ -32,7 +32,7 @@ class Arena(Stage):
         self.redis.start()
 
     def set_pace(self):
-        """Before the first worker connects."""
+        """Sets APNs' pace before the first worker connects."""
         pace = {
             "latencyMillisecondsLeast": LATENCY_MILLISECONDS, "latencyMillisecondsMost": LATENCY_MILLISECONDS,
             "concurrentStreams": STREAMS,
@@ -47,7 +47,7 @@ class Arena(Stage):
         return json.dumps(configuration, indent=2)
 
     def busiest(self):
-        """The worker that has most ranges under way."""
+        """The worker with the most ranges in progress."""
         running = [worker for worker in self.workers.values() if worker.process is not None and worker.process.is_running()]
         rounds = {worker.name: sum(value for _, value in samples(worker, "causeway_audience_rounds")) for worker in running}
         if not any(rounds.values()):

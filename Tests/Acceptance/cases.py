@@ -1,5 +1,5 @@
-"""What happens in the middle of rounds. Each case is given a scene whose members are in and whose workers share the topics, and leaves it
-when its last command is out and the disturbance is over."""
+"""The disturbances of rounds. Each case gets a scene whose members have joined and whose workers share the topics. It returns when its
+last command is sent and the disturbance is over."""
 
 import signal
 import time
@@ -17,11 +17,11 @@ ROUND_SECONDS = 90
 QUIET_SECONDS = 2
 LOOK_SECONDS = 0.02
 OVER_SHARE = 0.95
-"""A round of which more is done is not met in its middle any more."""
+"""A round that has reached a larger share is too near its end to be disturbed."""
 
 
 class Scene:
-    """What cases work with, and the figures that they note."""
+    """The objects that cases work with, and the figures that they note."""
 
     def __init__(self, stage, crowd, outcomes, group):
         self.stage, self.crowd, self.outcomes, self.group = stage, crowd, outcomes, group
@@ -40,18 +40,18 @@ class Scene:
             raise Failure(f"{names} do not share all partitions after {SHARE_SECONDS} s: {self.group.text()}") from None
 
     def reach(self, command, share):
-        """Waits until so many of the members show a command's state: then its round is in its middle, for certain."""
+        """Waits until this share of the members shows a command's state. Then the round is certainly in progress."""
         wanted = int(self.crowd.count * share)
         wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", LOOK_SECONDS)
 
     def midway(self, share=0.4):
-        """The first command, with its alert, when so many of the members show its state."""
+        """Sends the first command, with its alert, and returns when this share of the members shows its state."""
         first = self.crowd.command("Goal one")
         self.reach(first, share)
         return first
 
     def happens(self, what, command):
-        """Writes down that it has happened now, and that the round was in its middle still."""
+        """Records that the event happens now, and checks that the round is still in progress."""
         self.crowd.incident(what)
         share = self.crowd.shown(command) / self.crowd.count
         if share > OVER_SHARE:
@@ -59,7 +59,7 @@ class Scene:
         self.figures[f"{what} at"] = f"{share:.0%} of the round"
 
     def done(self):
-        """Waits until every command has its result, every phone the last state, and nothing more comes."""
+        """Waits until every command has its result, every phone shows the last state, and nothing more comes."""
         began = time.monotonic()
         last = self.crowd.commands[-1]
         try:
@@ -80,7 +80,7 @@ class Scene:
 
 
 def quiet(scene):
-    """Nothing happens: two rounds, one after the other."""
+    """No disturbance: two rounds, one after the other."""
     scene.crowd.command("Goal one")
     wait_until(lambda: "goal-1" in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
     scene.crowd.command("Goal two")
@@ -99,7 +99,7 @@ def overtaken(share, is_same_second=False):
 
 
 def killed(scene):
-    """The worker with most ranges is killed."""
+    """The worker with the most ranges is killed."""
     first = scene.midway()
     victim = scene.stage.busiest()
     victim.process.kill()
@@ -107,7 +107,7 @@ def killed(scene):
 
 
 def killed_overtaken(scene):
-    """The worker with most ranges is killed, and a second command comes before another has taken over."""
+    """The worker with the most ranges is killed, and a second command comes before another worker has taken over."""
     first = scene.midway()
     victim = scene.stage.busiest()
     victim.process.kill()
@@ -116,7 +116,7 @@ def killed_overtaken(scene):
 
 
 def all_killed(scene):
-    """All workers are killed, and others come."""
+    """All workers are killed, and new ones start."""
     first = scene.midway()
     for worker in scene.stage.workers.values():
         worker.process.kill()
@@ -134,7 +134,7 @@ def joined(scene):
 
 
 def left(scene):
-    """The worker with most ranges is told to stop."""
+    """The worker with the most ranges is told to stop."""
     first = scene.midway(0.3)
     leaver = scene.stage.busiest()
     leaver.process.signal(signal.SIGTERM)
@@ -146,7 +146,7 @@ def left(scene):
 
 
 def left_overtaken(scene):
-    """The worker with most ranges is told to stop, and a second command comes at once."""
+    """The worker with the most ranges is told to stop, and a second command comes at once."""
     first = scene.midway(0.3)
     leaver = scene.stage.busiest()
     leaver.process.signal(signal.SIGTERM)
@@ -158,7 +158,7 @@ def left_overtaken(scene):
 
 
 def frozen(scene):
-    """A worker is stopped for longer than its session, and wakes when others are through with a newer round."""
+    """A worker is frozen for longer than its session, and wakes when the others have finished a newer round."""
     first = scene.midway()
     sleeper = scene.stage.busiest()
     sleeper.process.signal(signal.SIGSTOP)
@@ -191,7 +191,7 @@ def redis_away(scene):
 
 
 def redis_frozen(scene):
-    """Redis answers nothing for longer than workers wait, time and again."""
+    """Redis repeatedly does not answer for longer than workers wait."""
     first = scene.crowd.command("Goal one")
     for part in [0.2, 0.4, 0.6, 0.8]:
         scene.reach(first, part)
@@ -200,14 +200,14 @@ def redis_frozen(scene):
 
 
 def redis_emptied(scene):
-    """Redis loses all."""
+    """Redis loses all data."""
     first = scene.midway()
     scene.stage.redis.wipe()
     scene.happens("wipe", first)
 
 
 def redis_emptied_overtaken(scene):
-    """Redis loses all, and a second command comes at once."""
+    """Redis loses all data, and a second command comes at once."""
     first = scene.midway()
     scene.stage.redis.wipe()
     scene.happens("wipe", first)
@@ -215,7 +215,7 @@ def redis_emptied_overtaken(scene):
 
 
 def redis_emptied_frozen(scene):
-    """Redis loses all, and twice answers nothing for longer than workers wait while they read the registrations once more."""
+    """Redis loses all data, and then twice does not answer for longer than workers wait, while they read the registrations again."""
     first = scene.midway()
     scene.stage.redis.wipe()
     scene.happens("wipe", first)
@@ -225,14 +225,14 @@ def redis_emptied_frozen(scene):
 
 
 def redis_promoted(scene):
-    """The primary of Redis is killed, and its replica takes its place."""
+    """The primary of Redis is killed, and its replica replaces it."""
     first = scene.midway()
     scene.stage.redis.kill()
     scene.happens("redis killed", first)
 
 
 def redis_promoted_overtaken(scene):
-    """The primary of Redis is killed, and a second command comes before its replica has taken its place."""
+    """The primary of Redis is killed, and a second command comes before the replica has replaced it."""
     first = scene.midway()
     scene.stage.redis.kill()
     scene.happens("redis killed", first)
@@ -243,7 +243,7 @@ CHANGED = 200
 
 
 def membership(scene):
-    """Phones have died before; others join, leave and get other tokens in the middle; then a second command."""
+    """Some phones have died before. Others join, leave and get other tokens during the round; then comes a second command."""
     crowd = scene.crowd
     crowd.die(0, CHANGED)
     first = crowd.command("Goal one")
@@ -260,9 +260,9 @@ def membership(scene):
 class Case:
     play: Callable
     later: int = 0
-    """Phones that are not in from the start."""
+    """The number of phones that join later."""
     options: dict = field(default_factory=dict)
-    """Of the judge."""
+    """Options of the judge."""
     servers: type = Alone
     """The form of Redis."""
 

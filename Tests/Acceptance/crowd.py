@@ -1,5 +1,5 @@
-"""The audience: light phones of the simulator, their registrations and the commands to them, by a client of another make. Whatever the
-checker is to know of them is written down here."""
+"""The audience: light phones of the simulator, their registrations and the commands to them, through an independent Kafka client. This
+module writes the files that the checker reads."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ FREQUENT_EVERY = 4
 PAGE = 20_000
 ACKNOWLEDGED_SECONDS = 60
 SHOWN_SECONDS = 3_600
-"""So old is what the phones show at first."""
+"""The age of the state that the phones show at first."""
 
 
 def digest_of_token(token):
@@ -28,7 +28,7 @@ def digest_of_token(token):
 
 
 class Crowd:
-    """`count` members from the start, and `later` phones more that are not in yet."""
+    """`count` members from the start, and `later` phones that join later."""
 
     def __init__(self, stage, count, later=0):
         self.stage, self.count, self.phones = stage, count, count + later
@@ -53,10 +53,10 @@ class Crowd:
     def close(self):
         self._group.close()
 
-    # Who is in
+    # Members
 
     def _records(self, first, count):
-        """What the apps of these phones post now."""
+        """The present registrations of these phones' apps."""
         records = []
         while len(records) < count:
             page = self.stage.control(
@@ -68,7 +68,7 @@ class Crowd:
         return records
 
     def register(self, first, count, audiences=(AUDIENCE,)):
-        """Writes what these phones register, and waits until the group has settled it. Returns when that was."""
+        """Writes registrations of these phones, and waits until the group has settled them. Returns the time."""
         for record in self._records(first, count):
             value = record["value"] | {"audiences": list(audiences)}
             self.tokens.append(value["token"])
@@ -83,7 +83,7 @@ class Crowd:
             self._members[name] = {"activity": name} | ({"joined": joined} if self.commands else {})
 
     def leave(self, first, count):
-        """Half of them by a registration that names no audience, half by a tombstone."""
+        """Half of the phones leave by a registration that names no audience, half by a tombstone."""
         for name in self._names[first : first + count // 2]:
             self._produce(REGISTRATIONS, name, None)
         left = self.register(first + count // 2, count - count // 2, ())
@@ -91,7 +91,7 @@ class Crowd:
             self._members[name]["left"] = left
 
     def rotate(self, first, count):
-        """These phones have other tokens from now on."""
+        """Gives these phones other tokens."""
         old = [digest_of_token(record["value"]["token"]) for record in self._records(first, count)]
         for name in self._names[first : first + count]:
             self._members[name]["renewed"] = now()
@@ -100,13 +100,13 @@ class Crowd:
         self._retired += [{"token": token, "time": time} for token in old]
 
     def die(self, first, count):
-        """These phones' activities are swiped away: their tokens are answered 410."""
+        """Ends these phones' activities on the phone: pushes to their tokens get 410."""
         self.stage.control("POST", "/crowd/dismiss", {"app": APP, "name": NAME, "from": first, "count": count})
         for name in self._names[first : first + count]:
             self._members[name]["dead"] = True
 
     def acknowledged(self):
-        """Waits until the group has committed all that was registered. Returns when that was seen."""
+        """Waits until the group has committed all registrations. Returns the time."""
         places = [TopicPartition(REGISTRATIONS, number) for number in range(PARTITIONS)]
 
         def is_settled():
@@ -138,7 +138,7 @@ class Crowd:
         return command
 
     def shown(self, command):
-        """How many phones show this command's state."""
+        """The number of phones that show this command's state."""
         return sum(one["phones"] for one in self.report()["shown"] if one["contentState"] == command["content"])
 
     def report(self):
@@ -148,7 +148,7 @@ class Crowd:
         self._incidents.append({"time": now(), "what": what})
 
     def write(self):
-        """What the checker reads, but for what the topics and the simulator's log hold."""
+        """The checker's files, except those from the topics and from the simulator's log."""
         for name, values in (
             ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents), ("retired", self._retired)
         ):
@@ -178,13 +178,13 @@ class Crowd:
 
 
 class Outcomes(threading.Thread):
-    """Copies the topics of results and of invalidations into files, and knows which commands have their own result."""
+    """Copies the topics of results and invalidations into files, and knows which commands have their own result."""
 
     def __init__(self, stage):
         super().__init__(name="outcomes", daemon=True)
         self.last_at = now()
         self.final = {}
-        """By command: the last outcome of all its members."""
+        """By command: the last outcome for all its members."""
         self._over = threading.Event()
         self._results = open(stage.path("results.jsonl"), "wb")
         self._invalidations = open(stage.path("invalidations.jsonl"), "w", encoding="utf-8")

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Holds rounds through an audience against the laws, from outside: it reads only what was written down, and shares no code with the
+"""Checks rounds through an audience against their laws, from outside: it reads only recorded files, and shares no code with the
 program. Needs Python 3.11 and nothing else.
 
   judge.py DIRECTORY
 
-The directory holds, as lines of JSON but for the last:
+The directory holds these files, as lines of JSON except the last:
 
   commands.jsonl       what the producer wrote: command (its id), time (ms), timestamp, alert (title or null), content, and
                        state: FNV-1a, 64 bits, of the content's bytes
   members.jsonl        activity; joined and left: when that was acknowledged (ms), if it was not before the first command; renewed:
                        when its phone got another token; dead
   incidents.jsonl      time (ms) and what: kill or freeze of a worker, wipe of Redis; others are only named
-  retired.jsonl        token (its digest) and time (ms) at which the token that took its place was acknowledged
+  retired.jsonl        token (its digest) and time (ms) at which the token that replaced it was acknowledged
   results.jsonl        the results topic
   invalidations.jsonl  activity and time (ms) of the record, of the invalidations topic
   pushes.jsonl         the simulator's log, as `causeway-lab simulator --push-log` writes it
   crowd.json           what the simulator says of its phones at the end (`GET /crowd`)
 
-Exit codes: 0 every law holds; 1 one is broken; 2 the evidence cannot be read."""
+Exit codes: 0 all laws hold; 1 one is broken; 2 the evidence cannot be read."""
 
 import argparse
 import os
@@ -45,7 +45,7 @@ def parser():
 
 
 def verdicts(directory, options):
-    """Of all laws, in their order.
+    """The verdicts on all laws, in order.
 
     Raises Unreadable."""
     evidence = Evidence(directory)
@@ -55,7 +55,7 @@ def verdicts(directory, options):
 
 
 def report(laws):
-    """Prints them. Returns how many are broken."""
+    """Prints the verdicts. Returns the number of broken ones."""
     for law in laws:
         print(f"   {'BROKEN' if law.broken else 'ok':7}{law.name}")
         print(f"          {law.measured}")

@@ -1,4 +1,4 @@
-"""The laws of rounds: each looks at the evidence and says what breaks it, and what it has measured."""
+"""The laws of rounds. Each function reads the evidence and returns what breaks its law and what was measured."""
 
 from laws import Law, percentile
 
@@ -11,8 +11,8 @@ def reached(member):
 
 
 def newest(evidence, options):
-    """Who is in to the end shows the last command's state, by the log of its pushes and by its own account."""
-    law = Law("every member that is in to the end shows the newest state")
+    """A member to the end shows the last command's state, by the log of its pushes and by the phone itself."""
+    law = Law("every member that is in the audience to the end shows the newest state")
     last = evidence.commands[-1]
     right = 0
     for member in evidence.members.values():
@@ -35,7 +35,7 @@ def newest(evidence, options):
 
 
 def backwards(evidence, options):
-    """No phone is sent a state that is older than one it was sent before."""
+    """No phone gets a state that is older than one that it got before."""
     law = Law("nobody goes back in time")
     pairs = 0
     for member in evidence.members.values():
@@ -52,12 +52,13 @@ def backwards(evidence, options):
 
 
 def is_since_checkpoint(evidence, options, time):
-    """Whether a push of this time may have been behind the last checkpoint of a worker that crashed."""
+    """Whether a push at this time may be later than the last checkpoint of a worker that crashed."""
     return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes)
 
 
 LOSS_MILLISECONDS = 5_000
-"""Who was reached this long after a loss may be reached once more: Redis may answer nothing meanwhile, and then nobody sees the loss."""
+"""A member that was reached this long after a loss may be reached again: Redis may be silent meanwhile, and then no worker notices the
+loss."""
 
 
 def is_before_wipe(evidence, options, time):
@@ -65,16 +66,17 @@ def is_before_wipe(evidence, options, time):
 
 
 def is_joined_during(member, command):
-    """Whether a member has registered, for the first time, with another token or after a loss of Redis' data, when a command was out: it is
-    shown the newest state at once, without its alert, and the round may reach it as well."""
+    """Whether a member registered while a command was in progress: for the first time, with another token, or after a loss of Redis'
+    data. It gets the newest state at once, without its alert, and the round may reach it as well."""
     return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
 
 
 def repeats(evidence, options):
-    """No member is sent the same state twice, but who joined meanwhile, and after a crash who was sent it since the last checkpoint."""
-    law = Law("nobody is sent a state twice, but after a crash who was reached since the last checkpoint")
+    """No member gets the same state twice, except members that joined meanwhile and, after a crash, members that got it since the last
+    checkpoint."""
+    law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
     twice, shown, ages = 0, 0, []
-    # Whose data was lost joins again and is in another round of the same command.
+    # Members whose data was lost join again, and are in another round of the same command.
     most = 1 + len(evidence.crashes) + 2 * len(evidence.wipes)
     for member in evidence.members.values():
         times = {}
@@ -97,7 +99,7 @@ def repeats(evidence, options):
 
 
 def bound(evidence, options):
-    """Pushes are no more than members times (completed rounds + 1)."""
+    """There are at most as many pushes as members times (completed rounds + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
     # After a loss of Redis' data the newest command has another round.
     completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
@@ -110,7 +112,7 @@ def bound(evidence, options):
 
 
 def takeover(evidence, options):
-    """A state that was overtaken is not sent any more, soon after the newer one was admitted."""
+    """Soon after a newer state was admitted, the overtaken one is no longer sent."""
     law = Law(f"nothing older is sent {options.takeover} ms after a newer command's admission")
     longest = 0
     for push in evidence.pushes:
@@ -127,7 +129,8 @@ def takeover(evidence, options):
 
 
 def alerts(evidence, options):
-    """Who is in throughout hears each alert once, or a newer one in its place; after a crash once more if it was just sent."""
+    """A member from before the first command to the end hears each alert once, or a newer one instead; after a crash again if it was
+    just sent."""
     law = Law("every alert is heard once, or a newer one in its place")
     ringing = [command for command in evidence.commands if command.alert is not None]
     order = {command.alert: command.order for command in ringing}
@@ -156,19 +159,20 @@ def alerts(evidence, options):
             if latest > command.order:
                 replaced += 1
             elif evidence.wipes and command is not evidence.commands[-1]:
-                replaced += 1  # the newer command may have been admitted before the loss was seen, in ranges of another size
+                replaced += 1  # before the loss was noticed, the newer command may have been admitted with ranges of another size
             elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
-                refused += 1  # its old token was, and a joiner's state has no alert
+                refused += 1  # the push to its old token was refused, and a joiner's state has no alert
             else:
                 law.breaks(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
     if evidence.crowd["alertedTwice"] and not again:
         law.breaks(f"{evidence.crowd['alertedTwice']} phones say that they heard one twice")
-    law.measured = f"{heard_in_all} heard, {again} again, {replaced} gave way to a newer one, {refused} refused with an old token"
+    law.measured = f"{heard_in_all} heard, {again} again, {replaced} replaced by a newer one, {refused} refused with an old token"
     return law
 
 
 def results(evidence, options):
-    """The ranges' results cover all segments once, add up to the command's, and that to the members. What is told again is the same."""
+    """The ranges' results cover all segments once, add up to the command's result, and this adds up to the members. Repeated results are
+    equal."""
     law = Law("ranges' results add up to the command's, and that to the members")
     least = sum(member.is_in_throughout for member in evidence.members.values())
     most, again, told = len(evidence.members), 0, 0
@@ -180,12 +184,12 @@ def results(evidence, options):
             continue
         again += len(command.totals) - 1 + sum(len(own) - 1 for own in command.ranges.values())
         told += len(command.totals) + sum(map(len, command.ranges.values()))
-        if not command.ranges:  # a newer one took its place before it was fanned out
+        if not command.ranges:  # a newer command replaced it before it was fanned out
             if command.outcome != "superseded" or command is evidence.commands[-1]:
                 law.breaks(f"{command.identifier}: {command.outcome}, and no range has a result")
             continue
         if evidence.wipes:
-            # It may have been divided once more, by the members that are back.
+            # The command may have been divided again, for the members that are back.
             width = SEGMENTS // command.totals[-1]["ranges"]
             ranges = [own[-1] for (first, last), own in command.ranges.items() if last - first + 1 == width]
             check_sums(law, command, ranges, 0, most)
@@ -214,14 +218,14 @@ def check_sums(law, command, ranges, least, most):
             sums[outcome] = sums.get(outcome, 0) + count
     total = command.totals[-1]
     if sums != total.get("members") or total.get("ranges") != len(segments):
-        law.breaks(f"{command.identifier}: {len(segments)} ranges come to {sums}, the command to {total.get('members')}")
+        law.breaks(f"{command.identifier}: {len(segments)} ranges add up to {sums}, the command to {total.get('members')}")
     if not least <= sum(sums.values()) <= most:
         law.breaks(f"{command.identifier}: {sum(sums.values())} members, {least} were in throughout and {most} ever")
 
 
 def counts(evidence, options):
-    """As many members were delivered to, by the results, as the log has; after a crash the log has more."""
-    law = Law("results count as delivered whom the log has, no more, and without a crash no fewer")
+    """The results count as many delivered members as the log has; after a crash the log has more."""
+    law = Law("results count as delivered the members in the log: no more, and without a crash no fewer")
     measured = []
     for command in evidence.commands:
         if not command.totals or not command.ranges:
@@ -231,7 +235,7 @@ def counts(evidence, options):
         for member in evidence.members.values():
             if any(push.command is command and push.effect is not None for push in member.pushes):
                 phones += 1
-                late += member.joined is not None or member.renewed is not None  # it may have been shown the state at its joining
+                late += member.joined is not None or member.renewed is not None  # it may have got the state when it joined
         measured.append(f"{command.identifier} {told} of {phones}")
         if told > phones:
             law.breaks(f"{command.identifier}: {told} delivered, {phones} phones got it")
@@ -242,7 +246,7 @@ def counts(evidence, options):
 
 
 def leavers(evidence, options):
-    """Who has left, has another token, or has died is sent nothing after that was acknowledged."""
+    """A member that has left, has another token or has died gets no push after that was acknowledged."""
     law = Law(f"nothing is sent {options.leave} ms after a leave, a newer token or a death was acknowledged")
     dead_since = {}
     for activity, time in evidence.invalidations:
@@ -264,7 +268,7 @@ def leavers(evidence, options):
 
 
 def deaths(evidence, options):
-    """Each phone that answered 410 has an invalidation and a result of its own, and each of these such an answer."""
+    """Each phone that answered 410 has an invalidation and its own result, and no other phone has them."""
     law = Law("each dead token has an invalidation and a result, and nobody else has")
     refused = {push.activity for push in evidence.pushes if push.status == 410}
     results = [activity for command in evidence.commands for activity, outcome in command.refusals if outcome == "unregistered"]
@@ -288,7 +292,7 @@ def deaths(evidence, options):
 
 
 def joiners(evidence, options):
-    """Who joins shows, soon after, the newest state of that moment or a newer one."""
+    """Soon after joining, a member shows the newest state of that moment or a newer one."""
     law = Law(f"who joins shows the newest state {options.join} ms after it was acknowledged")
     waits = []
     for member in evidence.members.values():

@@ -1,4 +1,4 @@
-"""The evidence of rounds through one audience, read and put in order. Nothing here comes from the program that is judged but its output."""
+"""Reads and orders the evidence of rounds through one audience. Of the judged program it uses only the output."""
 
 import json
 import os
@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from evidence import Unreadable, lines  # noqa: E402
 
 CRASHES = {"kill", "freeze"}
-"""After these, members since the last checkpoint are sent to once more."""
+"""After these incidents, members reached since the last checkpoint are sent to again."""
 
 
 @dataclass(slots=True)
@@ -24,11 +24,11 @@ class Command:
     state: str
     content: dict
     ranges: dict = field(default_factory=dict)
-    """By (first, last segment): the results of the range, in their order."""
+    """By (first, last segment): the results of the range, in order."""
     totals: list = field(default_factory=list)
-    """Its own results."""
+    """The command's own results."""
     refusals: list = field(default_factory=list)
-    """The results of single members, whose pushes were refused: (activity, outcome)."""
+    """The results of single members whose pushes were refused: (activity, outcome)."""
 
     @property
     def outcome(self):
@@ -36,7 +36,7 @@ class Command:
 
     @property
     def admitted(self):
-        """UNIX milliseconds, or None if it is not known."""
+        """UNIX milliseconds, or None if unknown."""
         return next((total["times"]["admitted"] for total in self.totals if "admitted" in total.get("times", {})), None)
 
 
@@ -57,13 +57,13 @@ class Push:
 class Member:
     activity: str
     joined: int | None
-    """UNIX milliseconds at which the joining was acknowledged; None: before the first command."""
+    """When the join was acknowledged, UNIX milliseconds; None: before the first command."""
     left: int | None
-    """At which the leaving was acknowledged."""
+    """When the leave was acknowledged."""
     renewed: int | None
-    """At which its phone got another token: registered again, it is a joiner once more."""
+    """When its phone got another token. With the new registration it joins again."""
     is_dead: bool
-    """Its phone answers 410."""
+    """Pushes to its phone get 410."""
     pushes: list = field(default_factory=list)
     """In the order in which they reached the service."""
 
@@ -84,7 +84,7 @@ def need(value, name, place):
 
 
 class Evidence:
-    """What was written down of one run; `judge.py` says which files."""
+    """The recorded files of one run; `judge.py` lists them."""
 
     def __init__(self, directory):
         self._directory = directory
@@ -106,7 +106,7 @@ class Evidence:
         self.retired = {
             need(value, "token", place): need(value, "time", place) for place, value in self._lines("retired.jsonl")
         }
-        """By digest: when the token that took its place was acknowledged."""
+        """By digest: when the token that replaced it was acknowledged."""
         self._read_results()
         self.invalidations = [
             (need(value, "activity", place), need(value, "time", place)) for place, value in self._lines("invalidations.jsonl")

@@ -1,5 +1,5 @@
-"""Rounds through an audience over real processes, with workers killed, joined and stopped in their middle, newer commands, Redis away and
-empty: held against the laws of `promises.py` from outside.
+"""Rounds through an audience with real processes. Workers are killed, started and stopped during a round, newer commands come, Redis is
+away or empty. The laws of `promises.py` are checked from outside.
 
     run.py PROGRAM                     causeway, with causeway-lab beside it: every case
     run.py PROGRAM killed overtaken-50 these cases
@@ -41,7 +41,7 @@ def options(arguments):
 
 
 def play(case, chosen, directory):
-    """One case. Its evidence is in the directory afterwards. Returns its figures, and what is wrong beside the laws."""
+    """Runs one case. Its evidence is in the directory afterwards. Returns its figures, and problems other than broken laws."""
     group = Group()
     with Arena(chosen.program, directory, group, case.servers) as stage:
         stage.start_simulator()
@@ -69,7 +69,7 @@ def play(case, chosen, directory):
 
 
 def stop(scene):
-    """Every worker that runs still stops in order."""
+    """Checks that every running worker still stops in order."""
     for worker in scene.stage.workers.values():
         if worker.process.is_running():
             code, _ = worker.process.stop(DRAIN_SECONDS + 5)
@@ -78,7 +78,7 @@ def stop(scene):
 
 
 def judged(name, chosen, directory):
-    """Whether a case passes; prints what there is to say."""
+    """Whether a case passes; prints its report."""
     case = ALL[name]
     try:
         figures, wrong = play(case, chosen, directory)

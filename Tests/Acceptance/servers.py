@@ -1,4 +1,4 @@
-"""Redis in the arena: one server, a primary with a replica and a Sentinel, or a cluster one of whose primaries has a replica."""
+"""The forms of Redis: one server, a primary with a replica and a Sentinel, or a cluster in which one primary has a replica."""
 
 import signal
 import socket
@@ -14,7 +14,7 @@ DOWN_MILLISECONDS = 1_000
 
 
 def ask(port, command):
-    """The answer's first line; empty if nobody answers."""
+    """The first line of the answer; empty without an answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(command.encode() + b"\r\n")
@@ -29,7 +29,7 @@ class Alone:
     def __init__(self, stage):
         self._stage = stage
         self._servers = []
-        """Ports and processes; the first is the one that things happen to."""
+        """Ports and processes; the first one is disturbed."""
 
     def start(self):
         if not self._servers:
@@ -73,7 +73,7 @@ class Alone:
 
 
 class Watched(Alone):
-    """A primary, a replica, and one Sentinel that is quick to decide."""
+    """A primary, a replica, and one Sentinel that decides quickly."""
 
     def start(self):
         self._add()
@@ -96,7 +96,7 @@ class Watched(Alone):
 
 
 class Cluster(Alone):
-    """Three primaries. The one that things happen to has a replica, which takes its place."""
+    """Three primaries. The disturbed one has a replica, which replaces it."""
 
     def start(self):
         buses = free_ports(PRIMARIES + 1)

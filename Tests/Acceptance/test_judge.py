@@ -1,4 +1,4 @@
-"""The judge must pass rounds that keep the laws, and catch each law when it is broken, once."""
+"""The judge must accept rounds that keep the laws, and detect each law when it is broken once."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ LEFT, JOINED, DIED, ROTATED = "leaver", "joiner", "dead", "member-3"
 
 
 class Run:
-    """A first command that a second one overtakes at half of forty members; a phone each leaves, joins, dies, has another token."""
+    """A first command, overtaken by a second one at half of forty members. One phone each leaves, joins, dies and gets another token."""
 
     def __init__(self):
         self.names = [f"member-{number}" for number in range(2 * HALF)]
@@ -80,7 +80,7 @@ class Run:
 
 
 def judged(files, *arguments):
-    """The exit code, the names of the laws that are broken, and what was said."""
+    """The exit code, the names of the broken laws, and the report."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in files.items():
             with open(os.path.join(directory, name), "w", encoding="utf-8") as file:

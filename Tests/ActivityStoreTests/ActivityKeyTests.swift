@@ -17,14 +17,15 @@ import Testing
         ("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a11", "=", 35), ("0c6ef1f28-f5e-4d0d-9e0c-0b1ff6b2a111", "=", 36),
         ("x:{y}", "=", 5), ("sixteen letters!", "=", 16), ("`c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "=", 36),
     ])
-    func `A UUID stands as its bytes, and every activity comes back`(activity: String, sign: String, count: Int) {
+    func `A UUID is stored as its bytes, and every activity is found again`(activity: String, sign: String, count: Int)
+    {
         let key = stored(activity)
         #expect(key.starts(with: "{com.example.match".utf8) && key.last == UInt8(ascii: "}"))
         #expect(key[18] == Array(sign.utf8)[0] && key.count == 20 + count)
         #expect(ActivityKey.activity(ofKey: key, app: app) == Array(activity.utf8))
     }
 
-    @Test func `The pattern finds all of them, and nothing of a device's or of another app's`() throws {
+    @Test func `The pattern finds all activities of an app, and nothing of a device or of another app`() throws {
         let server = try RedisServer()
         let activities = ["0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111", "match-17"]
         let lane = try StoreCaller(server.unixURL)

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// That no alert is lost between two commands of which Redis sees one at a time.
+/// No alert is lost between two commands that Redis sees one after the other.
 @Suite(.serialized, .ownThread) struct AlertTests {
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 
@@ -44,7 +44,7 @@ import Testing
         )
     }
 
-    /// A stage on which the command 100 with an alert is held.
+    /// A stage that holds command 100 with an alert.
     private func stage() throws -> ScriptStage {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(100, alert: true)) == .noToken)
@@ -55,7 +55,7 @@ import Testing
     private let held: [UInt8] = [1, 0, 1]
 
     @Test(arguments: [Event.update, .end])
-    func `A newer command without an alert is told of the held one, and nothing changes`(event: Event) throws {
+    func `A newer command without an alert gets the held one, and nothing changes`(event: Event) throws {
         let stage = try stage()
         let before = stage.server.hash(stage.key.text)
         for _ in 0..<2 {
@@ -63,12 +63,12 @@ import Testing
             #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
         }
         #expect(stage.server.hash(stage.key.text) == before)
-        // Its own command is no news to it.
+        // The held command's own record gets no alert from Redis.
         #expect(stage.verdict(command(100)) == .held)
         #expect(stage.verdict(command(101, event, alert: true)) == .noToken)
     }
 
-    @Test func `A held command without an alert is replaced without a word`() throws {
+    @Test func `A held command without an alert is replaced without a reply about it`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(100)) == .noToken)
         #expect(stage.verdict(hold(100, [1], alert: false)) == .held)
@@ -76,10 +76,10 @@ import Testing
         #expect(stage.server.hash(stage.key.text)["h"] == nil)
     }
 
-    @Test func `The alert stays until its carrier is settled, for the carrier may come again without it`() throws {
+    @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(101, alert: true)) == .noToken)
-        // The worker that had put the alert in has died.
+        // The worker that had put the alert into the body has died.
         #expect(stage.admit(command(101)).heldCommand == held)
         #expect(stage.verdict(command(101, alert: true)) == .noToken)
         #expect(stage.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
@@ -92,7 +92,7 @@ import Testing
         #expect(stage.verdict(command(103)) == .send)
     }
 
-    @Test func `A carrier that has to be held takes the place of what it carries`() throws {
+    @Test func `A carrier that is held replaces the command whose alert it carries`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(101, alert: true)) == .noToken)
         #expect(stage.verdict(hold(101, [2], alert: true)) == .held)
@@ -106,7 +106,7 @@ import Testing
         #expect(stage.verdict(command(101)) == .duplicate)
     }
 
-    @Test func `A registration brings no command back that a newer one carries`() throws {
+    @Test func `A registration does not bring back a command whose alert a newer one carries`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(101, alert: true)) == .noToken)
         #expect(stage.admit(.register(attributesType: nil, registration: token, shows: nil)).heldCommand == nil)
@@ -139,7 +139,7 @@ import Testing
         if event == .end { #expect(stage.verdict(command(102, alert: true)) == .ended) }
     }
 
-    @Test func `What waits is overtaken as well`() throws {
+    @Test func `A waiting command is overtaken, too`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(101)) == .noToken)
         #expect(stage.verdict(command(100, alert: true)) == .overtaken)
@@ -152,7 +152,7 @@ import Testing
     // MARK: - Answered
 
     @Test(arguments: [Event.update, .end])
-    func `No alert rides on that was accepted, nor an older one`(event: Event) throws {
+    func `An accepted alert is not carried again, nor is an older one`(event: Event) throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
         stage.settle(settled(101, alert: 101))
@@ -164,7 +164,7 @@ import Testing
         #expect(stage.verdict(command(103, event, alert: true, carried: 102)) == .send)
     }
 
-    @Test func `The newest alert that was accepted counts, in whatever order that is told`() throws {
+    @Test func `The newest accepted alert counts, in any order of settlements`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(104, alert: true, token: token)) == .send)
         stage.settle(settled(104, alert: 103))
@@ -181,7 +181,7 @@ import Testing
         #expect(stage.verdict(command(102, alert: true, carried: 101)) == .send)
     }
 
-    @Test func `What was accepted is remembered beside all else that is kept`() throws {
+    @Test func `The accepted alert is stored together with all other parts`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
         stage.settle(settled(101, alert: 101))
@@ -200,7 +200,7 @@ import Testing
         #expect(stage.admit(command(104, token: last)).registration == last)
     }
 
-    @Test func `A start begins without it`() throws {
+    @Test func `A start clears the accepted alert`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
         stage.settle(settled(101, alert: 101))

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What a lane is to the audience store: issues calls and keeps what comes back.
+/// Plays the lane for the audience store: issues calls and keeps the replies.
 final class AudienceCaller: AudienceStoreHandler {
     typealias Operation = AudienceCall<[UInt8]>.Operation
 
@@ -30,7 +30,7 @@ final class AudienceCaller: AudienceStoreHandler {
         store.close()
     }
 
-    /// Without a deadline that counts: a server of the test's own may have to wait for a busy machine.
+    /// The deadline is too long to matter, because a test's own server may be slow on a busy machine.
     convenience init(_ server: RedisServer, callsPerCommandMax: Int = RedisConnection.callsPerCommandMax) throws {
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.connectTimeoutMilliseconds = 60_000
@@ -63,7 +63,7 @@ final class AudienceCaller: AudienceStoreHandler {
         return nextTag
     }
 
-    /// Makes a call, and waits for its reply and for all that the store does by itself.
+    /// Makes a call, and waits for its reply and for the store's own work.
     func perform(
         _ operation: Operation,
         audience: AudienceDigest = AudienceScene.audience
@@ -77,7 +77,7 @@ final class AudienceCaller: AudienceStoreHandler {
         try #require(turn { store.outstandingCount == 0 })
     }
 
-    /// Adds all of the entries, those whose calls fail again.
+    /// Adds all entries, and repeats the calls that fail.
     func join(_ entries: [MemberEntry<[UInt8]>], audience: AudienceDigest = AudienceScene.audience) throws {
         var waiting = entries
         while !waiting.isEmpty {
@@ -121,7 +121,7 @@ final class AudienceCaller: AudienceStoreHandler {
 }
 
 extension RedisServer {
-    /// The lane's scripts take their time from a key, which ``tell(microseconds:)`` sets.
+    /// The lane's scripts read their time from a key, which ``tell(microseconds:)`` sets.
     func loadAudienceScriptsWithToldTime(_ caller: AudienceCaller) throws {
         let connection = try #require(
             Array("{app}".utf8).withUnsafeBytes { caller.store.redis.connection(for: $0) }

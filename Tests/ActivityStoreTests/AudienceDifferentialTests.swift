@@ -6,7 +6,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The scripts for audiences on a real server against their model, over random histories: the same replies, and the same pages byte by byte.
+/// Compares the scripts for audiences on a real server with their model, over random histories: the replies must be equal, and the pages
+/// byte by byte.
 @Suite(.serialized, .ownThread) struct AudienceDifferentialTests {
     static let histories = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
     private static let start: Int64 = 1_790_000_000_000
@@ -48,7 +49,7 @@ import Testing
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
     }
 
-    /// The totals come with the last part, whichever it is, and count broadcasts apart.
+    /// The totals come with the last part, a range or a broadcast, and count broadcasts separately.
     @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -91,7 +92,7 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // Less than a day in all: in the server no time passes, so nothing expires there.
+                // Less than a day in total: no time passes in the server, so nothing expires there.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
@@ -126,7 +127,7 @@ import Testing
         return bounds.count
     }
 
-    /// Out of order, some of members that cannot live any more, now and then of a device.
+    /// Entries out of order, some of members that are too old to live, and a few of devices.
     private static func entry(_ random: inout SplitMix64, now: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
         let scene = AudienceScene(random: &random, member: random.below(4_800), now: now - random.pick(ages))
@@ -157,7 +158,7 @@ struct RecordHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
-    /// Now and then a channel is made, or goes, while nothing else happens.
+    /// Sometimes a channel is created or deleted between two calls.
     mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
@@ -207,7 +208,7 @@ struct RecordHistory {
         )
     }
 
-    /// An update mostly, or an end or a start.
+    /// Mostly an update, else an end or a start.
     mutating func admission(_ version: Version) -> AudienceAdmission<[UInt8]> {
         let kind = random.below(14)
         return AudienceAdmission(
@@ -224,7 +225,7 @@ struct RecordHistory {
         )
     }
 
-    /// Often the last one again; else around the present second, so that some are newer than all before and some are not.
+    /// Often the last version again; otherwise one near the present second, so that some are the newest and some are not.
     private mutating func version() -> Version {
         if let last, random.below(3) == 0 { return last }
         let version = anotherVersion()
@@ -247,7 +248,7 @@ struct RecordHistory {
 }
 
 extension RedisServer {
-    /// As the keeper of channels writes it: storage, when it was created, the id.
+    /// As the keeper of channels writes it: storage, time of creation, id.
     fileprivate func set(
         _ channel: AudienceChannel?,
         in environment: DeviceEnvironment,

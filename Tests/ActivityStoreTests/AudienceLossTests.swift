@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What holds of audiences when the server has lost what it knew. The worker notices that and reads registrations and commands once more.
+/// Audiences after the server has lost its data. The worker notices the loss and reads registrations and commands again.
 @Suite(.serialized, .ownThread) struct AudienceLossTests {
     private let version = Version(timestamp: 1_790_000_000, sequence: 4)
 
@@ -38,18 +38,18 @@ import Testing
         #expect(try lane.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
-        // The round meets no more members. Its checkpoint says so, and it begins again.
+        // The round finds no more members. Its checkpoint says so, and it begins again.
         #expect(try lane.perform(.directory(segment: 0)).bytes == [])
         #expect(try lane.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try lane.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try lane.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try lane.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
-        // What the other range had counted is gone: no totals are made of a part.
+        // The other range's counts are lost, so a part of the counts makes no totals.
         #expect(try lane.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
         #expect(try lane.perform(.newest).verdict == .unknown)
 
-        // The lane's cache names pages that are not there.
+        // The lane's cache names pages that do not exist.
         try lane.join(entries)
         #expect(try lane.members() == AudienceScene.tokens(entries))
         #expect(try lane.perform(.admit(admission())).grant == grant)
@@ -62,7 +62,7 @@ import Testing
         #expect(lane.failures.isEmpty)
     }
 
-    @Test func `Pages that are gone among others are empty to who reads them, and made by who joins`() throws {
+    @Test func `Lost pages among others are empty for a reader, and a join creates them`() throws {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
         let entries = AudienceScene.entries(0..<600, at: lane.loop.wallMilliseconds)

@@ -5,15 +5,15 @@ import Testing
 
 @testable import ActivityStore
 
-/// The model's pages against a dictionary of members. `AudienceDifferentialTests` holds the server against the model.
+/// Compares the model's pages with a dictionary of members. `AudienceDifferentialTests` compares the server with the model.
 @Suite struct AudienceModelTests {
-    @Test func `Members are on their pages, which follow each other, however many came and left`() throws {
+    @Test func `Members are on pages that follow each other, after any number of joins and leaves`() throws {
         var random = SplitMix64(seed: 7)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         var members: [[UInt8]: [UInt8]] = [:]
         for number in 0..<8_000 {
             model.nowMilliseconds += Int64(random.below(2_000))
-            // All in one segment, so that it has many pages.
+            // All members are in one segment, so that it has many pages.
             let scene = AudienceScene(random: &random, member: random.below(3_600), now: model.nowMilliseconds)
             #expect(model.perform(scene.call(.append(scene.entry))).verdict == .joined)
             members[scene.entry.identifier] = scene.entry.isLeaving ? nil : scene.entry.token
@@ -40,11 +40,11 @@ import Testing
         #expect(found == expected)
     }
 
-    @Test func `Members that cannot live any more are dropped when there is no room`() throws {
+    @Test func `Members that are too old to live are dropped when there is no room`() throws {
         var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for round in 0..<40 {
-            // A different set each time, so that nothing but their age removes them.
+            // A different set each time, so that only their age removes them.
             for member in 0..<60 {
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))
@@ -69,14 +69,14 @@ import Testing
     }
 }
 
-/// A member of one audience whose place is in segment 0.
+/// A member of one audience in segment 0.
 struct AudienceScene {
     static let app = Array("com.example.match".utf8)
     static let audience = AudienceDigest(value: 0x7D7B_0102_0304_0506)
 
     let entry: MemberEntry<[UInt8]>
 
-    /// Joins, or leaves.
+    /// The entry of a join or a leave.
     init(random: inout SplitMix64, member: Int, now: Int64) {
         self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
     }

@@ -6,16 +6,16 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Members on a real server: what comes of joins when pages split, fill up, go missing, or are not what they should be.
+/// Members on a real server: joins when pages split, fill up, are missing, or hold something else.
 @Suite(.serialized, .ownThread) struct AudienceStoreTests {
-    @Test func `Lanes that know of different pages put each member where it belongs`() throws {
+    @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
         let lanes = try [AudienceCaller(server), AudienceCaller(server)]
         let now = lanes[0].loop.wallMilliseconds
         var expected: [[UInt8]: [UInt8]] = [:]
         for round in 0..<6 {
             for (index, lane) in lanes.enumerated() {
-                // The second lane comes when the first has split what both knew.
+                // The second lane comes after the first has split a page that both know.
                 let entries = AudienceScene.entries(
                     (round * 300)..<(round * 300 + 300),
                     seed: UInt64(index + 1),
@@ -29,7 +29,7 @@ import Testing
         #expect(try lanes[0].members() == expected)
     }
 
-    @Test func `What is told as joined is there, and members weigh less than 150 bytes`() throws {
+    @Test func `A member whose join is acknowledged is on a page, and takes less than 150 bytes`() throws {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
         let now = lane.loop.wallMilliseconds
@@ -65,7 +65,7 @@ import Testing
         entry.kind = .device
         _ = try lane.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
-        // An activity does not shorten it.
+        // An activity does not shorten the time.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try lane.perform(.append(entry))
@@ -94,7 +94,7 @@ import Testing
         #expect(lane.failures.isEmpty)
     }
 
-    @Test func `A page that is none of ours refuses the call and stays as it is`() throws {
+    @Test func `A page with foreign content refuses the call and stays unchanged`() throws {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
@@ -103,7 +103,7 @@ import Testing
             try lane.turnUntilQuiet()
             #expect(lane.failures[tag] == .foreignValue)
         }
-        // Of another format; too short for a header; and, in a page that is to be rearranged, an entry that is none.
+        // A page of another format; one that is too short for a header; and a page to rearrange with an invalid entry.
         let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let values: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
@@ -118,18 +118,18 @@ import Testing
         server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
         server.command(bytes: [Array("RPUSH".utf8), AudienceScene.firstPage, [1]])
         try expectRefusal()
-        // Reading brings the bytes as they are, for the page's reader to judge; what is no string, an error.
+        // Reading returns the bytes unchanged, and the page's reader checks them. A key that is no string is an error.
         #expect(try lane.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
         let tag = try lane.issue(.page(segment: 0, lowerBound: 0))
         try lane.turnUntilQuiet()
         #expect(lane.failures[tag] == .foreignValue)
     }
 
-    @Test func `A directory that is none of ours refuses joins, each by itself, and stays as it is`() throws {
+    @Test func `A directory with foreign content refuses each join separately and stays unchanged`() throws {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
-        // No whole bounds; not from 0; not ascending; empty.
+        // Incomplete bounds; not from 0; not ascending; empty.
         for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
@@ -143,7 +143,7 @@ import Testing
         #expect(try lane.perform(.append(entry)).verdict == .joined)
     }
 
-    @Test func `Joins whose server goes fail once each, and can be repeated`() throws {
+    @Test func `Joins whose server goes away fail once each, and can be repeated`() throws {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
         let entries = AudienceScene.entries(0..<500, at: lane.loop.wallMilliseconds)
@@ -155,7 +155,7 @@ import Testing
         #expect(try lane.members() == AudienceScene.tokens(entries))
     }
 
-    @Test func `What cannot be stored is refused`() throws {
+    @Test func `An entry that cannot be stored is refused`() throws {
         let lane = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         var long = entry
@@ -178,7 +178,7 @@ import Testing
         #expect(nameless.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
     }
 
-    @Test func `A user with a password, and no more rights than it takes`() throws {
+    @Test func `A user with a password and only the required rights`() throws {
         let server = try RedisServer([
             "--user", "default", "on", "nopass", "~*", "+@all", "--user", "causeway", "on", ">s@cret", "~{com.example*",
             "+evalsha", "+script|load", "+get", "+set", "+setrange", "+getrange", "+append", "+hmget", "+hget",
@@ -192,7 +192,7 @@ import Testing
         let entries = AudienceScene.entries(0..<200, at: now)
         try lane.join(entries)
         #expect(try lane.members() == AudienceScene.tokens(entries))
-        // A round of each of two counts of ranges, so that what is kept of the first goes.
+        // One round each with two numbers of ranges, so that the first one's fields are deleted.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
             let version = Version(timestamp: timestamp, sequence: 0)
@@ -215,10 +215,10 @@ import Testing
         #expect(lane.failures.isEmpty)
     }
 
-    @Test func `A crowd of joins of one page is answered, each once, and leaves a page that can be read`() throws {
+    @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
         let lane = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: lane.loop.wallMilliseconds)[0]
-        // More than the table has room for, in one turn; and far more than a page has.
+        // More joins than the table has room for in one turn, and far more than fit on a page.
         for _ in 0..<JoinTable.capacity { _ = try lane.issue(.append(entry)) }
         #expect(lane.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { lane.store.issue($0) } == .full)

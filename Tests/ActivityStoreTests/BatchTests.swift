@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Updates and ends that leave as one command, on a real server.
+/// Updates and ends that are sent as one command, on a real server.
 @Suite(.serialized, .ownThread) struct BatchTests {
     private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
         .command(
@@ -27,7 +27,7 @@ import Testing
         OwnedToken(token: Array("0af7".utf8), environment: .production, registeredAtMilliseconds: time)
     }
 
-    /// A server and a lane that is ready, with what the server has counted so far forgotten.
+    /// A server and a lane that is ready; the server's counters are reset.
     private func connected(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (2, 1), (63, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
-    func `As many leave as one command as it can carry`(calls: Int, commands: Int) throws {
+    func `One command carries as many calls as fit`(calls: Int, commands: Int) throws {
         let (server, lane) = try connected()
         var model = StoreModel(nowMilliseconds: lane.loop.wallMilliseconds)
         var expected: [StoreCaller.Event] = []
@@ -56,12 +56,12 @@ import Testing
         #expect(server.calls("evalsha") == commands)
         #expect(lane.answered.count == commands && lane.answered.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(lane.roundTripMicrosecondsMost))
-        // The clock is read once for all.
+        // The clock is read once for all calls.
         #expect(server.calls("time") == commands)
         lane.store.close()
     }
 
-    @Test func `In a cluster's way, each is a command of its own`() throws {
+    @Test func `In a cluster each call is a separate command`() throws {
         let (server, lane) = try connected(1)
         for tag in 0..<10 as Range<UInt64> {
             #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
@@ -72,7 +72,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Other calls between keep their place`() throws {
+    @Test func `Other calls in between keep their order`() throws {
         let (server, lane) = try connected()
         let key = TestKey.activity("one")
         let register = Operation.register(attributesType: nil, registration: token(1), shows: nil)
@@ -101,14 +101,14 @@ import Testing
                 .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
             ]
         )
-        // What stands before the registration is one command, and so is all that stands behind it, the settlement among it.
+        // The calls before the registration are one command, and the calls behind it, with the settlement, are another.
         #expect(server.calls("evalsha") == 3)
         lane.store.close()
     }
 
-    @Test func `Each goes by its own pace, and too many paces are two commands`() throws {
+    @Test func `Each call has its own pace, and too many paces need two commands`() throws {
         let (server, lane) = try connected()
-        // Sent once, each waits for as long as its own pace says.
+        // Each is sent once and then waits for the time of its own pace.
         for round in 1...2 as ClosedRange<UInt64> {
             for index in 0...CallBatch.pacesMax {
                 let call = Operation.command(
@@ -136,9 +136,9 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Each goes by its own bucket, whatever the one before it went by`() throws {
+    @Test func `Each call has its own bucket, independent of the call before it`() throws {
         let (server, lane) = try connected()
-        // With and without frequent updates; with a token and without one, frequent updates still allowed.
+        // With and without frequent updates; with a token, and without one while frequent updates stay allowed.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
         for (index, key) in keys.enumerated() {
             let register = Operation.register(
@@ -176,7 +176,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `What is wrong with one value is that call's error alone`() throws {
+    @Test func `A fault in one value is an error of that call only`() throws {
         let (server, lane) = try connected()
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
@@ -200,7 +200,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A connection that is lost fails what was collected and what had left, in order`() throws {
+    @Test func `A lost connection fails the collected calls and the sent ones, in order`() throws {
         let (server, lane) = try connected()
         for tag in 0..<100 as Range<UInt64> {
             #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
@@ -212,7 +212,7 @@ import Testing
         try server.start()
         #expect(lane.turnUntilReady())
         lane.events = []
-        // Nothing of it is left behind.
+        // No call is left over.
         #expect(lane.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
         #expect(lane.turn { lane.store.outstandingCount == 0 })
         #expect(lane.events == [.admitted(1, OwnedReply(.noToken))])
@@ -232,7 +232,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Held commands that one reply cannot bring are asked for again`() throws {
+    @Test func `Held commands that do not fit into one reply are asked for again`() throws {
         let (server, lane) = try connected()
         let longest = StoreLimits.heldCommandBytesMax
         let lengths = [longest, 10, 60_000, 70_000, 60_000]
@@ -248,7 +248,7 @@ import Testing
             #expect(lane.store.issue(held, key: key, tag: 2) == .issued)
         }
         #expect(lane.turn { lane.store.outstandingCount == 0 })
-        // The longest fills a reply by itself; of the others, the first two fit.
+        // The longest fills a reply alone; of the others, the first two fit.
         #expect(heldLengths(lane, indices: [0, 1]) == [longest, nil])
         #expect(heldLengths(lane, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
         #expect(heldLengths(lane, indices: [4]) == [60_000])
@@ -257,7 +257,7 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    /// What a newer update of each without an alert is told is held; nil: it is to wait.
+    /// The held command in the reply to a newer update of each activity without an alert; nil: the update must wait.
     private func heldLengths(_ lane: StoreCaller, indices: [Int]) -> [Int?] {
         lane.events = []
         for index in indices {
@@ -273,7 +273,7 @@ import Testing
 }
 
 extension RedisServer {
-    /// How often a command was run since the counts were reset, by scripts too.
+    /// How often a command ran since the counters were reset, including calls by scripts.
     func calls(_ command: String) -> Int {
         let statistics = self.command("INFO", "commandstats").map { String(decoding: $0, as: UTF8.self) }.joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }

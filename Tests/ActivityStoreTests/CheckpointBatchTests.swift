@@ -5,13 +5,13 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Checkpoints that leave as one command, on a real server.
+/// Checkpoints that are sent as one command, on a real server.
 @Suite(.serialized, .ownThread) struct CheckpointBatchTests {
     private static let other = AudienceDigest(value: 2)
 
     private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
 
-    /// A server on which a claim stands for each range, with what it has counted so far forgotten.
+    /// A server with a claim for each range; the server's counters are reset.
     private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let lane = try AudienceCaller(server)
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
-    func `As many leave as one command as it can carry`(checkpoints: Int, commands: Int) throws {
+    func `One command carries as many checkpoints as fit`(checkpoints: Int, commands: Int) throws {
         let (server, lane) = try claimed(checkpoints)
         let tags = try (0..<checkpoints)
             .map { try lane.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `Each is recorded, is another's or lost, for itself`() throws {
+    @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
         let (_, lane) = try claimed(3)
         let own = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]))
         let foreign = try lane.issue(.checkpoint(range(1), claim: 9, text: [2]))
@@ -60,7 +60,7 @@ import Testing
         #expect(try lane.perform(.claim(range(7), claim: 1)).bytes == long)
         #expect(try lane.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try lane.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
-        // Of the long ones three have room, of the entry two calls follow, and four claims are asked for here.
+        // Three of the long ones fit. Two calls follow the entry, and four claims are asked for here.
         #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

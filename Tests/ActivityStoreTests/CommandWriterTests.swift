@@ -8,7 +8,7 @@ import Testing
 @testable import Redis
 
 @Suite(.ownThread) struct CommandWriterTests {
-    /// The same command by hiredis.
+    /// The same command written by hiredis.
     private func formatted(_ arguments: [[UInt8]]) -> [UInt8] {
         var target: UnsafeMutablePointer<CChar>?
         let bytes = arguments.flatMap { $0.map { CChar(bitPattern: $0) } }
@@ -33,7 +33,7 @@ import Testing
         return Array(room[..<writer.count])
     }
 
-    @Test func `Every kind of argument is what hiredis writes`() {
+    @Test func `Every kind of argument is written as hiredis writes it`() {
         let key = Array("{com.example.scores/match-17}".utf8)
         let type = Array("GameAttributes".utf8)
         let token = Array(String(repeating: "0f", count: 80).utf8)
@@ -77,7 +77,7 @@ import Testing
         #expect(bytes == formatted(texts.map { Array($0.utf8) } + tokens + numbers))
     }
 
-    @Test func `A batch is what hiredis writes`() {
+    @Test func `A batch is written as hiredis writes it`() {
         let token = Array(String(repeating: "0f", count: 80).utf8)
         var batch = CallBatch(capacity: 2)
         let paces = [Policy.Pace.spaced(1), .spaced(2)]
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test(arguments: ["", "18446744073709551616", "99999999999999999999", "100000000000000000000", "1a", "-1", " 1"])
-    func `What is not a number is not read`(text: String) {
+    func `A text that is not a number is refused`(text: String) {
         #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0) } == nil)
     }
 
@@ -172,7 +172,7 @@ import Testing
     }
 }
 
-/// A token as it is stored.
+/// A token in its stored form.
 func encoded(_ token: [UInt8], _ environment: DeviceEnvironment) -> [UInt8] {
     var memory = [UInt8](repeating: 0, count: TokenText.bytesMax)
     let count = memory.withUnsafeMutableBytes { memory in

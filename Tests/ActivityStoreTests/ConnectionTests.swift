@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Real servers: all the ways to reach one, and all the ways to lose it.
+/// Real servers: all ways to reach one, and all ways to lose it.
 @Suite(.serialized, .ownThread) struct ConnectionTests {
     private let key = TestKey.activity("one")
 
@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    /// One call there and back.
+    /// Makes one call and waits for its reply.
     private func works(_ lane: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
         lane.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
             && lane.turn {
@@ -42,14 +42,14 @@ import Testing
         }
     }
 
-    @Test func `A user with a password, and no more rights than it takes`() throws {
+    @Test func `A user with a password and only the required rights`() throws {
         let server = try RedisServer([
             "--user", "default", "off", "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load",
             "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
         ])
         let lane = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(lane.turnUntilReady())
-        // It may neither look at the configuration nor at the version: that is said, and work goes on.
+        // The user may read neither the configuration nor the version. The lane reports that and continues.
         #expect(
             lane.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
@@ -71,7 +71,9 @@ import Testing
     }
 
     @Test(arguments: ["wrong:hunter2@", ":hunter2@", ""])
-    func `Wrong or no credentials are said, without repeating them, until they are right`(credentials: String) throws {
+    func `Wrong or missing credentials are reported without being repeated, until they are right`(credentials: String)
+        throws
+    {
         let server = try RedisServer(["--requirepass", "right"])
         let lane = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
         let code: RedisError.Code = credentials.isEmpty ? .noAuthentication : .wrongPassword
@@ -84,7 +86,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `TLS, and a server that is not to be trusted`() throws {
+    @Test func `TLS, and an untrusted server`() throws {
         var template = Array("/tmp/causeway-tls-XXXXXX".utf8CString)
         _ = mkdtemp(&template)
         let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -129,7 +131,7 @@ import Testing
         wrong.store.close()
     }
 
-    @Test func `A policy that evicts is warned of`() throws {
+    @Test func `An eviction policy causes a warning`() throws {
         let server = try RedisServer(["--maxmemory-policy", "volatile-ttl"])
         let lane = try StoreCaller(server.unixURL)
         #expect(lane.turnUntilReady())
@@ -137,7 +139,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A server that is not there yet is waited for`() throws {
+    @Test func `The lane waits for a server that does not run yet`() throws {
         let server = try RedisServer()
         server.kill()
         let lane = try StoreCaller(server.unixURL)
@@ -168,7 +170,7 @@ import Testing
                 } else {
                     #expect(lane.store.issue(update(tag), key: key, tag: tag) == .issued)
                 }
-                // Part of them is answered, part is on its way, part has not left.
+                // Some calls have an answer, some are on their way, some have not been sent.
                 if tag == tags.lowerBound + 1_000 { lane.loop.turn(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
                     #expect(lane.turn { !lane.events.isEmpty })
@@ -202,7 +204,7 @@ import Testing
         let forgotten = lane.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(lane.store.isReady && works(lane))
-        // A second time on the same connection, it is opened again.
+        // A second time on the same connection, which is opened again.
         server.command("SCRIPT", "FLUSH")
         lane.events = []
         #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
@@ -242,7 +244,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A server that stands still beyond the deadline is left, and found again`() throws {
+    @Test func `A server that does not answer before the deadline is left, and found again`() throws {
         let server = try RedisServer()
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.responseDeadlineMilliseconds = 1_000
@@ -304,7 +306,7 @@ import Testing
         lane.store.close()
     }
 
-    /// The tags of all calls that came to an end, in that order.
+    /// The tags of all ended calls, in order.
     private func ends(_ events: [StoreCaller.Event]) -> [UInt64] {
         events.compactMap { event in
             switch event {

@@ -9,14 +9,14 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The scripts on a real server against their model, over random histories: the same replies, and after each history the same
-/// contents, times included.
+/// Compares the scripts on a real server with their model, over random histories: the replies must be equal, and after each history the
+/// contents, including times.
 ///
-/// A history is some operations on one key; those of a round go side by side through one pipeline. Time comes from the
-/// histories: the scripts are loaded with the server's clock replaced by a list of times, one for each call.
+/// A history is a number of operations on one key. The histories of a round run side by side through one pipeline. They set the time: the
+/// scripts are loaded with a list of times instead of the server's clock, one for each call.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesOfRound = 1_000
-    /// How many histories there are to be; a million take some minutes in a release build.
+    /// The number of histories; a million take some minutes in a release build.
     static let histories =
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
 
@@ -24,13 +24,13 @@ import Testing
         let stage = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
-            // In every other round all go by the same clock and the same two paces, as in a worker's commands.
+            // In every other round all histories use the same clock and the same two paces, as in a worker's commands.
             let isCommon = round % 2 == 1
             let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
             let paceSeed = isCommon ? UInt64(round) : nil
             try stage.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
         }
-        // All verdicts and all states were seen, or the histories do not show what they are to show.
+        // All verdicts and all states have occurred; otherwise the histories do not cover what they must.
         #expect(Set(stage.verdicts.keys) == Set(StoreVerdict.allCases))
         #expect(stage.commands < stage.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
@@ -40,12 +40,12 @@ import Testing
     }
 }
 
-/// The environment without Foundation.
+/// The environment, read without Foundation.
 enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// A server whose scripts take their time from a list, a lane, and what their calls have come to.
+/// A server whose scripts read their time from a list, a lane, and the outcomes of its calls.
 private final class DifferentialStage {
     let server: RedisServer
     let lane: StoreCaller
@@ -56,14 +56,14 @@ private final class DifferentialStage {
     private(set) var verdicts: [StoreVerdict: Int] = [:]
     private(set) var letters: [Character: Int] = [:]
     private(set) var calls = 0
-    /// How many commands those calls were, by the server's count.
+    /// How many commands the server counted for those calls.
     var commands: Int { server.calls("evalsha") }
     private var random = SplitMix64(seed: 11)
 
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
-        // The machine may be busy with other work for longer than a worker would wait.
+        // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
         lane = try StoreCaller(configuration)
         try #require(lane.turnUntilReady())
@@ -101,7 +101,8 @@ private final class DifferentialStage {
             if sharesClock, let clock = pass.first?.microseconds {
                 for place in pass.indices { pass[place].microseconds = clock }
             }
-            // Operations of one pass are on different keys, so their order is free: as they come they make small batches, by kind the largest.
+            // The operations of one pass are on different keys, so their order is free. In the order of arrival they make small batches,
+            // sorted by kind the largest.
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
@@ -164,7 +165,7 @@ private final class DifferentialStage {
         }
     }
 
-    /// From microseconds, `+`, milliseconds.
+    /// A time from microseconds, `+`, milliseconds.
     private static func expiry(_ text: String) -> Int64? {
         let parts = text.split(separator: "+").compactMap { Int64($0) }
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
@@ -219,7 +220,7 @@ extension History.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The state's letter, of which the model has none.
+    /// The letter of the state, which the model does not have.
     private var letter: Character {
         let alert = held?.carriesAlert ?? false
         let letter: Character =
@@ -235,7 +236,7 @@ extension ActivityState {
         return ended ? Character(letter.uppercased()) : letter
     }
 
-    /// The parts of its value.
+    /// The parts of the state's value.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
         let stored = token.map { Array(encoded($0.token, $0.environment)) } ?? []

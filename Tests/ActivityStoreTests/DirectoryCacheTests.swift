@@ -15,7 +15,7 @@ import Testing
         Array(tag.utf8).withUnsafeBytes { cache.page(of: position, tag: $0) }
     }
 
-    @Test func `The page of a position, and the first one of a segment that is not known`() {
+    @Test func `The page of a position, and the first page of an unknown segment`() {
         var cache = DirectoryCache()
         #expect(take([0, 10, 20], of: "a", into: &cache))
         #expect(page(of: 9, "a", in: cache) == PageBounds(lower: 0, next: 10))
@@ -28,12 +28,12 @@ import Testing
         #expect(page(of: 10, "a", in: cache) == PageBounds(lower: 0, next: 0))
     }
 
-    @Test func `More pages than it may remember: it begins again with the last segment`() {
+    @Test func `With more pages than it may remember, it starts again with the last segment`() {
         var cache = DirectoryCache()
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
         let fitting = DirectoryCache.boundsMax / bounds.count
         for segment in 0..<fitting { #expect(take(bounds, of: "\(segment)", into: &cache)) }
-        // In the place of one that it has, nothing is added. Segments may have displaced each other.
+        // Adding a page that replaces a known one increases nothing. Segments may have displaced each other.
         #expect(take(bounds, of: "0", into: &cache))
         #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 6, next: 8))
         for segment in 0..<fitting { #expect(take(bounds, of: "other \(segment)", into: &cache)) }

@@ -4,11 +4,11 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// A server on the lane's own loop that gets through the handshake and then answers calls as a test tells it to.
+/// A server on the lane's own loop. It completes the handshake, and then answers calls as the test says.
 final class FakeRedis: ListenerHandler, StreamHandler {
-    /// What to answer to the command with this first word; nil: nothing.
+    /// The answer to the command with this first word; nil: no answer.
     var answer: (String) -> String? = { _ in nil }
-    /// One byte per turn instead of all at once.
+    /// Sends one byte in each turn instead of all at once.
     var dribbles = false
     private(set) var connections = 0
     private let loop: EventLoop
@@ -42,10 +42,10 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
     }
 
-    /// Bytes that were not sent yet.
+    /// Bytes that are not sent yet.
     var waitingCount: Int { streams.reduce(0) { $0 + $1.waiting.count } }
 
-    /// Sends a byte of what waits on each connection.
+    /// Sends one waiting byte on each connection.
     func dribble() {
         for index in streams.indices where !streams[index].waiting.isEmpty && streams[index].stream.isOpen {
             [streams[index].waiting.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }

@@ -5,10 +5,10 @@ import Testbed
 @testable import ActivityStore
 @testable import Redis
 
-/// Random operations on one address, with few versions, tokens, numbers and times, so that they meet.
+/// Random operations on one address. Versions, tokens, numbers and times are few, so that equal ones meet.
 struct History {
     struct Step {
-        /// Of its history.
+        /// The index of its history.
         var index: Int
         var key: TestKey
         /// The server's time, UNIX microseconds.
@@ -21,27 +21,27 @@ struct History {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let types = ["GameAttributes", "RaceAttributes"]
-    /// More than are held for one token.
+    /// More activities than starts may be held for one token.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let lifeMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix64
     private let isDevice: Bool
-    /// Of a device: most operations are starts that are held for one token.
+    /// A device whose operations are mostly starts that are held for one token.
     private let isCrowded: Bool
-    /// It joins and leaves audiences.
+    /// The address joins and leaves audiences.
     private let isMember: Bool
-    /// One command in so many is an end.
+    /// One command in this many is an end.
     private let endShare: Int
     private var operationsLeft: Int
     private var milliseconds: Int64
-    /// The hash is not to expire: only the model's would, since the server's clock stands still.
+    /// The latest time, so that the value does not expire: the server's clock does not advance, so only the model's value would.
     private var latestMilliseconds: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
 
-    /// - Parameter paceSeed: the same for histories that go by the same paces; nil: by their own.
+    /// - Parameter paceSeed: the same for histories that share their paces; nil: paces of its own.
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
@@ -59,7 +59,7 @@ struct History {
 
     func key(at index: Int) -> TestKey { isDevice ? .device("device-\(index)") : .activity("activity-\(index)") }
 
-    /// Nil at the end.
+    /// The next step; nil at the end.
     mutating func next(_ index: Int) -> Step? {
         guard operationsLeft > 0 else { return nil }
         operationsLeft -= 1
@@ -92,7 +92,7 @@ struct History {
         )
     }
 
-    /// Time passes by as much as something hangs on, one more or one less; and now and then a clock is set back.
+    /// Time passes by an amount on which a rule depends, or one more or one less. Sometimes a clock is set back.
     private mutating func pass() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]
@@ -101,10 +101,10 @@ struct History {
         milliseconds = min(milliseconds + step, latestMilliseconds)
     }
 
-    /// Of registrations: few and small.
+    /// Times of registrations: few and small.
     private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
 
-    /// Often the last one again, else one a little older or newer.
+    /// Often the last version again, otherwise one a little older or newer.
     private mutating func version() -> Version {
         if below(2) == 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
@@ -122,7 +122,7 @@ struct History {
         )
     }
 
-    /// Of a start, about as many intervals ahead as draws make it.
+    /// The draw of a start, about as many intervals ahead as real draws are.
     private mutating func draw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget
@@ -135,7 +135,7 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Of few audiences, or of more than may be left at a time.
+    /// Names few audiences, or more than an activity may leave at a time.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

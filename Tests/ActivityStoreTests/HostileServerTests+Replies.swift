@@ -1,6 +1,6 @@
-/// Replies of a server that a test makes up.
+/// Replies of a server that a test invents.
 extension HostileServerTests {
-    /// An activity's value, of which all bytes are below 128.
+    /// An activity's value in which all bytes are below 128.
     static func value(kind: String, registeredAt: String, token: String) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
         let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"
@@ -21,7 +21,7 @@ extension HostileServerTests {
         return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
     }
 
-    /// A send verdict as it was asked for: the value and the clock.
+    /// A short send verdict, which means "as asked": the value and the clock.
     static func sendAsAsked(
         kind: String = "\u{01}",
         token: String = "\u{01}\u{02}\u{03}",

@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server that answers late, wrongly or not at all: each call still comes to exactly one end, in order.
+/// A server that answers late, wrongly or not at all: each call still ends exactly once, in order.
 @Suite(.serialized, .ownThread) struct HostileServerTests {
     private let update = Operation.command(
         event: .update,
@@ -25,7 +25,7 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// A lane that is ready on a fake server. Its deadline is one that no test waits for, unless it says so.
+    /// A lane that is ready on a fake server. Unless the test says otherwise, its deadline is too long to matter.
     private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -56,7 +56,7 @@ import Testing
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
         #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
-        // Whether the call that the reply was taken for fails before or after the loss is told, it is the first to fail.
+        // The call that got the wrong reply is the first to fail, before or after the loss is reported.
         let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
         lane.store.close()
@@ -69,7 +69,7 @@ import Testing
         "$39\r\nalertHeld000000000100000000000000000000\r\n",
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
     ])
-    func `What somebody else has written into a value is that call's error alone`(reply: String) throws {
+    func `A foreign value is an error of that call only`(reply: String) throws {
         let (lane, fake) = try connected()
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -79,7 +79,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Replies that are shifted by one are noticed`() throws {
+    @Test func `Replies that are shifted by one are detected`() throws {
         let (lane, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.store.issue(update, key: key, tag: tag * 2) == .issued)
@@ -117,7 +117,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A batch's replies are its calls', and an error among them is one call's`() throws {
+    @Test func `A batch's replies belong to its calls, and an error among them to one call`() throws {
         let (lane, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
@@ -140,7 +140,7 @@ import Testing
         ("-OOM no", RedisError.Code.outOfMemory, false), ("-ERR fault", .unknown, false),
         ("-READONLY replica", .readOnly, true),
     ])
-    func `An error in place of a batch's replies is each call's`(
+    func `An error instead of a batch's replies is an error of each call`(
         reply: String,
         code: RedisError.Code,
         ends: Bool
@@ -157,9 +157,9 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A reply to what has not left yet is one that nothing asked for`() throws {
+    @Test func `A reply before its call is sent is an unexpected reply`() throws {
         let (lane, fake) = try connected()
-        // The reply is read in the next turn, and the call leaves at its end.
+        // The reply is read in the next turn, and the call is sent at the end of that turn.
         fake.send("$9\r\nduplicate\r\n")
         lane.loop.turn(waitMilliseconds: 0)
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
@@ -168,7 +168,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A reply that nothing asked for ends the connection`() throws {
+    @Test func `An unexpected reply ends the connection`() throws {
         let (lane, fake) = try connected()
         fake.send(":1\r\n")
         #expect(lane.turn { lane.events == [.lost(.protocolViolation)] })
@@ -199,7 +199,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `What is sent as it asked is told by its value and the clock`() throws {
+    @Test func `A command sent as asked is reported by its value and the clock`() throws {
         let (lane, fake) = try connected()
         fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
         var expected = OwnedReply(.send)
@@ -217,7 +217,7 @@ import Testing
     }
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
-        // Long enough for the handshake that follows, also on a busy machine.
+        // Long enough for the next handshake, also on a busy machine.
         let (lane, _) = try connected(deadlineMilliseconds: 2_000)
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -241,7 +241,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A server that the scripts do not run on is not worked with`() throws {
+    @Test func `A server that cannot run the scripts is not used`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.ordinary($0) }
@@ -253,11 +253,11 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Standing still oneself is not the server's fault`() throws {
+    @Test func `A pause of the lane itself is not the server's fault`() throws {
         let (lane, fake) = try connected(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        // The call goes out and the answer comes in, and then the lane does nothing for longer than the deadline.
+        // The call is sent and the answer comes. Then the lane does nothing for longer than the deadline.
         lane.loop.turn(waitMilliseconds: 0)
         lane.loop.turn(waitMilliseconds: 0)
         let start = lane.loop.nowMilliseconds
@@ -274,7 +274,7 @@ import Testing
         ("-LOADING wait", RedisError.Code.loading), ("-READONLY replica", .readOnly),
         ("-NOAUTH first", .noAuthentication),
     ])
-    func `An error that every call would get gives the connection up`(reply: String, code: RedisError.Code) throws {
+    func `An error that every call would get ends the connection`(reply: String, code: RedisError.Code) throws {
         let (lane, fake) = try connected()
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -288,7 +288,7 @@ import Testing
         ("-OOM no", RedisError.Code.outOfMemory), ("-BUSY script", .busy), ("-MOVED 1 a:1", .moved),
         ("-ERR fault", .unknown),
     ])
-    func `An error of one call fails that call alone`(reply: String, code: RedisError.Code) throws {
+    func `An error of one call fails only that call`(reply: String, code: RedisError.Code) throws {
         let (lane, fake) = try connected()
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -298,7 +298,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `A server that always forgets the scripts is not asked for ever`() throws {
+    @Test func `A server that always forgets the scripts is not asked forever`() throws {
         let (lane, fake) = try connected()
         fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.ordinary($0) }
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
@@ -310,7 +310,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Closing fails what is outstanding, and is the end`() throws {
+    @Test func `Closing fails all outstanding calls, and no more events follow`() throws {
         let (lane, fake) = try connected()
         #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
         #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
@@ -322,7 +322,7 @@ import Testing
         #expect(!lane.turn(limitMilliseconds: 150) { lane.events.count > 2 })
     }
 
-    @Test func `A handler that closes from inside a reply hears nothing more`() throws {
+    @Test func `A handler that closes from inside a reply gets no more events`() throws {
         let (lane, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
@@ -338,7 +338,7 @@ import Testing
         )
     }
 
-    @Test func `Calls beyond the limits are not taken`() throws {
+    @Test func `Calls beyond the limits are refused`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))

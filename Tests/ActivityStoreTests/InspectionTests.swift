@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What is read out of the hashes for people, on hashes that the scripts wrote.
+/// Reads values that the scripts wrote, in the form for people.
 @Suite(.serialized, .ownThread) struct InspectionTests {
     private static let now: Int64 = 1_760_000_400_000
     private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
@@ -80,7 +80,7 @@ import Testing
         #expect(try activity().newest?.state == .startSending)
     }
 
-    @Test func `A device's tokens, what waits for them and its starts are shown`() throws {
+    @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
         let stage = try ScriptStage(.device("phone"), nowMilliseconds: Self.now)
         for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {
             let hold = Operation.hold(
@@ -110,8 +110,8 @@ import Testing
         #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
     }
 
-    /// Whatever stands there, it is shown or refused.
-    @Test func `A value that others wrote is refused, by the part`() throws {
+    /// Any content is shown or refused.
+    @Test func `A foreign value is refused, with the wrong part`() throws {
         let stage = try ScriptStage(nowMilliseconds: Self.now)
         #expect(stage.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
@@ -130,7 +130,7 @@ import Testing
                 try ActivityInspection(value: Array(whole[..<length]))
             }
         }
-        // A timestamp, the last assigned, the state; the token's form, and its count.
+        // A timestamp, the last assigned one, the state; the token's form and its length.
         for (position, byte, part) in [
             (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),
         ] as [(Int, UInt8, String)] {
@@ -138,7 +138,7 @@ import Testing
             broken[position] = byte
             #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: broken) }
         }
-        // Of a settled version nothing is held.
+        // A settled version holds nothing.
         var broken = whole
         broken[StoredRecord.state] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }

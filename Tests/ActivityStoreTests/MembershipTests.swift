@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActivityStore
 
-/// Which audiences an activity or a device is in, and which it has left. The server is held against the model.
+/// The audiences that an activity or a device is in, and those that it has left. The server is compared with the model.
 @Suite(.serialized, .ownThread) struct MembershipTests {
     private static let device = TestKey.device("phone-1")
 
@@ -51,14 +51,14 @@ import Testing
 
     // MARK: - Activities
 
-    @Test func `What a registration names no more is left until that is confirmed`() throws {
+    @Test func `An audience that a registration no longer names is left, until the leave is confirmed`() throws {
         let stage = try ScriptStage()
         #expect(stage.admit(register(in: list(1, 2))).leaves == nil)
         let left = stage.admit(register(at: 200, in: list(2, 3)))
         #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
-        // A worker died, and another reads the registration again.
+        // A worker died, and another one reads the registration again.
         #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
-        // One that is older joins nothing, and tells what is left.
+        // An older registration joins nothing, and its reply names the audiences that were left.
         let stale = stage.admit(register(at: 150, in: list(4)))
         #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
         #expect(stage.admit(register(at: 150, in: nil)).leaves == nil)
@@ -69,7 +69,7 @@ import Testing
         #expect(stage.admit(register(at: 300, in: [])).leaves == leaves(2, 3, at: 300))
     }
 
-    @Test func `What is joined again is not left`() throws {
+    @Test func `An audience that is joined again is not left`() throws {
         let stage = try ScriptStage()
         stage.admit(register(in: list(1)))
         #expect(stage.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
@@ -80,7 +80,7 @@ import Testing
         #expect(stage.admit(command(.update, 100)).leaves == leaves(2, at: 300))
     }
 
-    @Test func `A held command comes when what was left is confirmed`() throws {
+    @Test func `A held command comes back when the leave is confirmed`() throws {
         let stage = try ScriptStage()
         stage.admit(register(in: list(1)))
         stage.admit(.unregister(atMilliseconds: 150))
@@ -93,7 +93,7 @@ import Testing
         #expect(stage.admit(register("bb", at: 300, in: nil)).heldCommand == [7])
     }
 
-    @Test func `An admission waits until what was left is confirmed`() throws {
+    @Test func `An admission waits until the leave is confirmed`() throws {
         let stage = try ScriptStage()
         stage.admit(register(in: list(1, 2)))
         #expect(stage.admit(.unregister(atMilliseconds: 150)).leaves == leaves(1, 2, at: 150))
@@ -144,18 +144,18 @@ import Testing
         #expect(stage.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
         let retired = stage.admit(.retire(version: nobody, retirement("aa")))
         #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
-        // Its reply was lost.
+        // The reply to it was lost.
         let again = stage.admit(.retire(version: nobody, retirement("aa")))
         #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
         #expect(stage.verdict(register(in: list(1, 2))) == .stale)
         #expect(stage.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
-        // Of an activity of which nothing is known it makes none.
+        // A settlement of an unknown activity creates no value.
         let unknown = TestKey.activity("unknown")
         #expect(stage.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
         #expect(stage.server.command("EXISTS", unknown.text) == [Array("0".utf8)])
     }
 
-    @Test func `A 429 and a start change nothing of it`() throws {
+    @Test func `A 429 and a start do not change the audiences`() throws {
         let stage = try ScriptStage()
         stage.admit(register(in: list(1)))
         stage.admit(command(.update, 100))
@@ -166,8 +166,10 @@ import Testing
         #expect(stage.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
     }
 
-    /// Beside everything else that a value may have.
-    @Test func `It stands beside an answered alert, a dead token, a 429, a start and a held command`() throws {
+    /// Together with all other parts that a value may have.
+    @Test func `Audiences are stored together with an answered alert, a dead token, a 429, a start and a held command`()
+        throws
+    {
         let stage = try ScriptStage()
         #expect(stage.verdict(.start(version: .at(50), claim: 7)) == .send)
         stage.admit(register("cc", in: list(1)))
@@ -197,7 +199,7 @@ import Testing
         #expect(stage.admit(settlement(110)).leaves == nil)
     }
 
-    @Test func `A registration that would leave too many is to come again`() throws {
+    @Test func `A registration that would leave too many audiences must come again`() throws {
         let stage = try ScriptStage()
         var left: [UInt64] = []
         for round in UInt64(0)..<3 {
@@ -213,7 +215,7 @@ import Testing
 
     // MARK: - Devices
 
-    @Test func `A device is in what its registrations of all types name`() throws {
+    @Test func `A device is in the audiences that its registrations of all types name`() throws {
         let stage = try ScriptStage(Self.device)
         stage.admit(register(in: list(1, 2), type: "Game"))
         stage.admit(register("bb", in: list(2, 3), type: "Race"))
@@ -229,7 +231,7 @@ import Testing
         #expect(stage.admit(.unregister(atMilliseconds: 400)).leaves == leaves(3, 1, at: 400))
     }
 
-    @Test func `A dead push-to-start token leaves what no other type names`() throws {
+    @Test func `A dead push-to-start token leaves the audiences that no other type names`() throws {
         let stage = try ScriptStage(Self.device)
         stage.admit(register(in: list(1, 2), type: "Game"))
         stage.admit(register("bb", in: list(2), type: "Race"))
@@ -248,7 +250,7 @@ import Testing
         #expect(stage.admit(dead).leaves == nil)
     }
 
-    @Test func `A held start comes when what was left is confirmed`() throws {
+    @Test func `A held start comes back when the leave is confirmed`() throws {
         let stage = try ScriptStage(Self.device)
         stage.admit(register(in: list(1), type: "Game"))
         stage.admit(.unregister(atMilliseconds: 150))

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What the scripts do over time: spacing and its stretching, the bucket of priority 10, an activity's life, starts of a device.
+/// The scripts over time: spacing and its lengthening, the bucket of priority 10, an activity's life, starts of a device.
 @Suite(.serialized, .ownThread) struct PaceTests {
     private static let noon: Int64 = 1_760_000_400_000
     private static let hour: Int64 = 3_600_000
@@ -15,7 +15,7 @@ import Testing
         try ScriptStage(key, nowMilliseconds: Self.noon)
     }
 
-    /// Two pushes and one in reserve, one every ten seconds; frequent: five, one every second.
+    /// Two pushes and one in reserve, one every ten seconds; with frequent updates five, one every second.
     private func pace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: spacing,
@@ -58,7 +58,7 @@ import Testing
 
     // MARK: - Spacing
 
-    @Test func `Two pushes lie a spacing apart, to the millisecond`() throws {
+    @Test func `Two pushes are a spacing apart, to the millisecond`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
         stage.pass(1)
@@ -69,7 +69,7 @@ import Testing
         #expect(stage.verdict(command(101, spacing: 1_000)) == .send)
     }
 
-    @Test func `A clock that went back does not hold pushes up`() throws {
+    @Test func `A clock that was set back does not delay pushes`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
         stage.settle(limited(100, spacing: 1_000))
@@ -80,13 +80,12 @@ import Testing
         #expect(stage.admit(command(102, spacing: 1_000)).waitMilliseconds == 2_000)
     }
 
-    @Test func `Each 429 doubles the spacing, up to a limit, and each minute without one takes a doubling back`() throws
-    {
+    @Test func `Each 429 doubles the spacing, up to a limit, and each minute without a 429 undoes a doubling`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
         for (number, spacing) in [2_000, 4_000, 5_000, 5_000].enumerated() {
             stage.settle(limited(100 + UInt64(number), spacing: 1_000))
-            // The same 429 told of again, since the reply was lost.
+            // The same 429 reported again, because the reply was lost.
             stage.pass(1)
             stage.settle(limited(100 + UInt64(number), spacing: 1_000))
             let next = command(101 + UInt64(number), spacing: 1_000)
@@ -94,7 +93,7 @@ import Testing
             stage.pass(Int64(spacing) - 1)
             #expect(stage.verdict(next) == .send)
         }
-        // Three doublings: the fourth 429 changed no more than the time.
+        // Three doublings: the fourth 429 changed only the time.
         stage.pass(60_000 - 5_000)
         #expect(stage.verdict(command(110, spacing: 1_000)) == .send)
         #expect(stage.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
@@ -106,24 +105,24 @@ import Testing
         #expect(stage.admit(command(113, spacing: 1_000)).waitMilliseconds == 1_000)
     }
 
-    @Test func `A 429 leaves everything but the spacing alone`() throws {
+    @Test func `A 429 changes only the spacing`() throws {
         let stage = try stage()
         #expect(stage.verdict(command(100, high: true, token: token)) == .send)
         let before = stage.server.hash(stage.key.text)
         stage.settle(limited(100, spacing: 0))
         var after = stage.server.hash(stage.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
-        // The record says only that there is one.
+        // The record says only that there is a 429.
         after["r"]?[StoredRecord.kind] &-= StoredRecord.Flag.limited
         #expect(after == before)
-        // Of what is not there nothing is made.
+        // A 429 of an unknown activity creates no value.
         stage.settle(limited(100, spacing: 0), .activity("other"))
         #expect(stage.server.hash(TestKey.activity("other").text).isEmpty)
     }
 
     // MARK: - The bucket
 
-    @Test func `Pushes of priority 10 draw, but for the reserve, and what finds none left is demoted`() throws {
+    @Test func `Pushes of priority 10 draw down to the reserve, and a push that finds none left is demoted`() throws {
         let stage = try stage()
         var replies = [stage.admit(command(100, high: true, token: token))]
         for timestamp in 101...102 as ClosedRange<UInt64> {
@@ -138,7 +137,7 @@ import Testing
         #expect(late.verdict == .send && late.priority == 5 && late.isDemoted)
     }
 
-    @Test func `Priority 5 draws nothing, and says what is left`() throws {
+    @Test func `Priority 5 draws nothing, and reports what is left`() throws {
         let stage = try stage()
         #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
         for timestamp in 101...110 as ClosedRange<UInt64> {
@@ -147,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `The bucket gains a push each interval, to the millisecond, and holds no more than it may`() throws {
+    @Test func `The bucket gains a push each interval, to the millisecond, up to its size`() throws {
         let stage = try stage()
         for timestamp in 100...102 as ClosedRange<UInt64> {
             #expect(stage.admit(command(timestamp, high: true, reserve: true, token: token)).priority == 10)
@@ -160,13 +159,15 @@ import Testing
         #expect(stage.admit(command(105, high: true)).budgetLeft == 2)
     }
 
-    @Test func `Frequent updates have a larger bucket, and the one number goes on when they are switched`() throws {
+    @Test func `Frequent updates have a larger bucket, and the stored number stays the same when they are switched`()
+        throws
+    {
         let stage = try stage()
         #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
         #expect(stage.admit(command(100, high: true)).budgetLeft == 4)
-        // A token that comes with a command says nothing of it.
+        // A token that comes with a command says nothing about frequent updates.
         #expect(stage.admit(command(101, high: true, token: token)).budgetLeft == 3)
-        // Two seconds from full: less than one interval of the smaller bucket.
+        // The bucket is full in two seconds, which is less than one interval of the smaller bucket.
         #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
         #expect(stage.admit(command(102)).budgetLeft == 2)
         // A registration that does not count changes nothing.
@@ -174,14 +175,14 @@ import Testing
         #expect(stage.admit(command(103)).budgetLeft == 2)
     }
 
-    @Test func `A version draws once, however often it is admitted`() throws {
+    @Test func `A version draws once, for any number of admissions`() throws {
         let stage = try stage()
         #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
         for _ in 0..<3 {
             let again = stage.admit(command(100, high: true))
             #expect(again.priority == 10 && again.budgetLeft == 2)
         }
-        // Its token is retired, it is held, and goes to the next token: it has drawn still.
+        // The token is retired, the command is held and goes to the next token: it keeps its draw.
         stage.settle(
             Operation.settlement(
                 version: .at(1),
@@ -194,13 +195,13 @@ import Testing
         #expect(stage.verdict(register(frequentUpdates: false, at: 9)) == .registered)
         #expect(stage.admit(command(100, high: true)).budgetLeft == 2)
         #expect(stage.admit(command(101, high: true)).budgetLeft == 1)
-        // Demoted, and admitted again when there is something to draw.
+        // A demoted command draws when it is admitted again and the bucket has enough.
         #expect(stage.admit(command(102, high: true)).isDemoted)
         stage.pass(10_000)
         #expect(stage.admit(command(102, high: true)).priority == 10)
     }
 
-    @Test func `A start fills the bucket, and takes the spacing back`() throws {
+    @Test func `A start fills the bucket, and resets the spacing`() throws {
         let stage = try stage()
         #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
         #expect(stage.admit(command(100, .end, high: true)).budgetLeft == 4)
@@ -209,10 +210,10 @@ import Testing
         stage.pass(1_000)
         #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .send)
         stage.pass(1_000)
-        // Of the new life nobody has said that it allows frequent updates.
+        // In the new life the app has not said that it allows frequent updates.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
         #expect(stage.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
-        // Its own repetition starts nothing over.
+        // A repetition of the same start resets nothing.
         let hash = stage.server.hash(stage.key.text)
         #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .superseded)
         #expect(stage.server.hash(stage.key.text) == hash)
@@ -221,15 +222,15 @@ import Testing
     // MARK: - An activity's life
 
     @Test(arguments: [false, true])
-    func `Eight hours after its birth an activity takes nothing but its end`(isStarted: Bool) throws {
+    func `Eight hours after its birth an activity accepts only its end`(isStarted: Bool) throws {
         let stage = try stage()
         if isStarted {
             #expect(stage.verdict(.start(version: .at(100), claim: 1)) == .send)
         } else {
-            // Of a start we know nothing: the registration is the first that is heard.
+            // Without a start, the first that Redis learns is the registration.
             #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
         }
-        // They are counted in whole seconds.
+        // Lives are counted in whole seconds.
         stage.pass(8 * Self.hour)
         #expect(stage.verdict(command(101, token: token)) == .send)
         stage.pass(1_000)
@@ -248,7 +249,8 @@ import Testing
 
     // MARK: - Starts of a device
 
-    @Test func `A look-up of the address draws a start, over all attributes types, and may be given back`() throws {
+    @Test func `A look-up of the address draws a start, for all attributes types, and the draw may be returned`() throws
+    {
         let stage = try stage(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
         func address(_ type: String) -> OwnedReply {
@@ -278,8 +280,8 @@ import Testing
         #expect(address("Race").registration == newer)
     }
 
-    /// Of the model, which the script is held against elsewhere.
-    @Test func `In no order are draws given back such that the bucket is fuller than without them`() {
+    /// Tests the model; other tests compare the script with it.
+    @Test func `Draws may be returned in any order, and the bucket is never fuller than without them`() {
         var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {
             let interval = Int64(1 + random.below(50))
@@ -310,14 +312,14 @@ import Testing
         }
     }
 
-    @Test func `What has been refilled of a draw is not given back, nor what others have given back`() throws {
+    @Test func `A return gives back neither what was refilled since, nor what others have returned`() throws {
         let stage = try stage(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
         func address() -> OwnedReply {
             stage.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
         }
         #expect(stage.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
-        // All at once, given back at once: nothing is missing.
+        // All drawn at once and returned at once: nothing is missing.
         let all = [address().draw, address().draw, address().draw]
         #expect(address().verdict == .wait)
         for draw in all { stage.refundStart(budget, draw: draw) }
@@ -325,12 +327,12 @@ import Testing
         let second = address().draw
         stage.pass(9_000)
         stage.refundStart(budget, draw: first)
-        // A tenth of the first was missing still, so the second counts as if it had been made a second later than the first.
+        // A tenth of the first draw was still missing, so the second counts as if it had been made a second after the first.
         #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 10_000)
         stage.pass(9_000)
         let third = address().draw
         stage.pass(1_500)
-        // By what the first gave back, the second is over.
+        // Because of what the first returned, the second is over.
         stage.refundStart(budget, draw: second)
         #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 9_500)
         stage.refundStart(budget, draw: third)

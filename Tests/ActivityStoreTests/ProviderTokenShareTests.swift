@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What a fleet's processes leave for each other, on a real server.
+/// The values that a fleet's processes share, on a real server.
 @Suite(.serialized, .ownThread) struct ProviderTokenShareTests {
     private let name = "TEAM123456/KEY1234567"
 
@@ -17,7 +17,7 @@ import Testing
         let server = try RedisServer()
         let (one, other) = (try share(server), try share(server))
         #expect(try other.read(name) == nil)
-        // Sealed, and so any bytes.
+        // The values are sealed, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
         try one.write(name, text: text, milliseconds: 100_000)
         let entry = try #require(try other.read(name))

@@ -7,16 +7,16 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// A redis-server of the test's own: nothing on disk, reached by a Unix socket or an ephemeral port on the loopback.
+/// A redis-server for one test. It stores nothing on disk and listens on a Unix socket and on an ephemeral loopback port.
 final class RedisServer {
     enum Failure: Error {
         case temporaryDirectory(Int32)
         case spawn(Int32)
-        /// It ended before it was ready; with what it said.
+        /// The server ended before it was ready; with its output.
         case startup(String)
     }
 
-    /// What is started: redis-server, or what the environment names, such as valkey-server.
+    /// The program to start: redis-server, or the one that the environment names, such as valkey-server.
     private static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
 
     let directory: String
@@ -52,18 +52,18 @@ final class RedisServer {
         rmdir(directory)
     }
 
-    /// Starts the process, and returns when it takes connections.
+    /// Starts the process, and returns when it accepts connections.
     func start() throws {
         var pipe: [Int32] = [-1, -1]
         guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
-        // Other tests' servers must not inherit the reading end, nor hold the writing end open.
+        // Other tests' servers must not inherit the reading end or keep the writing end open.
         for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
-        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        // An inherited end of another test's pipe would make its reader wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
@@ -73,7 +73,7 @@ final class RedisServer {
         guard status == 0 else { throw Failure.spawn(status) }
         var log = ""
         var buffer = [UInt8](repeating: 0, count: 4096)
-        // Every listener is there by then.
+        // All listeners are open by then.
         while !log.contains("Ready to accept connections") {
             let count = read(output, &buffer, buffer.count)
             guard count > 0 else { throw Failure.startup(log) }
@@ -91,7 +91,7 @@ final class RedisServer {
         unlink(socketPath)
     }
 
-    /// Stops the process where it is, until `thaw`: its connections stay.
+    /// Stops the process until `thaw`; its connections stay open.
     func freeze() { Glibc.kill(process, SIGSTOP) }
 
     func thaw() { Glibc.kill(process, SIGCONT) }
@@ -101,7 +101,7 @@ final class RedisServer {
         try start()
     }
 
-    /// Runs a command on a connection of its own, by hiredis' blocking client, and returns all strings and numbers of the reply.
+    /// Runs a command on a separate connection with hiredis' blocking client, and returns all strings and numbers of the reply.
     @discardableResult
     func command(_ arguments: String..., user: String? = nil, password: String? = nil) -> [[UInt8]] {
         guard let context = redisConnectUnix(socketPath) else { return [] }
@@ -110,7 +110,7 @@ final class RedisServer {
         return Self.run(context, arguments)
     }
 
-    /// The same with words of any bytes.
+    /// The same for arguments of any bytes.
     @discardableResult
     func command(bytes words: [[UInt8]]) -> [[UInt8]] {
         guard let context = redisConnectUnix(socketPath) else { return [] }
@@ -164,7 +164,8 @@ final class RedisServer {
     }
 }
 
-/// What stands in an activity's value: its record `r`, the token `t`, its audiences `a`, the last 429 `l`, the start `b` and what is held `h`.
+/// The parts of an activity's value: its record `r`, the token `t`, its audiences `a`, the last 429 `l`, the start `b` and the held command
+/// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let kind = value[StoredRecord.kind]
     var rest = value[...]
@@ -174,7 +175,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         rest = rest.dropFirst(count)
     }
     take("r", StoredRecord.token)
-    // Where it does not count, anything may stand.
+    // Parts that do not count may hold anything.
     if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
         for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
     }
@@ -184,7 +185,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
     if kind & StoredRecord.Flag.retired != 0 {
         take("d", StoredRecord.retiredBytes)
-        // What it is of, the replies tell.
+        // The replies say which part this is.
         parts["d"] = [1]
     }
     if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }

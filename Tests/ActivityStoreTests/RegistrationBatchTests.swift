@@ -6,13 +6,13 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Registrations and confirmations that leave as one command, on a real server.
+/// Registrations and confirmations that are sent as one command, on a real server.
 @Suite(.serialized, .ownThread) struct RegistrationBatchTests {
     private let server: RedisServer
     private let lane: StoreCaller
     private var model: StoreModel
 
-    /// A server and a lane that is ready, with what the server has counted so far forgotten.
+    /// A server and a lane that is ready; the server's counters are reset.
     init() throws {
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
@@ -61,7 +61,7 @@ import Testing
         lane.events = []
     }
 
-    /// Issues them in one turn, each under its place as the tag.
+    /// Issues the calls in one turn, each with its index as the tag.
     private func perform(_ calls: [(key: TestKey, operation: Operation)]) {
         lane.events = []
         for (tag, call) in calls.enumerated() {
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
-    mutating func `As many leave as one command as it can carry`(calls: Int, commands: Int) throws {
+    mutating func `One command carries as many registrations as fit`(calls: Int, commands: Int) throws {
         let registrations = (0..<calls).map { (key: TestKey.activity("\($0)"), operation: register(in: [1, 2])) }
         perform(registrations)
         let expected = registrations.enumerated()
@@ -81,7 +81,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test mutating func `One activity may come several times, its confirmations between`() throws {
+    @Test mutating func `One activity may occur several times, with its confirmations in between`() throws {
         let key = TestKey.activity("one")
         let calls: [(key: TestKey, operation: Operation)] = [
             (key, register(at: 100, in: [1, 2])), (.activity("other"), register(at: 100, in: nil)),
@@ -98,7 +98,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test mutating func `What is wrong with one value is that call's error alone`() throws {
+    @Test mutating func `A fault in one value is an error of that registration only`() throws {
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
@@ -123,7 +123,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `What is held and has no room in the reply is asked for again, and stays`() throws {
+    @Test func `A held command without room in the reply is asked for again, and stays held`() throws {
         for (index, length) in [StoreLimits.heldCommandBytesMax, 70_000, 61_000, 10].enumerated() {
             try hold(length, of: .activity("\(index)"))
         }
@@ -134,14 +134,14 @@ import Testing
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
         }
-        // The longest fills a reply by itself.
+        // The longest fills a reply alone.
         #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(lengths([3]) == [10])
         lane.store.close()
     }
 
-    @Test func `Tokens that came with commands are told one by one, and so always what is held`() throws {
+    @Test func `Tokens that came with commands are registered one by one, so the held command has room`() throws {
         for index in 0..<2 { try hold(StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
         server.command("CONFIG", "RESETSTAT")
         perform((0..<2).map { (key: .activity("\($0)"), operation: register(source: .command)) })

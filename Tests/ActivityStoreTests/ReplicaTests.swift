@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A real primary with a real replica, which is frozen, cut off and promoted: what is acknowledged outlives the primary.
+/// A real primary with a real replica, which is frozen, cut off and promoted: an acknowledged write survives the primary.
 @Suite(.serialized, .ownThread) struct ReplicaTests {
     private let key = TestKey.activity("final")
     private let token = OwnedToken(
@@ -27,7 +27,7 @@ import Testing
         let lane: StoreCaller
     }
 
-    /// - Parameter replicas: that the lane asks for.
+    /// - Parameter replicas: the number of replicas that the lane requires.
     private func pair(replicas: Int, deadlineMilliseconds: Int64 = 10_000) throws -> Pair {
         let primary = try RedisServer(["--repl-diskless-sync-delay", "0"])
         let replica = try RedisServer([
@@ -39,7 +39,7 @@ import Testing
         return Pair(primary: primary, replica: replica, lane: lane)
     }
 
-    /// - Parameter deadlineMilliseconds: replicas have a tenth of it.
+    /// - Parameter deadlineMilliseconds: the deadline of calls; replicas have a tenth of it.
     private func lane(
         _ server: RedisServer,
         replicas: Int,
@@ -57,20 +57,20 @@ import Testing
 
     private func isLinked(_ replica: RedisServer) -> Bool { says("master_link_status:up", replica) }
 
-    /// From then on WAIT counts it.
+    /// Waits until WAIT counts the replica.
     private func hasReplica(_ primary: RedisServer) -> Bool { says("state=online", primary) }
 
     private func says(_ text: String, _ server: RedisServer) -> Bool {
         String(decoding: server.command("INFO", "replication").joined(), as: UTF8.self).contains(text)
     }
 
-    /// Nothing that is written from now on is on its way to the replica.
+    /// Cuts the replica off: it gets no later write.
     private func cutOff(_ pair: Pair) {
         pair.replica.freeze()
         pair.primary.command("CLIENT", "KILL", "TYPE", "replica")
     }
 
-    /// Makes the call until it is answered, as the core does.
+    /// Repeats the call until it is answered, as the core does.
     private func answer(_ call: Operation, tag: UInt64, _ lane: StoreCaller) -> OwnedReply? {
         var answer: OwnedReply?
         var isOutstanding = false
@@ -86,7 +86,7 @@ import Testing
         return answer
     }
 
-    /// What the replica says of the activity as the new primary.
+    /// What the replica knows of the activity after it has become the primary.
     private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
         pair.lane.store.close()
         pair.primary.kill()
@@ -104,7 +104,7 @@ import Testing
         #expect(try verdictAfterFailover(pair) == .noToken)
     }
 
-    @Test func `What is acknowledged is there when the primary is killed right behind`() throws {
+    @Test func `An acknowledged write survives when the primary is killed at once`() throws {
         let pair = try pair(replicas: 1)
         cutOff(pair)
         #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
@@ -112,7 +112,7 @@ import Testing
         #expect(isRefused)
         #expect(pair.lane.events.first == .failed(1, .admit, .replicasMissing))
         #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
-        // Until the next question there is nothing to be asked for.
+        // Until the next question nothing is asked.
         #expect(pair.lane.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
         pair.replica.thaw()
         pair.lane.events = []
@@ -121,7 +121,7 @@ import Testing
         #expect(try verdictAfterFailover(pair) == .send)
     }
 
-    @Test func `A held state is acknowledged likewise`() throws {
+    @Test func `A held state is acknowledged, too`() throws {
         let pair = try pair(replicas: 1)
         let hold = Operation.hold(attributesType: nil, version: .at(1_700_000_001), command: Array("{}".utf8))
         #expect(answer(update, tag: 1, pair.lane)?.verdict == .noToken)
@@ -134,7 +134,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `Replies keep their order, one WAIT is asked for all calls of a turn, and none for others`() throws {
+    @Test func `Replies keep their order, one WAIT covers all calls of a turn, and other calls need none`() throws {
         // A busy machine may schedule the replica late.
         let pair = try pair(replicas: 1, deadlineMilliseconds: 100_000)
         let lane = pair.lane
@@ -155,7 +155,7 @@ import Testing
         lane.store.close()
     }
 
-    /// The replica is there and stands still: only the time of one WAIT a second is lost to others.
+    /// The replica is connected but frozen: other calls lose only the time of one WAIT a second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try pair(replicas: 1)
         pair.replica.freeze()
@@ -175,14 +175,14 @@ import Testing
         pair.lane.store.close()
     }
 
-    @Test func `A primary that is killed while replicas are asked leaves no call without an end`() throws {
+    @Test func `A primary that is killed during WAIT leaves no call without an end`() throws {
         let pair = try pair(replicas: 1, deadlineMilliseconds: 600_000)
         pair.replica.freeze()
         for tag in 0..<20 as Range<UInt64> {
             let call = tag.isMultiple(of: 2) ? register : update
             #expect(pair.lane.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        // The replies are there, and withheld.
+        // The replies have arrived and are withheld.
         #expect(pair.lane.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
         pair.lane.loop.turn(waitMilliseconds: 20)
         #expect(pair.lane.events.isEmpty)
@@ -200,8 +200,8 @@ import Testing
         pair.lane.store.close()
     }
 
-    /// A user who may not ask: nothing is held up for good, and the text says why.
-    @Test func `A server that refuses WAIT is as one without replicas`() throws {
+    /// A user without the right to WAIT: no call waits forever, and the text says why.
+    @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let lane = try connected(fake, loop)
@@ -218,7 +218,7 @@ import Testing
         lane.store.close()
     }
 
-    /// What has come in part is looked at again, whichever part it is.
+    /// A partly received reply is parsed again, at any length.
     @Test func `Replies that come byte by byte`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -247,8 +247,8 @@ import Testing
         lane.store.close()
     }
 
-    /// A confirmation asks for no replicas. It leaves with registrations that do, and one reply answers all.
-    @Test func `What leaves with a registration is withheld with it`() throws {
+    /// A confirmation requires no replicas. It is sent together with registrations that do, and one reply answers all.
+    @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let lane = try connected(fake, loop)
@@ -281,9 +281,9 @@ import Testing
     }
 }
 
-/// What is decided of replicas that are missing, by the clock.
+/// The decisions about missing replicas, by the clock.
 @Suite struct ReplicaWatchTests {
-    /// A macro cannot change a value.
+    /// The test macros cannot mutate a value.
     private final class Watched {
         private var watch = ReplicaWatch()
         var now: Int64 = 0
@@ -326,7 +326,7 @@ import Testing
         #expect(watched.takesCalls && !watched.isWithheld() && !watched.asks())
         watched.now += 1
         #expect(!watched.isWithheld() && watched.asks())
-        // What is written meanwhile needs no question of its own.
+        // Writes meanwhile need no question of their own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
         #expect(!watched.asks())
@@ -335,7 +335,7 @@ import Testing
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
-    @Test func `A lost connection asks nothing more`() {
+    @Test func `A lost connection asks no more questions`() {
         let watched = Watched()
         #expect(watched.isWithheld())
         watched.noteLost()

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server, a lane and the model side by side: each reply is held against the model's.
+/// A server, a lane and the model side by side: each reply is compared with the model's.
 final class ScriptStage {
     let server: RedisServer
     let lane: StoreCaller
@@ -13,7 +13,7 @@ final class ScriptStage {
     let key: TestKey
     private let isTimed: Bool
 
-    /// - Parameter nowMilliseconds: the time that the scripts are told, which the test moves on (``pass(_:)``); nil: the server's.
+    /// - Parameter nowMilliseconds: the time of the scripts, which the test advances (``pass(_:)``); nil: the server's time.
     init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
         server = try RedisServer()
         lane = try StoreCaller(server.unixURL)
@@ -24,7 +24,7 @@ final class ScriptStage {
         if isTimed { try server.loadScriptsWithListedTimes(try lane.connection()) }
     }
 
-    /// On a stage with its own time.
+    /// Advances the stage's own time.
     func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
     @discardableResult
@@ -43,7 +43,7 @@ final class ScriptStage {
         return reply
     }
 
-    /// What of a reply the server's own clock decides.
+    /// The parts of a reply that depend on the server's own clock.
     private func timed(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .address ? reply.draw : 0)
     }
@@ -96,7 +96,7 @@ extension RedisServer {
         end
 
         """
-    /// Where a command has several clocks, the one at its reply's end is not everyone's: the script itself says what is left then.
+    /// If a command has several clocks, the one at its reply's end is not valid for all calls: then the script itself reports what is left.
     private static let sentAsAsked = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
@@ -109,9 +109,9 @@ extension RedisServer {
 
         """
 
-    /// Has a connection run the scripts by another clock: each call takes the next of the list `times`, UNIX microseconds, and so does
-    /// each of several that come as one command. The expiry
-    /// is not set but written down, in the hash `expiry`, as the call's time, `+` and the milliseconds from it.
+    /// Lets the scripts of a connection use another clock: each call takes the next time of the list `times`, in UNIX microseconds, and so
+    /// does each call in a batch. The expiry is not set but recorded in the hash `expiry`: the call's time, `+` and the milliseconds from
+    /// it.
     func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
         for script in StoreScript.allCases {
             let seconds = "string.sub(TIME, 1, 10)"

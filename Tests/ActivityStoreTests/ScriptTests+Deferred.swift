@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 
 extension ScriptTests {
-    @Test func `A start that was deferred is sent by the first who reads it again`() throws {
+    @Test func `A deferred start is sent by the first worker that reads it again`() throws {
         let stage = try ScriptStage()
         func deferred(_ timestamp: Int64, claim: UInt64, after former: UInt64) -> Operation {
             .admitStart(version: version(timestamp), claim: claim, formerClaim: former)

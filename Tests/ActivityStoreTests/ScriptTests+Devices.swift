@@ -7,7 +7,7 @@ import Testing
 @testable import Redis
 
 extension ScriptTests {
-    @Test func `A device's tokens are kept apart by attributes type`() throws {
+    @Test func `A device has separate tokens for each attributes type`() throws {
         let stage = try ScriptStage(.device("phone"))
         let game = "GameAttributes"
         let race = "RaceAttributes"
@@ -26,7 +26,7 @@ extension ScriptTests {
             stage.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
-        // The tombstone is older than the one and newer than the other.
+        // The tombstone is older than the one registration and newer than the other.
         #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
         #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
         #expect(stage.admit(.address(attributesType: race, registration: nil)).registration == token("dd", at: 300))
@@ -34,8 +34,8 @@ extension ScriptTests {
         #expect(stage.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
-    /// The registration that set a start free may be read again by another worker, after a newer token has come and is settled.
-    @Test func `A stale registration brings what is held for the token that is known`() throws {
+    /// The registration that released a start may be read again by another worker, after a newer token has been registered and settled.
+    @Test func `A stale registration brings what is held for the known token`() throws {
         let stage = try ScriptStage(.device("phone"))
         let type = "GameAttributes"
         func register(_ text: String, at milliseconds: Int64) -> OwnedReply {
@@ -48,7 +48,7 @@ extension ScriptTests {
         #expect(stage.admit(.address(attributesType: type, registration: nil)).registration == token("bb", at: 300))
         stage.settle(Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0))
         #expect(register("aa", at: 200).verdict == .stale)
-        // Switched off: there is no token that the start could go to.
+        // Live Activities are switched off, so there is no token for the start.
         #expect(stage.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
         #expect(stage.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
         #expect(register("bb", at: 300).verdict == .stale)

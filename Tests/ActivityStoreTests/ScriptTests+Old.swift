@@ -17,7 +17,7 @@ extension ScriptTests {
     }
 
     @Test(arguments: [Event.update, .end])
-    func `What is old is not sent to an activity of which nothing is known`(event: Event) throws {
+    func `An old command is not sent to an unknown activity`(event: Event) throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(old(event, 100)) == .expired)
         #expect(stage.verdict(register("aa")) == .registered)

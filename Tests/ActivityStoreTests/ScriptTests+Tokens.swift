@@ -20,7 +20,7 @@ extension ScriptTests {
         .register(token(text, at: at), frequentUpdates: nil, shows: nil, source: .command, audiences: nil)
     }
 
-    @Test func `A token that is told again counts from when it was first told`() throws {
+    @Test func `A token that comes again counts from its first time`() throws {
         let stage = try ScriptStage()
         #expect(stage.admit(update(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000))
         #expect(stage.admit(update(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000))
@@ -28,13 +28,13 @@ extension ScriptTests {
         #expect(stage.settle(retire("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
     }
 
-    @Test func `A dead token that is told again stays dead, and its next registration counts`() throws {
+    @Test func `A dead token that comes again stays dead, and its next registration counts`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
         #expect(stage.settle(retire("aa", 100, invalidAt: 1_500)))
         #expect(stage.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
         #expect(stage.verdict(register(carrying: "aa", at: 2_500)) == .stale)
-        // Another one counts, and the dead one does not take its place.
+        // Another token is valid, and the dead one does not replace it.
         #expect(stage.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
         #expect(stage.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
         #expect(stage.verdict(register(carrying: "aa", at: 4_500)) == .stale)
@@ -43,7 +43,7 @@ extension ScriptTests {
     }
 
     /// The server was emptied, and has forgotten the timestamps that it had raised.
-    @Test func `After a registration that is read again the next timestamp is above the present second`() throws {
+    @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
         let present: Int64 = 1_700_000_000
         let stage = try ScriptStage(nowMilliseconds: present * 1_000)
         let again = Operation.register(
@@ -55,7 +55,7 @@ extension ScriptTests {
         )
         #expect(stage.verdict(again) == .registered)
         #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
-        // Where a token is known the timestamps are known as well.
+        // If Redis knows a token, it knows the timestamps as well.
         stage.pass(2_000)
         #expect(stage.verdict(again) == .registered)
         #expect(stage.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
@@ -63,7 +63,7 @@ extension ScriptTests {
 
     /// Only commands bring the token.
     @Test(arguments: [false, true])
-    func `After a command that is read again with its token, too`(isHeldBefore: Bool) throws {
+    func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
         let present: Int64 = 1_700_000_000
         let stage = try ScriptStage(nowMilliseconds: present * 1_000)
         if isHeldBefore {
@@ -71,17 +71,17 @@ extension ScriptTests {
             #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
         #expect(stage.admit(readAgain(100)).timestamp == present + 1)
-        // Its reply was lost.
+        // The reply to it was lost.
         #expect(stage.admit(readAgain(100)).timestamp == present + 1)
         stage.settle(accepted(100))
         #expect(stage.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
-        // Where a token is known the timestamps are known as well.
+        // If Redis knows a token, it knows the timestamps as well.
         stage.pass(2_000)
         #expect(stage.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }
 
-    /// The command itself goes no further, and its token is the first all the same.
-    @Test func `An overtaken command that is read again with its token has the next go above the present second`()
+    /// The command itself is not sent, but its token is the first that Redis knows.
+    @Test func `An overtaken command that is read again with its token raises the next timestamp`()
         throws
     {
         let present: Int64 = 1_700_000_000
@@ -104,7 +104,7 @@ extension ScriptTests {
     }
 
     /// A command came before the registration was read again, and was held.
-    @Test func `What was held before a registration is read again goes above the present second, too`() throws {
+    @Test func `A command held before a registration is read again gets a later timestamp, too`() throws {
         let present: Int64 = 1_700_000_000
         let stage = try ScriptStage(nowMilliseconds: present * 1_000)
         #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
@@ -128,7 +128,7 @@ extension ScriptTests {
         #expect(stage.admit(update(101, bringing: sandbox)).registration == sandbox)
     }
 
-    @Test func `What was sent to a dead token is held, and the next token brings it back`() throws {
+    @Test func `A command refused by a dead token is held, and the next token brings it back`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(register("aa", at: 1_000)) == .registered)
         #expect(stage.verdict(command(.end, 100)) == .send)
@@ -144,8 +144,8 @@ extension ScriptTests {
         #expect(stage.verdict(command(.end, 100)) == .duplicate)
     }
 
-    /// With all that an activity can have behind its token.
-    @Test func `A dead token's fingerprint stands beside a start, a limit and what is held`() throws {
+    /// With all parts that an activity's value can have behind its token.
+    @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(start(100)) == .send)
         stage.settle(accepted(100))
@@ -161,7 +161,7 @@ extension ScriptTests {
         #expect(stage.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000))
     }
 
-    @Test func `A push-to-start token that a start tells again does not outlive its 410`() throws {
+    @Test func `A push-to-start token that a start brings again does not outlive its 410`() throws {
         let stage = try ScriptStage(.device("phone"))
         func address(_ text: String, at: Int64) -> Operation {
             .address(attributesType: "T", registration: token(text, at: at))

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The rules of the scripts one by one, on a real server; each reply is held against the model as well.
+/// The rules of the scripts one by one, on a real server; each reply is also compared with the model.
 @Suite(.serialized, .ownThread) struct ScriptTests {
     func version(_ timestamp: Int64, _ sequence: UInt64 = 0) -> Version {
         Version.at(timestamp, sequence)
@@ -51,13 +51,13 @@ import Testing
 
     // MARK: - Updates
 
-    @Test func `The newest wins, and what was settled is a duplicate`() throws {
+    @Test func `The newest version wins, and a settled one is a duplicate`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(register("aa")) == .registered)
         let sent = stage.admit(command(.update, 100))
         #expect(sent.verdict == .send && sent.timestamp == 100 && sent.registration == token("aa"))
         #expect(stage.verdict(command(.update, 99, 7)) == .superseded)
-        // Its worker died: it is carried on with, and keeps its timestamp.
+        // Its worker died: the next worker continues with it, and it keeps its timestamp.
         #expect(stage.admit(command(.update, 100)).timestamp == 100)
         stage.settle(accepted(100))
         #expect(stage.verdict(command(.update, 100)) == .duplicate)
@@ -67,7 +67,7 @@ import Testing
         #expect(stage.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
     }
 
-    @Test func `What is shown already is unchanged, and what is shown is only known once accepted`() throws {
+    @Test func `A state that is already shown is unchanged, and a state is known only when it is accepted`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
         #expect(stage.verdict(command(.update, 101)) == .send)
@@ -82,9 +82,9 @@ import Testing
         #expect(stage.verdict(command(.update, 105, digest: 2)) == .send)
     }
 
-    @Test func `Pace: wait, and then send; an assigned timestamp outlives the wait`() throws {
+    @Test func `Pace: first wait, then send; an assigned timestamp stays valid during the wait`() throws {
         let stage = try ScriptStage()
-        // By the server's own clock, of which little goes by between two calls.
+        // By the server's own clock, which advances little between two calls.
         let spacing: Int64 = 3_000
         #expect(stage.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
         let again = stage.admit(command(.update, 100, spacing: spacing))
@@ -131,7 +131,7 @@ import Testing
         #expect(stage.admit(command(.end, 100)).timestamp == 101)
     }
 
-    @Test func `An end that came to nothing may be followed by another`() throws {
+    @Test func `An end that failed may be followed by another`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
         stage.settle(Operation.settlement(version: version(100), outcome: .notShown, digest: 1))
@@ -143,7 +143,7 @@ import Testing
 
     // MARK: - Tokens
 
-    @Test func `What is held goes out when a token registers`() throws {
+    @Test func `A held command is sent when a token registers`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 100)) == .noToken)
         #expect(stage.verdict(.hold(attributesType: nil, version: version(99), command: [9])) == .superseded)
@@ -155,7 +155,7 @@ import Testing
         }
         #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
         #expect(stage.verdict(command(.update, 100)) == .send)
-        // The worker that sends it may die: until it is settled, the registration still brings it.
+        // The worker that sends the command may die: until it is settled, the registration still brings it.
         #expect(stage.admit(register("aa")).heldCommand != nil)
         #expect(stage.admit(command(.update, 100)).timestamp == 100)
         stage.settle(accepted(100))
@@ -163,7 +163,7 @@ import Testing
         #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
 
-    @Test func `What the app shows already is not sent to it`() throws {
+    @Test func `A state that the app already shows is not sent`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 100)) == .noToken)
         #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
@@ -171,7 +171,7 @@ import Testing
         #expect(stage.verdict(command(.update, 100)) == .duplicate)
     }
 
-    @Test func `A newer state takes the place of a held one`() throws {
+    @Test func `A newer state replaces a held one`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 100)) == .noToken)
         #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
@@ -197,7 +197,7 @@ import Testing
             let call = Operation.settle(version: version(1), .notShown, digest: 0, retirement: retirement)
             #expect(stage.settle(call) == retires)
         }
-        // Its own registration, delivered again, does not bring it back; a later one does.
+        // Its own registration, read again, does not bring the token back; a later one does.
         #expect(stage.verdict(register("aa", at: 100)) == .stale)
         #expect(stage.verdict(command(.update, 100)) == .noToken)
         #expect(stage.verdict(register("aa", at: 101)) == .registered)
@@ -209,7 +209,7 @@ import Testing
         #expect(stage.settle(.settle(version: version(1), .notShown, digest: 0, retirement: whenever)))
     }
 
-    @Test func `The later registration counts, whatever order they come in`() throws {
+    @Test func `The later registration counts, in any order of arrival`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(register("aa", at: 200)) == .registered)
         #expect(stage.verdict(register("bb", at: 199)) == .stale)
@@ -226,12 +226,12 @@ import Testing
         let stage = try ScriptStage()
         #expect(stage.admit(start(100)).timestamp == 100)
         #expect(stage.verdict(start(100, claim: 2)) == .unknown)
-        // Only `settle` writes it down, so an `unknown` whose reply was lost is heard again.
+        // Only `settle` records it, so an `unknown` whose reply was lost is answered again.
         #expect(stage.verdict(start(100, claim: 2)) == .unknown)
         stage.settle(unknown(100))
         #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
         #expect(stage.verdict(start(101)) == .send)
-        // A newer update does not hide that its outcome is not known.
+        // A newer update does not hide that the start's outcome is unknown.
         #expect(stage.verdict(command(.update, 102)) == .noToken)
         #expect(stage.verdict(start(101, claim: 2)) == .unknown)
         #expect(stage.verdict(start(103)) == .send)
@@ -240,7 +240,7 @@ import Testing
         #expect(stage.verdict(start(101)) == .superseded)
     }
 
-    @Test func `A start whose verdict was lost gets the same again, and nothing changes by it`() throws {
+    @Test func `A start whose verdict was lost gets the same verdict again, and nothing changes`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.end, 150, token: token("aa"))) == .send)
         stage.settle(accepted(150))
@@ -252,7 +252,7 @@ import Testing
         }
         #expect(stage.verdict(start(151, claim: 2)) == .unknown)
         #expect(stage.server.hash(stage.key.text) == hash)
-        // A late registration of the life before, and a state that waits for the token of the one to come, are no hindrance.
+        // A late registration of the life before, and a state that waits for the new life's token, do not block the start.
         #expect(stage.verdict(register("old", at: 150)) == .registered)
         #expect(stage.admit(start(151)).timestamp == 151)
         #expect(stage.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
@@ -260,7 +260,7 @@ import Testing
         #expect(stage.admit(start(151)).timestamp == 151)
     }
 
-    @Test func `A start whose verdict was lost is superseded by an end, and by what the activity lives by`() throws {
+    @Test func `A start whose verdict was lost is superseded by an end, and by signs that the activity lives`() throws {
         let ended = try ScriptStage()
         #expect(ended.verdict(start(100)) == .send)
         #expect(ended.verdict(command(.end, 101)) == .noToken)
@@ -276,35 +276,35 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `Accepted wins over the unknown of another record of the same start`(unknownFirst: Bool) throws {
+    func `Accepted overrides the unknown of another record of the same start`(unknownFirst: Bool) throws {
         let stage = try ScriptStage()
         #expect(stage.admit(start(100)).timestamp == 100)
         #expect(stage.verdict(start(100, claim: 2)) == .unknown)
         if unknownFirst { stage.settle(unknown(100)) }
-        // The first record's verdict had been lost: the other's `unknown` does not keep it from being sent.
+        // The first record's verdict was lost. The `unknown` of the other record does not block it.
         #expect(stage.admit(start(100)).timestamp == 100)
         stage.settle(accepted(100, digest: 7))
         if !unknownFirst { stage.settle(unknown(100)) }
         #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
-        // What it shows is known.
+        // The state that it shows is known.
         #expect(stage.verdict(register("aa")) == .registered)
         #expect(stage.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }
 
-    @Test func `A start that comes after a newer update still brings the activity about`() throws {
+    @Test func `A start after a newer update still starts the activity`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 105)) == .noToken)
         #expect(stage.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
         #expect(stage.admit(start(100)).timestamp == 100)
         #expect(stage.verdict(start(100, claim: 2)) == .unknown)
         stage.settle(accepted(100))
-        // The update that waits for the token that the start brings is still held.
+        // The update that waits for the start's token is still held.
         #expect(stage.admit(register("aa")).heldCommand == [5])
         #expect(stage.admit(command(.update, 105)).timestamp == 105)
         #expect(stage.verdict(start(101)) == .superseded)
     }
 
-    @Test func `A start is superseded by what the activity lives by, and by its end`() throws {
+    @Test func `A start is superseded by signs that the activity lives, and by its end`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.update, 105, token: token("aa"))) == .send)
         #expect(stage.verdict(start(100)) == .superseded)
@@ -313,7 +313,7 @@ import Testing
         #expect(ended.verdict(start(100)) == .superseded)
     }
 
-    @Test func `A start opens a new life without the old one's token`() throws {
+    @Test func `A start opens a new life without the old token`() throws {
         let stage = try ScriptStage()
         #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
         stage.settle(accepted(100))
@@ -326,20 +326,20 @@ import Testing
 
     // MARK: - The hash
 
-    @Test func `A value outlives an activity, and a device's outlives many`() throws {
+    @Test func `An activity's value outlives the activity, a device's value outlives many activities`() throws {
         let stage = try ScriptStage()
         func lifetime(_ key: TestKey) -> Int64 {
             stage.server.command("PTTL", key.text).first.flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? -1
         }
         #expect(stage.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
         #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(stage.key)))
-        // Every 1,000 seconds are soon enough to set it again.
+        // Setting the expiry again every 1,000 seconds is enough.
         let now = stage.lane.loop.wallMilliseconds
         stage.server.command("PEXPIRE", stage.key.text, "80000000")
         #expect(stage.verdict(command(.update, 101)) == .send)
         stage.lane.loop.refreshClock()
         #expect(lifetime(stage.key) <= 80_000_000 || stage.lane.loop.wallMilliseconds / 1_000_000 != now / 1_000_000)
-        // As though the last send had been 1,000 seconds earlier.
+        // As if the last send had been 1,000 seconds earlier.
         let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
         stage.server.command("EVAL", setBack, "1", stage.key.text, String(now - 1_000_000))
         #expect(stage.verdict(command(.update, 102)) == .send)
@@ -364,7 +364,7 @@ import Testing
         #expect(stage.verdict(start(1_760_000_000)) == .send)
         stage.settle(accepted(1_760_000_000))
         #expect(stage.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
-        // With all that it holds as a rule: a held command goes with its token, and a 429 adds a class of the allocator's, 64 bytes.
+        // The usual parts: a held command is deleted with its token, and a 429 adds 64 bytes, one size class of the allocator.
         let update = Operation.command(
             event: .update,
             version: version(1_760_000_005, .max),
@@ -375,7 +375,7 @@ import Testing
         )
         #expect(stage.verdict(update) == .send)
         stage.settle(accepted(1_760_000_005, .max, digest: 2))
-        // Its key is not text.
+        // The activity's key is not text.
         let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
         let bytes = stage.server.command("EVAL", usage, "0").first
             .flatMap { Int(String(decoding: $0, as: UTF8.self)) }

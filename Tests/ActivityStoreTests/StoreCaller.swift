@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// What a lane is to the store: issues calls and records all that comes back.
+/// Plays the lane for the store: issues calls and records all replies.
 final class StoreCaller: ActivityStoreHandler {
     enum Event: Equatable {
         case ready
@@ -27,17 +27,17 @@ final class StoreCaller: ActivityStoreHandler {
     private let configuration: RedisConfiguration
     private(set) lazy var store = ActivityStore(loop: loop, configuration: configuration, handler: self)
     var events: [Event] = []
-    /// Called after each event was written down.
+    /// Called after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
     var reasons: [String] = []
-    /// How many calls each reply was for.
+    /// The number of calls that each reply answered.
     var answered: [Int] = []
     var roundTripMicrosecondsMost: Int64 = 0
     private let server: AnyObject?
 
     /// - Parameters:
-    ///   - loop: to share with a server of the test's own.
-    ///   - server: kept alive for as long as the lane.
+    /// - loop: to share with the test's own server.
+    /// - server: kept alive for as long as the lane.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil, server: AnyObject? = nil) throws {
         self.loop = try loop ?? EventLoop()
         self.server = server
@@ -45,7 +45,7 @@ final class StoreCaller: ActivityStoreHandler {
         store.connect()
     }
 
-    /// Without a deadline that counts: a server of the test's own may have to wait for a busy machine longer than a worker would wait.
+    /// The deadline is too long to matter: a test's own server may be slower on a busy machine than a worker would wait.
     convenience init(_ url: String) throws {
         var configuration = RedisConfiguration(url: try RedisURL(url))
         configuration.connectTimeoutMilliseconds = 60_000
@@ -53,7 +53,7 @@ final class StoreCaller: ActivityStoreHandler {
         try self.init(configuration)
     }
 
-    /// Turns the loop until the condition holds. False if it does not within the limit.
+    /// Turns the loop until the condition holds. Returns false if it does not hold within the limit.
     func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
         loop.refreshClock()
         let end = loop.nowMilliseconds + limitMilliseconds
@@ -64,7 +64,7 @@ final class StoreCaller: ActivityStoreHandler {
         return true
     }
 
-    /// Makes a call as soon as there is room for it: a slow server leaves the connection `full` now and then.
+    /// Makes a call as soon as there is room for it: with a slow server the connection is sometimes `full`.
     func issues(_ call: (ActivityStore) -> CallIssue) -> Bool {
         var issue = CallIssue.full
         _ = turn {
@@ -116,7 +116,7 @@ extension ActivityStore {
     }
 }
 
-/// How a command asks to be pushed.
+/// The pace and priority that a command asks for.
 struct PushRequest {
     var isHigh: Bool
     var mayUseReserve: Bool
@@ -126,7 +126,7 @@ struct PushRequest {
     var isReadAgain = false
 }
 
-/// Operations as the tests write them: of a device, where an attributes type is given.
+/// Operations as the tests write them; with an attributes type they are a device's.
 extension Operation {
     static func start(version: Version, claim: UInt64) -> Self { .admitStart(version: version, claim: claim) }
 
@@ -219,7 +219,7 @@ extension Operation {
         HeldStart(attributesType: Array(attributesType.utf8), activity: Array(activity.utf8), version: version)
     }
 
-    /// A command of priority 5, without an alert, by a pace that is nothing but a spacing.
+    /// A command of priority 5, without an alert, with a pace that has only a spacing.
     static func command(
         event: Event,
         version: Version,
@@ -268,7 +268,7 @@ struct TestKey: Hashable {
         StoreSubject(app: Array("app".utf8), kind: kind, identifier: Array(identifier.utf8))
     }
 
-    /// As the server names it, and the model.
+    /// The key's name in the server and in the model.
     var text: String { StoreModel.key(subject) }
 
     func call(_ operation: Operation, tag: UInt64) -> StoreCall<[UInt8]> {
@@ -277,7 +277,7 @@ struct TestKey: Hashable {
 }
 
 extension Version {
-    /// A version of a test's own making.
+    /// A version that a test invents.
     static func at(_ timestamp: some BinaryInteger, _ sequence: UInt64 = 0) -> Version {
         Version(timestamp: Int64(timestamp), sequence: sequence)
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// The host of an app is away for an hour or more, and new versions keep coming.
+/// An app's host is away for an hour or more, and new versions keep coming.
 @Suite struct AbsenceTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
@@ -35,7 +35,7 @@ import Testing
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func replacedVersionsSettle(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: false, answer: answer)
-        // What came before the host counts as away, and what is being recorded.
+        // The versions from before the core knew that the host is away, and the version that is being recorded.
         hour(bench, heldMost: 4)
         #expect(bench.core.recordsHeld == 1)
         #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
@@ -45,7 +45,7 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
     }
 
-    /// Members wait for an alert: its version stays, and holds back no other.
+    /// Members wait for an alert: its version stays, and blocks no other version.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func anAlertThatGoesOnHoldsItsOwnVersionAlone(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)
@@ -66,7 +66,7 @@ import Testing
         #expect(bench.committableOffset == 729)
     }
 
-    /// The next owner reads what is not settled, and reaches the members who have waited.
+    /// The next owner reads the unsettled records, and reaches the waiting members.
     @Test func theNextOwnerTakesOverWhatIsLeft() {
         let first = bench(hasAlert: true, answer: .retryLater)
         hour(first, 2...100, heldMost: 4)
@@ -86,7 +86,7 @@ import Testing
         #expect(second.core.recordsHeld == 0 && second.core.roundsHeld == 0)
     }
 
-    /// Nobody asks for a push, and the version's time is over.
+    /// Nobody asks for a push, and the version expires.
     @Test func whatExpiresSettlesWithoutTheHost() {
         let bench = bench(hasAlert: false, answer: .accepted)
         bench.pass(milliseconds: 3_500_000)

@@ -44,7 +44,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 1)
     }
 
-    /// APNs takes no other expiration there.
+    /// APNs accepts no other expiration for a channel without storage.
     @Test func expirationIsZeroOnAChannelWithoutStorage() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel(storage: .none))
@@ -52,7 +52,7 @@ import Testing
         #expect(bench.underWay.map(\.push.expiration) == [0])
     }
 
-    /// However fast commands come: the first goes at once, then the newest each second.
+    /// At any rate of commands, the first state is sent at once, then the newest state each second.
     @Test func aChannelIsSentToOnceASecond() throws {
         let bench = RoundBench()
         var sent: [(at: Int64, content: Int)] = []
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// An alert that waits goes with the newer state, once.
+    /// A waiting alert is sent with the newer state, once.
     @Test func anAlertRidesOnANewerState() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
@@ -107,7 +107,7 @@ import Testing
         bench.command(2, hasAlert: true, channel: try channel())
         bench.command(3, channel: try channel())
         bench.command(4, channel: try channel())
-        // The record that has brought the alert is not settled before the alert is sent.
+        // The record that brought the alert does not settle before the alert is sent.
         bench.settle()
         #expect(bench.committableOffset == 1 && outcome(of: 2, in: bench) == nil)
         bench.pass(milliseconds: 1_000)
@@ -133,7 +133,7 @@ import Testing
         #expect(outcome(of: 1, in: bench) == "expired")
     }
 
-    /// Faults of the service cost no attempts: the state goes when the service is back, or the newer one that came meanwhile.
+    /// Faults of the service have no limit of attempts: when the service is back, the state is sent, or the newer one that came meanwhile.
     @Test func serviceFaultsWait() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
@@ -164,7 +164,7 @@ import Testing
         #expect(SimulatedText.contains("Broadcast Capability", in: text))
     }
 
-    /// Another takes the place of a channel that somebody has deleted, and gets the newest state.
+    /// A new channel replaces one that somebody has deleted, and gets the newest state.
     @Test func aLostChannelIsReplaced() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
@@ -205,7 +205,7 @@ import Testing
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
-    /// What is on its way gets its answer; what waits is the next owner's.
+    /// A broadcast on its way gets its answer; the waiting state belongs to the next owner.
     @Test func aRevokedPartitionSendsNothingMore() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())

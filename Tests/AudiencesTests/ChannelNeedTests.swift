@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// What the core asks of the keeper of channels.
+/// The requests of the core to the keeper of channels.
 @Suite struct ChannelNeedTests {
     private func rule(_ patterns: String...) -> ChannelRule {
         ChannelRule(patterns: patterns, environments: [.production])
@@ -16,7 +16,7 @@ import Testing
         return AudienceChannel(environment: .production, storage: storage, identifier: identifier)
     }
 
-    /// What is needed when a command to `match-1` is admitted.
+    /// The requests when a command to `match-1` is admitted.
     private func needs(
         _ event: Event,
         _ rule: ChannelRule?,
@@ -48,7 +48,7 @@ import Testing
         #expect(needs(.update, both, try channel()) == [.wanted])
     }
 
-    /// The audience may have ended before, and a deletion be planned.
+    /// The audience may have ended before, and a deletion of its channel may be scheduled.
     @Test func aStartAsksForAChannelThatIsThere() throws {
         #expect(needs(.start, nil, try channel()) == [.wanted])
         #expect(needs(.start, nil).isEmpty)
@@ -69,7 +69,7 @@ import Testing
         #expect(needs(.end, rule("*")).isEmpty, "there is no channel to be deleted")
     }
 
-    /// A keeper that takes nothing stops no lane: what finds no place is asked for again by a later command.
+    /// A keeper that accepts nothing stops no lane: a later command makes a dropped request again.
     @Test func needsHaveALimit() throws {
         let bench = RoundBench(channelRule: rule("*"))
         let audience = RoundBench.audience

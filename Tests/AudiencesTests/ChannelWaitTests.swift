@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The first command of an audience that is to have a channel waits for it, and not for long.
+/// The first command of an audience that needs a channel waits for it, but not for long.
 @Suite struct ChannelWaitTests {
     private func bench(_ environments: DeviceEnvironment...) -> RoundBench {
         RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: environments))

@@ -31,7 +31,7 @@ import Testing
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
     }
 
-    /// As many versions and parked members as a round may have, spread over the largest range.
+    /// The maximum number of versions and parked members of a round, spread over the largest range.
     @Test func aFullRoundFits() throws {
         var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 1_790_000_000, sequence: 1))
         for number in 0..<Audiences.versionsPerRoundMax {
@@ -49,7 +49,7 @@ import Testing
         #expect(checkpoint.text() == nil)
     }
 
-    /// Nothing that the store returns may trap, nor be taken for positions that a round cannot count with.
+    /// Any bytes from the store must neither trap nor be taken for positions that a round cannot use.
     @Test func hostileTextIsRefusedOrHarmless() throws {
         var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: 3))
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]

@@ -18,7 +18,7 @@ import Testing
         bench.answerPushes()
         #expect(bench.registered() == [1])
         #expect(bench.core.membershipsHeld == 0)
-        // And is a member for what comes.
+        // The activity is also a member for later commands.
         bench.command(2)
         #expect(bench.finish().map(\.member) == [name])
     }
@@ -34,7 +34,7 @@ import Testing
         #expect(Set(bench.finish().map(\.member)) == Set(names))
     }
 
-    /// But a host that takes no pushes must not keep others from joining.
+    /// But a host that accepts no pushes must not keep other members from joining.
     @Test func ofAHostThatIsAwayHalfOfTheRoomIsLeftToOthers() {
         let bench = RoundBench(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
@@ -99,14 +99,14 @@ import Testing
             if case .newest = call.operation { questions += 1 }
             bench.answer(call)
         }
-        // The first asks when it is told; the others have joined by the answer.
+        // The first member asks when it is told; the others have joined before the answer comes.
         #expect(questions <= 2)
         #expect(bench.send().count == 50)
         bench.answerPushes()
         #expect(bench.registered().count == 50)
     }
 
-    /// A registration does not wait for a pool that is away, and its member's push is not tried for ever.
+    /// A registration does not wait for a pool that is away, and its member's push is not tried forever.
     @Test func aRegistrationDoesNotWaitForAPoolThatIsAway() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
@@ -137,7 +137,7 @@ import Testing
         #expect(bench.send().map(\.content) == [2])
     }
 
-    /// Of two changes of a member the later one counts, and what the earlier one was to be shown is not sent.
+    /// Of two changes of a member the later one counts, and the state for the earlier one is not sent.
     @Test func aLaterChangeEndsAnEarlierOne() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)

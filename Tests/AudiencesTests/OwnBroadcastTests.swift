@@ -4,11 +4,11 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// Commands that name a channel themselves.
+/// Commands that themselves name a channel.
 @Suite struct OwnBroadcastTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Takes commands up to their fan-out records, and those back in.
+    /// Takes commands up to their fan-out records, and reads these records.
     private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundBench) {
         for number in numbers {
             bench.results.removeAll()
@@ -49,13 +49,13 @@ import Testing
         bench.send()
         bench.answerPushes()
         bench.pass(milliseconds: 20_000)
-        // Twenty seconds later the same version has another number here.
+        // Twenty seconds later the same version has another number in this bench.
         handOver(30, 10, to: bench)
         #expect(endings(bench) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
         #expect(bench.send().isEmpty)
     }
 
-    /// The producer has chosen the storage policy, and only APNs knows which.
+    /// The producer has chosen the storage policy, and only APNs knows which one.
     @Test func aChannelWithoutStorageIsLearnt() throws {
         let bench = RoundBench()
         handOver(1, to: bench)

@@ -4,14 +4,15 @@ import Testing
 
 @testable import Audiences
 
-/// Apps share the room for fan-out records: one whose host is away leaves room for the others.
+/// Apps share the room for fan-out records: an app whose host is away leaves room for the others.
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
     private static let recordBytesMax = 40_000
 
     private func audience(_ number: Int) -> String { "match-\(number)" }
 
-    /// The host of the first app is away. It has more audiences than there is room for, each with a member; and the second app has one.
+    /// The host of the first app is away. This app has more audiences than there is room for, each with one member. The second app has one
+    /// audience.
     private func bench(audiences: Int, window: Int = 1 << 16) -> RoundBench {
         let bench = RoundBench(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
         for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
@@ -37,7 +38,7 @@ import Testing
         #expect(bench.committableOffset == 0)
     }
 
-    /// Audiences with a round get their newer versions; nothing of the others is lost or turned round.
+    /// Audiences with a round get their newer versions. Nothing of the others is lost or reordered.
     @Test func whatWasPassedOverIsReadAgainInItsOrder() {
         let bench = bench(audiences: 60)
         for round in 0..<5 {
@@ -65,7 +66,7 @@ import Testing
         #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
     }
 
-    /// An hour of versions of eight audiences fits, whatever the room.
+    /// An hour of versions of eight audiences fits into any room.
     @Test func newerVersionsOfTheSameRangesNeedNoMoreRoom() {
         let bench = bench(audiences: 8)
         var number = 0
@@ -81,7 +82,8 @@ import Testing
         #expect(bench.committableOffset == Int64(number - 8))
     }
 
-    /// The last owner had two versions under way, and the next one has room for the first only: the second goes on where it was.
+    /// The last owner had two versions in progress, and the next owner has room for the first only. The second version continues at its
+    /// position.
     @Test(arguments: [false, true]) func aVersionThatIsPassedOverAfterACrashGoesOn(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)

@@ -4,7 +4,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// Commands that reach the channel side of an audience: taken by the core, with the rules of channels.
+/// Commands that use an audience's channel, through the core and with the rules of channels.
 extension RoundBench {
     /// Admits one command of the audience through the core, as a lane does.
     func handOver(
@@ -64,7 +64,7 @@ extension RoundBench {
 
     /// A fan-out record of a start, as another worker would have written it.
     ///
-    /// - Parameter members: of Apple's dictionary, beside those that any start has.
+    /// - Parameter members: extra members of Apple's dictionary.
     func start(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
         let timestamp = 1_790_000_000 + Int64(number)
         let value =

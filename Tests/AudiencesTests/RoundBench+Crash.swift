@@ -4,9 +4,9 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// What a worker that has died left behind.
+/// The records and checkpoints of a worker that has died.
 extension RoundBench {
-    /// What another worker would have recorded of the only range.
+    /// The checkpoint that another worker would have recorded for the only range.
     func record(_ checkpoint: [UInt8]) {
         guard let range = SegmentRange(index: 0, count: 1) else { return }
         store.nowMilliseconds = now

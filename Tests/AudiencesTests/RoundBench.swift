@@ -4,7 +4,8 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// One core over the store's model, step by step: calls are answered when the test says so, and nothing fails by itself.
+/// One core with the store's model, step by step: calls get their answers when the test says so, and nothing fails unless a test makes it
+/// fail.
 final class RoundBench {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
@@ -23,23 +24,23 @@ final class RoundBench {
     var now: Int64 = 1_790_000_000_000
     var store: AudienceStoreModel
     var core: Audiences
-    /// Of the fan-out topic's only partition.
+    /// The records of the fan-out topic's only partition.
     var log: [SimulatedFanout] = []
     var results: [String] = []
-    /// Of the fan-out records that were produced.
+    /// The orders of the produced fan-out records.
     var orders: [FanoutOrder] = []
     private(set) var place: UInt32
     private var nextOffset = 0
     private var names: [String: String] = [:]
     private(set) var underWay: [(push: AudiencePush, sent: Sent)] = []
 
-    /// Where the partition was read again.
+    /// The offsets from which the partition was read again.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntil = Int64.min
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// A fourth of a server's, so that a few dozen members have several pages.
+    /// A quarter of a server's size, so that a few dozen members have several pages.
     static let pageBytesMax = 8_186
 
     init(
@@ -144,7 +145,7 @@ final class RoundBench {
         read()
     }
 
-    /// What the store would keep of a command that was admitted.
+    /// The body that the store would keep of an admitted command.
     func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let text = Array(
@@ -177,7 +178,7 @@ final class RoundBench {
         }
     }
 
-    /// What audiences were told: joined, left, moved.
+    /// The changes that audiences were told: joined, left, moved.
     var changes: [UInt64] {
         let counted = core.changesCounted(of: 0)
         return counted.indices.map { counted[$0] }
@@ -219,14 +220,14 @@ final class RoundBench {
         }
     }
 
-    /// Records whose members' audiences all know.
+    /// Records whose members' audiences all know the change.
     func registered() -> [UInt32] {
         var records: [UInt32] = []
         while let member = core.nextMembershipOutcome() { records.append(member.record) }
         return records
     }
 
-    /// Takes over what the last owner has committed.
+    /// Continues with the progress that the last owner has committed.
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {
@@ -270,7 +271,7 @@ final class RoundBench {
         }
     }
 
-    /// The next call, which the core has made; nil if there is none.
+    /// The next call of the core; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {
         guard let call = core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) else { return nil }
         core.storeCallTaken()
@@ -285,7 +286,7 @@ final class RoundBench {
         return reply.verdict
     }
 
-    /// Answers calls and takes productions until there are none. Pages that wait for others to be asked for with are waited for.
+    /// Answers calls and takes productions until there are none. Also waits for page questions that the core delays to send them together.
     func settle() {
         var isBusy = true
         while isBusy || !core.pageQuestions.isEmpty {
@@ -312,7 +313,7 @@ final class RoundBench {
         settle()
     }
 
-    /// Hands out as many pushes as there are, or fewer.
+    /// Hands out all pushes, or at most `count`.
     @discardableResult
     func send(atMost count: Int = .max, application: UInt16 = 0) -> [Sent] {
         let pool = PoolIndex(application: application, environment: .production)
@@ -333,7 +334,7 @@ final class RoundBench {
         return sent
     }
 
-    /// Every push that is under way gets the same answer.
+    /// All unanswered pushes get the same answer.
     func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "") {
         let pushes = underWay
         underWay.removeAll()
@@ -357,7 +358,7 @@ final class RoundBench {
         settle()
     }
 
-    /// Sends and accepts until there is nothing left.
+    /// Sends and accepts pushes until there are none.
     func finish(application: UInt16 = 0) -> [Sent] {
         var all: [Sent] = []
         var idleTurns = 0
@@ -372,7 +373,7 @@ final class RoundBench {
         return all
     }
 
-    /// Of the first app.
+    /// The pool of the first app.
     var gauges: RoundGauges {
         var gauges = Self.applications.map { _ in RoundGauges() }
         core.addGauges(to: &gauges)
@@ -383,7 +384,7 @@ final class RoundBench {
     var committableOffset: Int64? { core.committableOffset(place) }
 
     /// Gives the partition back.
-    /// - Returns: whether nothing of it is left.
+    /// - Returns: whether the core holds nothing of it.
     func revoke() -> Bool {
         core.beginRevoking(place, now: moment)
         settle()

@@ -28,7 +28,7 @@ import Testing
         #expect(bench.committableOffset == 1)
     }
 
-    /// The newer version takes over where the older one stands, goes on to the end, and comes round to where it began.
+    /// The newer version takes over at the older one's position, continues to the end, and returns to where it began.
     @Test func aNewerVersionGoesOnWhereTheOlderOneStands() {
         let bench = bench()
         bench.command(1)
@@ -57,7 +57,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0)
     }
 
-    /// An alert is heard by exactly those that the older version has not reached, with the newer state.
+    /// The newer state brings an alert to exactly those members that the older version has not reached.
     @Test func anAlertRidesOnForWhoHasNotHeardIt() {
         let bench = bench()
         bench.command(1, hasAlert: true)
@@ -75,7 +75,7 @@ import Testing
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
     }
 
-    /// A member whose push failed under an older version hears its alert with the newer state, and does not wait for a lap.
+    /// A member whose push failed in an older version hears its alert with the newer state, and does not wait for a lap.
     @Test func aParkedMemberHearsTheAlertThatRidesOn() {
         let bench = bench()
         bench.command(1, hasAlert: true)
@@ -101,7 +101,7 @@ import Testing
             bench.answerPushes()
             bench.pass(milliseconds: 600)
         }
-        // The last one may finish as soon as its counts are recorded.
+        // The last version may finish as soon as its counts are recorded.
         #expect(bench.core.recordsHeld <= Audiences.versionsPerRoundMax + 1)
         #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: - Claims
 
-    /// Of two that claim a round the later one has it: the other tells nothing of it until it has claimed it again.
+    /// If two workers claim a round, the later claim counts. The other worker reports nothing of the round until it has claimed it again.
     @Test func aLostRoundIsClaimedAgain() {
         let first = bench()
         first.command(1)
@@ -141,7 +141,7 @@ import Testing
         #expect(first.core.recordsHeld == 0 && first.core.roundsHeld == 0)
     }
 
-    /// Whoever takes over goes on from the last checkpoint.
+    /// The next owner continues from the last checkpoint.
     @Test func theNextOwnerGoesOnFromTheCheckpoint() {
         let first = bench()
         first.command(1)
@@ -161,7 +161,7 @@ import Testing
 
     // MARK: - Pages
 
-    /// A page is split between the reading of the one before it and its own.
+    /// A page is split after the page before it was read and before it is read itself.
     @Test func aPageThatIsSplitWhileItIsReadLosesNobody() {
         let bench = RoundBench()
         let all = SimulatedNames.longNames[0]
@@ -189,7 +189,7 @@ import Testing
         #expect(bench.core.roundsHeld == 0)
     }
 
-    /// One page is asked for at once, since nothing else is under way; while many are, questions wait for each other.
+    /// The core asks for one page at once, because nothing else is in progress. While many are in progress, questions wait for each other.
     @Test func pagesAreAskedForTogether() {
         let bench = RoundBench()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
@@ -199,7 +199,7 @@ import Testing
         while let call = bench.nextCall() { asked.append(call) }
         #expect(asked.count > 8)
         let held = bench.core.pageQuestions.count + asked.count
-        // A question that follows waits, until a quarter of all pages waits or its time is over.
+        // A later question waits until a quarter of all pages wait or its time is over.
         bench.answer(asked.removeFirst())
         while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
         #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)
@@ -209,7 +209,7 @@ import Testing
         #expect(bench.nextCall() != nil)
     }
 
-    /// Its first page is handed out whole, and there is no room yet for the one that follows it in the segment.
+    /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
     @Test func nobodyIsReadTwiceWhereANewerVersionTakesOver() {
         let bench = RoundBench(pagesMax: 8)
         let all = SimulatedNames.longNames[0]

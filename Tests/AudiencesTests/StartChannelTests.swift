@@ -5,7 +5,7 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// What a start to an audience says of how its activities are reached.
+/// The addresses in a start to an audience: how its activities can be reached.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 
@@ -34,7 +34,7 @@ import Testing
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
             addresses[String(device)] = ["input-push-token", "input-push-channel"]
                 .filter { start.contains("\"\($0)\"") }
-            // Whoever reads the start must take it.
+            // Each reader of the start must accept it.
             try Array(start.utf8)
                 .withUnsafeBytes { text in
                     let command = try Command.decode(text)
@@ -78,7 +78,7 @@ import Testing
     @Test func aChannelThatHasNoRoomGivesWayToAToken() throws {
         let production = try channels(.production)
         func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
-        // As long as the start may be with each of the two, and a byte more.
+        // The longest allowed start with each of the two addresses, and one byte more.
         let base = try bodyCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
         let onChannel = Limits.bodyBytes - base - StartAddress.channel(identifier).count + 1
@@ -98,7 +98,7 @@ import Testing
         return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyCount }
     }
 
-    /// The channels that the admission finds reach whoever hands the starts on.
+    /// The channels that the admission finds reach the core that writes the starts of devices.
     @Test func theFanoutRecordsOfAStartNameTheChannels() throws {
         let bench = RoundBench()
         let channels = try channels(.production)

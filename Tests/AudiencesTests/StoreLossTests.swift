@@ -5,12 +5,12 @@ import Testing
 
 @testable import Audiences
 
-/// Rounds of a store that comes back empty: members and claims are gone.
+/// The store comes back empty during a round: members and claims are lost.
 @Suite struct StoreLossTests {
-    /// Of two segments, so that the checkpoint stands between their pages.
+    /// Names of two segments, so that the checkpoint is between their pages.
     private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
 
-    /// A round that has reached some of its members when the store loses all, and has seen the loss.
+    /// A round that has reached some of its members when the store loses all data, and has noticed the loss.
     private func benchAfterLoss() -> (bench: RoundBench, reached: Set<String>) {
         let bench = RoundBench()
         for name in Self.members { bench.join(name) }
@@ -48,7 +48,7 @@ import Testing
         #expect(bench.committableOffset == 1)
     }
 
-    /// The shell may have looked just before the loss, and told of it after the round has seen it.
+    /// The shell may have looked just before the loss, and reported it after the round has noticed the loss.
     @Test func aLookBeforeTheLossFreesNoRound() {
         let (bench, reached) = benchAfterLoss()
         bench.core.membersHeldMilliseconds = bench.moment.monotonicMilliseconds - 3_000

@@ -1,4 +1,4 @@
-"""Renders the chart with the real Helm, and finds one's way in what comes out."""
+"""Renders the chart with the real Helm, and finds objects in the result."""
 import functools
 import hashlib
 import pathlib
@@ -13,19 +13,19 @@ tools = root / ".build/tools"
 tests = pathlib.Path(__file__).resolve().parent
 value_sets = {file.stem: file for file in sorted((tests / "values").glob("*.yaml"))}
 
-# libyaml's parser takes a tenth of the time.
+# libyaml's parser needs a tenth of the time.
 loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Refused(Exception):
-    """Helm said no; the text is its own."""
+    """Helm rejected the values; the text is Helm's own."""
 
 
 def load(text):
     return yaml.load(text, Loader=loader)
 
 
-# Nothing here takes seconds of CPU, but a machine may be busy with much else.
+# Nothing here needs seconds of CPU, but the machine may be busy with other work.
 timeout_seconds = 600
 
 
@@ -41,7 +41,7 @@ def helm(*arguments):
 
 
 def template(*value_files, values=None, release="push", arguments=(), chart=chart):
-    """The text that `helm template` prints for value files, with `values` over them."""
+    """The output of `helm template` for value files, with `values` over them."""
     command = ["template", release, str(chart), "--namespace", "push", *arguments]
     for file in value_files:
         command += ["--values", str(file)]
@@ -64,12 +64,12 @@ def rendered_text(name):
 
 @functools.cache
 def rendered(name):
-    """What a value set of ours comes to."""
+    """The rendered objects of one of our value sets."""
     return documents(rendered_text(name))
 
 
 def render(values, base="minimal"):
-    """What a value set of ours comes to with other values over it."""
+    """The rendered objects of one of our value sets, with other values over it."""
     return documents(template(value_sets[base], values=values))
 
 

@@ -1,4 +1,4 @@
-"""What stands around the pods: scaling, disruption, network, monitoring, topics."""
+"""The objects around the pods: scaling, disruption, network, monitoring, topics."""
 import json
 import os
 import pathlib
@@ -53,7 +53,7 @@ class Network(unittest.TestCase):
         return chart.one(found, "NetworkPolicy", chart.workload(found)["metadata"]["name"])["spec"]
 
     def egress(self, name):
-        """By what the rule is for: the set of its ports."""
+        """The set of ports of each rule, by the rule's purpose."""
         rules = self.policy(name)["egress"]
         return [sorted({port["port"] for port in rule["ports"]}) for rule in rules]
 
@@ -119,7 +119,7 @@ class Monitoring(unittest.TestCase):
 
 
 class Topics(unittest.TestCase):
-    """The Job's script is run here, with a tool that writes its arguments down."""
+    """The Job's script runs here with a tool that records its arguments."""
 
     def calls(self, values=None):
         found = chart.render(values, base="topics") if values else chart.rendered("topics")
@@ -211,7 +211,7 @@ class Topics(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def notes(self, name, **values):
-        """NOTES.txt is printed by an install alone; a dry run of one needs no cluster."""
+        """Only an install prints NOTES.txt; a dry run of an install needs no cluster."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump(values, file)
             file.flush()
@@ -232,7 +232,7 @@ class Notes(unittest.TestCase):
         self.assertNotIn("<no value>", notes)
 
     def test_they_speak_of_what_was_chosen(self):
-        self.assertIn("the Job has made the topics", re.sub(r"\s+", " ", self.notes("topics")))
+        self.assertIn("The Job has created the topics that were missing", re.sub(r"\s+", " ", self.notes("topics")))
         self.assertIn(": 2 to 24 workers by keda, group push,", self.notes("keda"))
         self.assertRegex(self.notes("keda"), r"TriggerAuthentication for KEDA: kafka-scaler\.")
         self.assertRegex(self.notes("topics"), r"kafka-admin +client\.properties")

@@ -1,4 +1,4 @@
-"""The image as the Dockerfile describes it, and what the chart takes for granted of it. `make image-check` runs what comes out."""
+"""The image as the Dockerfile describes it, and what the chart expects of it. `make image-check` runs the result."""
 import json
 import re
 import unittest
@@ -21,9 +21,9 @@ class Image(unittest.TestCase):
     def test_it_has_nothing_but_what_is_copied(self):
         self.assertEqual(last_stage[0], "FROM scratch")
         self.assertEqual(instruction("COPY"), "--from=debian /image/ /")
-        # Without a shell nothing can be run while it is built.
+        # The last stage has no shell, so it can run no command.
         self.assertFalse([line for line in last_stage if line.startswith("RUN")])
-        # What copies it there must be sent to the builder.
+        # The script that copies the files must be sent to the builder.
         ignored = (chart.root / ".dockerignore").read_text().splitlines()
         self.assertGreater(ignored.index("!.ci/image-files"), ignored.index(".ci"))
 

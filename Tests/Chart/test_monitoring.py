@@ -1,4 +1,4 @@
-"""The alerts, evaluated by promtool; the dashboard; the runbook; and that all three speak of metrics that exist."""
+"""The alerts, evaluated by promtool; the dashboard; the runbook. All three may name only metrics that exist."""
 import json
 import pathlib
 import re
@@ -18,7 +18,7 @@ METRIC = r"\b(?:causeway|process)_[a-z_]+\b"
 
 
 def metrics():
-    """Every metric that the program has, as METRICS.md documents them; a histogram with its series."""
+    """Every metric of the program, as METRICS.md documents it; a histogram with its series."""
     names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
     return names | {f"{name}_{series}" for name in names for series in ("bucket", "sum", "count")}
 
@@ -83,14 +83,14 @@ class Alerts(unittest.TestCase):
         self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
     def test_each_waits(self):
-        """None fires in its first moments: what passes by itself wakes nobody."""
+        """No alert fires in its first moments: a fault that passes quickly must wake nobody."""
         self.check([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
 
     def test_each_stays_quiet(self):
         tests = []
         for case in cases:
             for part in case["quiet"]:
-                # Looked at every minute, for as long as there are series.
+                # Evaluated every minute, for as long as there are series.
                 first = seconds(part.get("from", "1m")) // 60
                 for minute in range(first, seconds(case["fires"]["at"]) // 60 + 1):
                     tests.append(unit_test(case, part, f"{minute}m", fired=False))
@@ -102,7 +102,7 @@ class Alerts(unittest.TestCase):
         self.check(list(merged.values()))
 
     def test_the_cause_of_each_is_made_to_happen(self):
-        """By the tests of whole workers, which have promtool evaluate these rules over what the workers showed."""
+        """The tests of whole workers cause each alert, and let promtool evaluate these rules over the workers' metrics."""
         swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("Alert*Tests.swift"))
         fired = {name for call in re.findall(r'firing:((?:\s*"\w+",?)+)', swift) for name in re.findall(r"\w+", call)}
         self.assertEqual(fired, set(rules))
@@ -157,7 +157,7 @@ class Dashboard(unittest.TestCase):
                     taken[x, y] = panel["title"]
 
     def test_queries_are_promql(self):
-        """promtool parses rules: each query becomes one."""
+        """promtool parses rules, so each query becomes a rule."""
         substitute = lambda text: re.sub(r"\$\w+", "x", text)
         found = [substitute(query) for _, query in self.queries]
         found += [annotation["expr"].replace("$", "") for annotation in dashboard["annotations"]["list"] if "expr" in annotation]
@@ -192,7 +192,7 @@ class Dashboard(unittest.TestCase):
         shown = set(re.findall(METRIC, json.dumps(self.queries)))
         shown |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
         names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
-        # Of use in a query at a time, not in a picture.
+        # These are useful in a single query, not in a graph.
         unshown = {
             "causeway_kafka_thread_busy_seconds_total", "causeway_lane_busy_seconds_total", "causeway_watermark_offset",
             "process_virtual_memory_bytes",
@@ -214,7 +214,7 @@ class Runbook(unittest.TestCase):
         self.assertLessEqual(set(re.findall(METRIC, runbook)), metrics())
 
     def test_each_log_line_that_needs_a_person_is_explained(self):
-        """METRICS.md lists every kind of line; those at level error and critical have more here."""
+        """METRICS.md lists every kind of log line; those at level error and critical have more here."""
         catalog = (chart.chart / "METRICS.md").read_text()
         kinds = dict(re.findall(r"^\| `([a-z-]+)` \| (\w+) \|", catalog, re.M))
         self.assertGreater(len(kinds), 20)

@@ -1,4 +1,4 @@
-"""What README.md tells people to write: it must be taken as it stands."""
+"""The chart accepts the values that README.md tells people to write."""
 import re
 import unittest
 
@@ -14,7 +14,7 @@ class Readme(unittest.TestCase):
         values = [block for block in blocks if "apiVersion" not in block]
         self.assertGreater(len(values), 3)
         first, *others = map(chart.load, values)
-        # The shortest values that work stand alone; the others are what one adds to them.
+        # The shortest values work without others; the other values are additions to them.
         self.assertIn("apps", first["config"])
         self.assertEqual(chart.workload(chart.documents(chart.template(values=first)))["kind"], "Deployment")
         for value in others:
@@ -33,7 +33,7 @@ class Readme(unittest.TestCase):
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
 
     def test_the_user_of_redis_may_do_what_the_tests_say_it_takes(self):
-        """There a real server holds the user to these rights."""
+        """In the tests of Redis a real server restricts the user to these rights."""
         tests = (chart.root / "Tests/RedisTopologyTests/ServerTests.swift").read_text()
         (rights,) = re.findall(r'"--user", "causeway"(.*?)\]\)', tests, re.S)
         granted = set(re.findall(r'"(\+[a-z|]+)"', rights))

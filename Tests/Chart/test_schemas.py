@@ -1,4 +1,4 @@
-"""Everything that is rendered is what Kubernetes, or the operator that owns it, takes."""
+"""Kubernetes, or the operator that owns the kind, accepts everything that is rendered."""
 import pathlib
 import tarfile
 import tempfile
@@ -9,7 +9,7 @@ import kubernetes_validate
 
 import chart
 
-# The oldest that Chart.yaml admits, some between, and the newest that the schemas know.
+# The oldest version that Chart.yaml allows, some in between, and the newest that the schemas know.
 versions = ["1.27", "1.30", "1.33", "1.37"]
 operators = chart.load((pathlib.Path(__file__).parent / "operators.yaml").read_text())
 

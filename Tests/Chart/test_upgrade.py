@@ -1,4 +1,4 @@
-"""From every version of the chart that was released to this one."""
+"""Upgrades from every released version of the chart to this one."""
 import copy
 import unittest
 
@@ -8,14 +8,14 @@ import upgrades
 
 class Upgrade(unittest.TestCase):
     def test_from_each_version(self):
-        # One that is older than this one at least: a chart's upgrade to itself proves little.
+        # At least one older version: an upgrade to the same version proves little.
         self.assertGreater(len(upgrades.versions()), 1)
         for version in upgrades.versions():
             for name in upgrades.kept:
                 with self.subTest(version=version, values=name):
                     directory = upgrades.previous / version
                     before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
-                    # The old values must be good for the new chart.
+                    # The old values must be valid for the new chart.
                     after = chart.documents(chart.template(directory / f"{name}.values.yaml"))
                     self.assertEqual(list(upgrades.faults(version, before, after)), [])
 

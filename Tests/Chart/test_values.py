@@ -1,4 +1,4 @@
-"""What may be said in values, and that the program, its file and the chart know the same keys."""
+"""Allowed and rejected values. The program, its file and the chart know the same keys."""
 import copy
 import importlib.machinery
 import importlib.util
@@ -29,7 +29,7 @@ def chart_schema():
 
 APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
 
-# Texts that are right or wrong, by the key that they are for.
+# Valid and invalid texts for each key.
 TEXTS = {
     "kafka.bootstrapServers": [
         "kafka", "kafka:9092", "a:1,b:65535", "[::1]:9092", "::1:9092", "[::1]", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",
@@ -44,7 +44,7 @@ TEXTS = {
     "tracing.endpoint": ["http://otel:4318/v1/traces", "http://otel", "otel:4318", "grpc://otel"],
 }
 
-# Values over the minimal ones, and what Helm's answer must name.
+# Values over the minimal ones, and the name that Helm's answer must contain.
 WRONG = [
     ({"replica": 3}, "replica"),
     ({"replicas": -1}, "/replicas"),
@@ -107,7 +107,7 @@ WRONG = [
     ({"config": {"kafka": {"bootstrapServers": "kafka:9092, kafka:9093"}}}, "/config/kafka/bootstrapServers"),
     ({"config": {"apps": {"match": None}}}, "/config/apps"),
     ({"config": {"policies": {"sports": {"budget": {"pushes": 0}}}}}, "/config/policies/sports/budget/pushes"),
-    # A ConfigMap is no place for secrets.
+    # A ConfigMap must hold no secrets.
     ({"config": {"redis": {"url": "redis://user:secret@redis"}}}, "config.redis.url"),
     ({"config": {"redis": {"sentinelURL": "redis://:secret@sentinel"}}}, "config.redis.sentinelURL"),
     ({"config": {"kafka": {"properties": {"sasl.password": "secret"}}}}, "config.kafka.properties.sasl.password"),
@@ -126,7 +126,7 @@ class Values(unittest.TestCase):
                 self.assertNotIn("secret@", str(refusal.exception))
 
     def test_an_empty_section_has_its_defaults(self):
-        """As in the program's own file: `http:` and nothing under it."""
+        """As in the program's own file: `http:` without members."""
         empty = {"http": None, "worker": None, "apns": None, "log": None, "tracing": None, "policies": None}
         kafka = {"properties": None, "consumer": None, "producer": None, "topics": None, "propertyFiles": None}
         before = chart.rendered("minimal")
@@ -157,7 +157,7 @@ class Values(unittest.TestCase):
         def compare(value, part, path):
             if "properties" not in part or part.get("additionalProperties") is not False:
                 return
-            # `global` is Helm's own.
+            # `global` belongs to Helm.
             documented = set(part["properties"]) - ({"global"} if not path else set())
             self.assertEqual(set(value), documented, path or "the top")
             for name, member in value.items():
@@ -180,11 +180,11 @@ class Values(unittest.TestCase):
             self.assertTrue(part.get("description"), name)
 
     def test_every_value_has_an_effect(self):
-        """Each default is read by some template: a value that nothing reads would be a promise not kept."""
+        """Each default is read by some template: a value that nothing reads would be a broken promise."""
         templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
 
         def leaves(value, part, path):
-            # A map whose names are the operator's own is read as a whole.
+            # A map with names that the operator chooses is read as a whole.
             if part.get("additionalProperties") is False and path != ["config"]:
                 for name, member in value.items():
                     yield from leaves(member, part["properties"][name], [*path, name])
@@ -192,7 +192,7 @@ class Values(unittest.TestCase):
                 yield path
 
         for path in leaves(defaults, schema, []):
-            # What the templates hand on as a whole, under the name of the whole.
+            # Values that the templates pass on as a whole are found by the name of the whole.
             name = path[0] if path[0] in ("probes", "resources") else path[-1]
             self.assertTrue(re.search(rf'[."]{re.escape(name)}\b', templates), "/".join(path))
 
@@ -248,7 +248,7 @@ class Keys(unittest.TestCase):
                         refused += 1
                         self.assertIn(key, done.stdout + done.stderr)
             self.assertGreater(refused, 0, key)
-        # What has a form in the schema has texts here; a few stand for several.
+        # Each key with a pattern in the schema has texts here; a few keys represent several.
         forms = {".".join("match" if part == "*" else part for part in form.split(".")) for form in chart_schema().forms}
         alike = {
             "kafka.topics": "kafka.topics.commands", "apps.match": "apps.match.teamId",

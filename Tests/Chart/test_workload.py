@@ -1,4 +1,4 @@
-"""The pods: how they run, what they may do, what they are given."""
+"""The pods: how they run, their rights, and their volumes and variables."""
 import re
 import unittest
 
@@ -146,7 +146,7 @@ class Pods(unittest.TestCase):
                 self.assertNotEqual(checksum(before), checksum(chart.render({"config": {section: member}})))
 
     def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
-        """Every key that the file calls reloadable, and its new value is in the ConfigMap."""
+        """Every key that the file marks as reloadable, with its new value in the ConfigMap."""
         config, reloadable, path, comment = {}, {}, [], ""
         for line in (chart.root / "Config/causeway.yaml").read_text().splitlines():
             comment = comment + line if line else ""
@@ -230,7 +230,7 @@ def checksum(found):
 
 
 def files_named(value, key=""):
-    """Every path in a configuration that lies where secrets are mounted."""
+    """Every path in a configuration below the directory of mounted secrets."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield from files_named(member, name)

@@ -1,11 +1,11 @@
-"""What an upgrade may not do: change a field that Kubernetes holds fast, or drop an object unannounced."""
+"""Changes that an upgrade must not make: a field that Kubernetes does not allow to change, or an object dropped without notice."""
 import re
 import shutil
 
 import chart
 
 previous = chart.tests / "previous"
-# The value sets whose renderings are kept, one of each kind of installation.
+# The value sets whose renderings are kept, one for each kind of installation.
 kept = ["minimal", "statefulset", "topics"]
 
 # Fields that cannot be changed, by kind.
@@ -16,7 +16,7 @@ immutable = {
     "Job": [],
 }
 
-# Objects that a version has dropped on purpose, which its release notes say: (version, kind, name).
+# Objects that a version has dropped on purpose, as its release notes say: (version, kind, name).
 dropped = set()
 
 
@@ -31,7 +31,7 @@ def identity(document):
 
 
 def faults(version, before, after):
-    """What would go wrong in an upgrade, one text each."""
+    """The problems of an upgrade, one text each."""
     now = {identity(document): document for document in after}
     for document in before:
         _, kind, name = identity(document)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds a run of Causeway against its promises, from outside: it reads only what was written down, and shares no code with the
+"""Checks a run of Causeway against its promises, from outside: it reads only recorded files, and shares no code with the
 program. Needs Python 3.11 and nothing else.
 
   check.py DIRECTORY                     as `causeway-lab demo --evidence DIRECTORY` leaves it
   check.py DIRECTORY --results-again 400 --repeats 40
-                                         after a crash: so many results, and pushes, may have come twice
+                                         after a crash: how many results and pushes may have come twice
 
 The directory holds, as lines of JSON:
 
@@ -14,7 +14,7 @@ The directory holds, as lines of JSON:
   pushes.jsonl     the simulator's log, as `causeway-lab simulator --push-log` writes it
   policy.json      spacingMilliseconds and budget (pushes, refillPerHour, reservedForAlerts), for all activities
 
-Exit codes: 0 every law holds; 1 one is broken; 2 the evidence cannot be read."""
+Exit codes: 0 all laws hold; 1 one is broken; 2 the evidence cannot be read."""
 
 import argparse
 import os
@@ -44,11 +44,11 @@ def options(arguments):
     parser.add_argument("--results-again", type=int, default=0, help="results that may have been written twice (0)")
     parser.add_argument(
         "--superseded-results", choices=("each", "counted"), default="each",
-        help="kafka.supersededResults of the run: counted if superseded commands may stand in newer ones' results (each)",
+        help="kafka.supersededResults of the run: counted if newer results may count superseded commands (each)",
     )
     parser.add_argument("--alerts-again", type=int, default=0, help="alerts that may have rung twice (0)")
     parser.add_argument(
-        "--wipes", type=int, default=0, help="how often Redis lost all that it knew; each time buckets are full again (0)"
+        "--wipes", type=int, default=0, help="how often Redis lost all data; each time buckets are full again (0)"
     )
     return parser.parse_args(arguments)
 

@@ -1,18 +1,18 @@
-"""The evidence of one run, read and put in order. Nothing here comes from the program that is judged but its output."""
+"""Reads and orders the evidence of one run. Of the judged program it uses only the output."""
 
 import json
 from dataclasses import dataclass, field
 
-# Outcomes that let a command go without its content, or something newer, having to reach a phone.
+# Outcomes of commands whose content need not reach a phone, nor anything newer.
 LET_GO = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
 
 
 class Unreadable(Exception):
-    """A file that is not there, or holds what it should not."""
+    """A file that does not exist or has wrong content."""
 
 
 def lines(path):
-    """Each line of a file as an object. A last line without its end is one that is being written, and is no evidence."""
+    """Each line of a file as an object. The last line must be complete."""
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -35,7 +35,7 @@ def lines(path):
 class Bucket:
     pushes: int
     interval: float
-    """Milliseconds in which one push is gained."""
+    """The milliseconds in which the bucket gains one push."""
     reserved: int
 
 
@@ -68,12 +68,12 @@ class Command:
     alert: str | None
     state: str
     order: int = 0
-    """Its place among the commands of its activity."""
+    """Its index among the commands of its activity."""
     outcomes: list = field(default_factory=list)
 
     @property
     def outcome(self):
-        """The last word; a command that was held gets one when it is released."""
+        """The final outcome; a held command gets it when it is released."""
         return self.outcomes[-1]["outcome"] if self.outcomes else None
 
 
@@ -92,16 +92,16 @@ class Push:
     state: str | None
     effect: str | None
     command: Command | None = None
-    """Whose push it was."""
+    """The command of the push."""
 
     @property
     def reached(self):
-        """Whether a phone got it, answered or not."""
+        """Whether a phone got the push, with or without an answer."""
         return self.effect is not None
 
 
 class Evidence:
-    """Commands, results and pushes, tied to each other by the commands' ids and by `apns-id`."""
+    """Commands, results and pushes, joined by the commands' ids and by `apns-id`."""
 
     def __init__(self, commands, results, pushes, policy):
         self.policy = Policy.read(policy)
@@ -122,7 +122,7 @@ class Evidence:
             self.commands[command.identifier] = command
         self.foreign_results = []
         self.counted = {}
-        """By activity: the commands that its results count beside their own."""
+        """By activity: the commands that its results count besides their own."""
         self.results_read = 0
         accepted = {}
         self.accepted = []
@@ -149,7 +149,7 @@ class Evidence:
                 raise Unreadable(f"{pushes}:{number}: no {missing}") from None
             push.command = accepted.get(push.identifier) if push.status == 200 else None
             self.pushes.append(push)
-        # Several threads of a service write in turns; of one activity and one thread the order stays as it is.
+        # Several threads of a service write alternately. For one activity and one thread the order stays the same.
         self.pushes.sort(key=lambda push: push.time)
         self.pushes_of = {}
         for push in self.pushes:
@@ -158,7 +158,7 @@ class Evidence:
         self._find_commands()
 
     def _find_commands(self):
-        """A push whose worker died, or never heard the answer, has no result: then its content says whose it was."""
+        """A push whose worker died or never got the answer has no result. Then its content tells the command."""
         for activity, pushes in self.pushes_of.items():
             least = 0
             for push in pushes:
@@ -172,5 +172,5 @@ class Evidence:
                     least = max(least, push.command.order)
 
     def reached(self, activity):
-        """The pushes that an activity's phone got, in their order."""
+        """The pushes that an activity's phone got, in order."""
         return [push for push in self.pushes_of.get(activity, []) if push.reached]

@@ -1,10 +1,10 @@
-"""The laws: each looks at the evidence and says what breaks it, and what it has measured."""
+"""The laws: invariants that every run must keep. Each function reads the evidence and returns what breaks its law and what was measured."""
 
 from evidence import LET_GO
 
 
 class Law:
-    """One law's verdict: what was measured, and what breaks it."""
+    """The verdict on one law: what was measured, and what breaks it."""
 
     def __init__(self, name):
         self.name = name
@@ -24,7 +24,7 @@ def percentile(values, share):
 
 
 def results(evidence, options):
-    """Each command has a result, and each result a command; or one that took the command's place counts it."""
+    """Each command has a result, and each result a command; or the result of the command that replaced it counts it."""
     law = Law("each command has a result")
     counts, repeated = {}, 0
     for command in evidence.commands.values():
@@ -44,7 +44,7 @@ def results(evidence, options):
     for activity, own in evidence.by_activity.items():
         without = sum(not command.outcomes for command in own)
         counted = evidence.counted.get(activity, 0)
-        # A worker that died took counts with it, and its successor may have counted what it had counted.
+        # A worker that died lost its counts, and its successor may have counted some commands again.
         if counted != without and not (options.superseded_results == "counted" and options.results_again):
             law.breaks(f"{activity}: {without} commands without a result, {counted} are counted")
     for foreign in evidence.foreign_results:
@@ -57,12 +57,12 @@ def results(evidence, options):
 
 
 def is_followed(evidence, command):
-    """Whether a newer command was told of: one state is held, and a newer one takes its place."""
+    """Whether a newer command has a result: one state is held, and a newer one replaces it."""
     return any(newer.outcomes for newer in evidence.by_activity[command.activity][command.order + 1:])
 
 
 def may_be_counted(evidence, options, command):
-    """Whether a newer command with a result took this one's place, and that of its alert if it has one."""
+    """Whether a newer command with a result replaced this one, and its alert if it has one."""
     if options.superseded_results == "each" or command.event == "start":
         return False
     newer = [c for c in evidence.by_activity[command.activity][command.order + 1:] if c.outcomes]
@@ -102,7 +102,7 @@ def accepted(evidence, options):
 
 
 def budget(evidence, options):
-    """No activity got more pushes of priority 10 than its bucket held, and only alerts and ends had the reserve."""
+    """No activity got more pushes of priority 10 than its bucket held, and only alerts and ends used the reserve."""
     law = Law("no more pushes at priority 10 than the bucket holds")
     bucket = evidence.policy.bucket
     most, drawn = 0, 0
@@ -113,7 +113,7 @@ def budget(evidence, options):
                 count, earliest = 0, None  # a start fills the bucket
             if push.priority != 10 or push.event == "start" or not push.reached:
                 continue
-            # Of any two draws: time that passed >= (draws between them, both counted, - what the bucket holds) * interval.
+            # For any two draws: elapsed time >= (draws between them, including both, - size of the bucket) * interval.
             shifted = push.time - count * bucket.interval
             earliest = shifted if earliest is None else max(earliest, shifted)
             count += 1
@@ -128,7 +128,7 @@ def budget(evidence, options):
 
 
 def spent(evidence, options):
-    """A command that asked for priority 10 got it unless the bucket was empty."""
+    """A command that asked for priority 10 got it, unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0
@@ -146,7 +146,7 @@ def spent(evidence, options):
                 level -= 1
             elif push.alert is not None or push.event == "end":
                 demoted += 1
-                # A push that was answered by a refusal, or by nothing, has been drawn and stands in no count: one is let pass.
+                # A push with a refusal or without an answer has drawn but is not counted here, so one push of difference is allowed.
                 if level >= 2 + options.tolerance / bucket.interval:
                     law.breaks(f"{activity}: line {push.line} went at 5 with {level:.1f} pushes left")
     law.measured = f"{demoted} alerts and ends went at priority 5"
@@ -154,7 +154,7 @@ def spent(evidence, options):
 
 
 def spacing(evidence, options):
-    """No two pushes of an activity are closer than its spacing, and what is early once is not early again."""
+    """No two pushes of an activity are closer than its spacing. A push that is early once does not make the next one early."""
     law = Law("no two pushes of an activity within the spacing")
     least, pairs = None, 0
     space = evidence.policy.spacing
@@ -165,7 +165,7 @@ def spacing(evidence, options):
                 pairs += 1
                 distance = push.time - last.time
                 least = distance if least is None else min(least, distance)
-                # Held against every push before, not the last alone: lateness must not add up to closeness.
+                # Compared with every push before, not only the last one, because small errors must not add up.
                 if push.time - number * space < latest - options.tolerance:
                     law.breaks(f"{activity}: lines {last.line} and {push.line} are {distance} ms apart")
             shifted = push.time - number * space
@@ -176,7 +176,7 @@ def spacing(evidence, options):
 
 
 def timestamps(evidence, options):
-    """Of one token the timestamps never fall, and no phone dropped a push."""
+    """The timestamps of one token never decrease, and no phone dropped a push."""
     law = Law("per token the timestamps never fall")
     last, effects = {}, {}
     for push in evidence.pushes:
@@ -194,7 +194,7 @@ def timestamps(evidence, options):
 
 
 def endings(evidence, options):
-    """Nothing is sent to an activity after an accepted end, but a start."""
+    """After an accepted end an activity gets nothing but a start."""
     law = Law("nothing after an accepted end")
     ended = 0
     for activity, pushes in evidence.pushes_of.items():
@@ -225,7 +225,7 @@ def starts(evidence, options):
 
 
 def alerts(evidence, options):
-    """A push carries the newest alert of all commands since the push before, its own included; so none is lost."""
+    """A push carries the newest alert of all commands since the push before, including its own, so no alert is lost."""
     law = Law("every alert appears, in order, or a newer one in its place")
     rung, rode, replaced, again = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
@@ -240,7 +240,7 @@ def alerts(evidence, options):
             while place < len(wanted) and wanted[place].order <= command.order:
                 due.append(wanted[place])
                 place += 1
-            if command.order <= shown:  # the same once more
+            if command.order <= shown:  # the same command again
                 continue
             shown = command.order
             expected = due[-1].alert if due else None
@@ -257,24 +257,24 @@ def alerts(evidence, options):
     if again > options.alerts_again:
         law.breaks(f"{again} alerts rang again, {options.alerts_again} are allowed for")
     law.measured = (
-        f"{rung} rang, {rode} of them on a newer state; {replaced} gave way to a newer alert; {again} rang again"
+        f"{rung} rang, {rode} of them on a newer state; {replaced} replaced by a newer alert; {again} rang again"
     )
     return law
 
 
 def left_out(due, push):
-    """Whether the alert was left out, too large for the body or too old, and its result says so."""
+    """Whether the alert was left out because it was too large for the body or too old, and its result says so."""
     reasons = ("alertDidNotFit", "alertExpired")
     return push.alert is None and bool(due) and any(r.get("reason") in reasons for r in due[-1].outcomes)
 
 
 def waits(evidence, options):
-    """While commands keep coming, pushes go out evenly: no command waits long for a push of it or of a newer one."""
+    """While commands keep coming, pushes are sent evenly: no command waits long for its push or a newer one."""
     bound = options.wait_spacings * evidence.policy.spacing + options.tolerance
     law = Law(f"no state waits longer than {bound} ms for its push, or that of a newer one")
     waited, gaps = [], []
     for activity, own in evidence.by_activity.items():
-        # A command that shows nothing new needs no push: it is done when it is known to be so.
+        # A command with the state already shown needs no push: it is done when its result says so.
         done = [
             (c.order, c.outcomes[-1].get("times", {}).get("admitted", c.time)) for c in own if c.outcome == "unchanged"
         ]
@@ -286,7 +286,7 @@ def waits(evidence, options):
             while place < len(own) and own[place].order <= order:
                 command = own[place]
                 place += 1
-                if command.outcome in LET_GO or command.event == "start":  # what a start waits for is no pace
+                if command.outcome in LET_GO or command.event == "start":  # a start does not wait for the spacing
                     continue
                 wait = time - command.time
                 waited.append(wait)
@@ -308,7 +308,7 @@ def waits(evidence, options):
 
 
 def endstates(evidence, options):
-    """What each phone was sent last is its last command's state."""
+    """The last push to each phone is its last command's state."""
     law = Law("each phone ends with the last command's state")
     right = 0
     for activity, own in evidence.by_activity.items():

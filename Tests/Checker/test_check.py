@@ -1,4 +1,4 @@
-"""The checker must pass a run that keeps the laws, and catch each law when it is broken, once."""
+"""The checker must accept a run that keeps the laws, and detect each law when it is broken once."""
 
 import contextlib
 import copy
@@ -15,7 +15,7 @@ BIRTH = 1_790_000_000_000
 
 
 class Run:
-    """A small run that keeps every law: three activities, a command every 100 ms, a push every second."""
+    """A small run that keeps all laws: three activities, a command every 100 ms, a push every second."""
 
     def __init__(self):
         self.commands, self.results, self.pushes = [], [], []
@@ -87,7 +87,7 @@ SOUND = Run()
 
 
 def judge(files, *arguments):
-    """The exit code, and the names of the laws that are broken."""
+    """The exit code, and the names of the broken laws."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in files.items():
             with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -217,7 +217,7 @@ class Doctored(unittest.TestCase):
 
     def test_the_reserve_is_for_alerts(self):
         plain = [p for p in self.own(event="update") if p["alert"] is None]
-        # Two of four are reserved: the third plain push in a row is one too many, though the bucket holds four.
+        # Two of four are reserved, so the third plain push in a row is one too many, although the bucket holds four.
         for push in plain[:3]:
             push["priority"] = 10
         self.breaks("no more pushes at priority 10", others=["nothing is demoted"])

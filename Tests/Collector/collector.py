@@ -1,5 +1,5 @@
-"""A collector of traces: takes OTLP over HTTP in JSON, as the specification has it, and appends each span to a file, one a
-line. Whatever is not of the protocol is answered with 400 and written as {"error": …}.
+"""A collector of traces: accepts OTLP over HTTP in JSON, as the specification says, and appends each span to a file, one in each line.
+It answers requests that violate the protocol with 400 and writes them as {"error": …}.
 
     collector.py FILE [STATUS…]    the first requests are answered with these statuses and not taken; with 0, never
         [--certificate FILE --key FILE]    speaks TLS
@@ -38,7 +38,7 @@ def expect(condition, what):
 
 
 def in_base64(span):
-    """The protocol's JSON has ids in hexadecimal, which Protobuf's own mapping does not."""
+    """The protocol's JSON has ids in hexadecimal; Protobuf's own mapping does not."""
     ids = ("traceId", "spanId", "parentSpanId")
     return {key: base64.b64encode(bytes.fromhex(value)).decode() if key in ids else value for key, value in span.items()}
 
@@ -118,7 +118,7 @@ server.daemon_threads = True
 if arguments.certificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(arguments.certificate, arguments.key)
-    # In the connection's own thread: one that never speaks must not keep the others waiting.
+    # Each connection has its own thread: one that sends nothing must not block the others.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_port, flush=True)
 server.serve_forever()

@@ -2,18 +2,18 @@ import Delivery
 import LiveActivity
 
 extension StoreCall {
-    /// What the core made the call for. A tag that is not the core's fails the test.
+    /// The core's reason for the call. A tag that is not the core's fails the test.
     var ticket: StoreTicket {
         guard let ticket = StoreTicket(tag: tag) else { preconditionFailure("the core made a tag that it cannot read") }
         return ticket
     }
 
-    /// Of an update or an end.
+    /// The admission of an update or an end.
     var admission: StateAdmission<Bytes>? {
         if case .admit(let admission) = operation { admission } else { nil }
     }
 
-    /// Of a start.
+    /// The admission of a start.
     var claim: UInt64? {
         if case .admitStart(_, let claim, _) = operation { claim } else { nil }
     }
@@ -22,7 +22,7 @@ extension StoreCall {
         if case .admitStart(_, _, let claim) = operation { claim } else { nil }
     }
 
-    /// The token that the call registers, if it does.
+    /// The token that the call registers, if any.
     var registration: TokenRegistration<Bytes>? {
         switch operation {
         case .admit(let admission): admission.registration
@@ -33,7 +33,7 @@ extension StoreCall {
         }
     }
 
-    /// Of a registration: the digests of the audiences that it names; nil: it says nothing of them.
+    /// The digests of the audiences that a registration names; nil: the call says nothing about audiences.
     var namedAudiences: Bytes? {
         switch operation {
         case .register(_, _, _, _, let audiences): audiences
@@ -42,12 +42,12 @@ extension StoreCall {
         }
     }
 
-    /// Of the registration of a device's token: the start that came back last.
+    /// The held start that came back last with the registration of a device's token.
     var after: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }
 
-    /// The token that a settlement retires, if it does.
+    /// The token that a settlement retires, if any.
     var retirement: TokenRetirement<Bytes>? {
         switch operation {
         case .settle(_, _, _, let retirement, _): retirement
@@ -57,7 +57,7 @@ extension StoreCall {
         }
     }
 
-    /// The command that is to be held.
+    /// The command to hold.
     var heldCommand: Bytes? {
         switch operation {
         case .hold(_, let command, _): command
@@ -66,7 +66,7 @@ extension StoreCall {
         }
     }
 
-    /// The command that is to be held carries an alert.
+    /// Whether the command to hold carries an alert.
     var holdsAlert: Bool {
         if case .hold(_, _, true) = operation { true } else { false }
     }

@@ -3,10 +3,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// What ``CausewayRoundsSlow`` tells of is made to happen.
+/// Causes the alert ``CausewayRoundsSlow``.
 @Suite("The causes of alerts about audiences", .timeLimit(.minutes(10)))
 struct AlertAudienceTests {
-    /// An answer of APNs takes two seconds, and there is a command each second: members show each other state, and never all the newest.
+    /// APNs answers after two seconds, and a command comes every second. So members show different states, and never all the newest one.
     @Test func commandsComeFasterThanRoundsRun() async throws {
         try await withAlerts(apps: ["match"]) { run, history in
             let scene = try MatchScene(run)

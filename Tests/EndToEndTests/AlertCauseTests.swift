@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// What alerts tell of is made to happen, and the chart's rules are evaluated over what the worker showed meanwhile: those fire that
-/// should, and no other. What takes load or time is in ``AlertLoadTests``.
+/// Causes each alert, and evaluates the chart's rules over the metrics that the worker showed meanwhile: the expected alerts fire, and no
+/// other. ``AlertLoadTests`` has the causes that need load or time.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct AlertCauseTests {
     @Test func redisGoesAndComesBack() async throws {
@@ -37,7 +37,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Redis is out of memory, until it has some again: commands wait for it, and are carried then.
+    /// Redis is out of memory for a while. Commands wait for it, and are sent afterwards.
     @Test func redisAnswersWithErrors() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -45,7 +45,7 @@ struct AlertCauseTests {
             history.addQuiet(try run.awaitState("no error") { $0.isWell }, minutes: 15)
             try run.stage.tellRedis("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
-            // Each reading has more than the one before: the call is made again and again.
+            // The error count grows with each reading, because the worker repeats the call.
             var seen = 0.0
             for _ in 0..<10 {
                 let refused = try run.awaitState("another error") {
@@ -62,13 +62,13 @@ struct AlertCauseTests {
         }
     }
 
-    /// A replica is asked for, and there is none: registrations wait for it for ten seconds, and go on without it.
+    /// `redis.replicas` asks for a replica, and there is none. Registrations wait for ten seconds, then continue without it.
     @Test func replicasOfRedisAreMissing() async throws {
         try await withAlerts(replicas: 1) { run, history in
             let traffic = try Traffic(run)
             var (seen, turns) = (0.0, 0)
             for _ in 0..<4 {
-                // Only a call that wants replicas has them asked for; when it comes, the last may just have been.
+                // Only a call that needs replicas makes the worker ask them. The last call may be older than this reading.
                 let missing = try run.awaitState(
                     "another question",
                     turn: {
@@ -94,7 +94,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Another, empty Redis stands where there was one.
+    /// An empty Redis replaces the first one at the same address.
     @Test func redisLosesEverything() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -113,7 +113,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// Commands for activities that no registration has named.
+    /// Commands name activities that no registration has named.
     @Test func tokensThatNobodyKnows() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -144,7 +144,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// First a file that is no key, then one that APNs does not know, with which the worker starts.
+    /// The key file is first replaced by a file that is no key, then by a key that APNs does not know. The worker starts with the latter.
     @Test func keysThatAreNone() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -184,13 +184,13 @@ struct AlertCauseTests {
             )
             #expect(try run.findings().contains("CausewayBreakerOpen"))
             #expect(try run.status(of: "/readyz") == 503, "APNs refuses the key of every app")
-            // What opened it were refusals, of which the other tells.
+            // Refusals opened the breaker, so the alert on refusals fires too.
             history.add(open, minutes: 8, firing: "CausewayBreakerOpen", "CausewayPushesRefused")
         }
     }
 
-    /// Connections refuse every push, until no retry is left; then people end their activities, and the producer of the commands does not know:
-    /// APNs answers 410.
+    /// APNs refuses every push until the retry budget is empty. Then people end their activities, but the producer does not know that: APNs
+    /// answers 410.
     @Test func pushesThatFail() async throws {
         try await withAlerts(lanes: 1) { run, history in
             let crowd = try Crowd(run, count: 60)
@@ -199,7 +199,7 @@ struct AlertCauseTests {
             let before = try run.awaitState("a push each") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
-            // There before the first, so that the first is an increase.
+            // The series must exist before the first 410, because the rule needs an increase.
             #expect(before.sum("causeway_pushes_total", ["status": "410", "reason": "ExpiredToken"]) == 0)
             #expect(before.sum("causeway_retry_budget_ratio", ["app": "ride"]) == 1)
             history.addQuiet(before, minutes: 15)
@@ -211,7 +211,7 @@ struct AlertCauseTests {
             }
             #expect(try #require(retried.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
             history.add(retried, minutes: 8, firing: "CausewayRetryBudgetSpent")
-            // It has not filled up again by then, and that alone is no reason.
+            // The budget has not filled up again. That alone is no reason for the alert.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_held") == 0 }
@@ -228,12 +228,12 @@ struct AlertCauseTests {
                 }
                 history.add(dead, minutes: 10)
             }
-            // What a dead token was refused with is held: most commands of the hour wait for a token.
+            // The commands that dead tokens refused are held: most commands of the hour wait for a token.
             history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
         }
     }
 
-    /// A record that is no command, and an activity that asks for priority 10 more often than its policy allows.
+    /// Sends a record that is no command, and asks for priority 10 more often than the activity's policy allows.
     @Test func recordsAndBudgets() async throws {
         try await withAlerts { run, history in
             let small = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
@@ -260,7 +260,7 @@ struct AlertCauseTests {
                     == (spent.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }
             history.add(more, minutes: 10, firing: "CausewayBudgetExhausted")
-            // Before the first there is a zero, without which it would be no increase.
+            // The series must be zero before the first dead letter, because the rule needs an increase.
             #expect(spent.sum("causeway_dead_letters_total", ["app": "none"]) == 0)
             try run.send(["app": "com.example.unknown", "activity": "a"])
             let dead = try run.awaitState("a dead letter") {

@@ -4,10 +4,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// What ``CausewayChannelsNearLimit`` tells of is made to happen.
+/// Causes the alert ``CausewayChannelsNearLimit``.
 @Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
 struct AlertChannelTests {
-    /// Somebody has made as many channels as four of five that Apple allows, before the worker looks for the first time.
+    /// Other programs have created four fifths of the channels that Apple allows, before the worker looks for the first time.
     @Test func anAppHasAlmostAllTheChannelsThatAppleAllows() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, stage in

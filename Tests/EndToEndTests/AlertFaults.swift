@@ -5,7 +5,7 @@ import Testing
 @testable import CausewayLab
 
 extension ExampleRun {
-    /// Puts another worker in the stage's place, which listens where that did and is started by a program that comes before it.
+    /// Replaces the stage's worker by one that listens at the same port and is started through the given program.
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
         try stage.stopWorker(graceMilliseconds: 90_000)
@@ -19,13 +19,13 @@ extension ExampleRun {
     }
 }
 
-/// What spoils a worker's clock and its signing: `Tests/WorkerFaults/faults.c`.
+/// Injects faults into a worker's clock and signing: `Tests/WorkerFaults/faults.c`.
 enum WorkerFaults {
     private static let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appendingPathComponent("WorkerFaults/faults.c").path
 
-    /// - Parameter faults: the file that says what is spoilt.
-    /// - Returns: the program that starts a worker so.
+    /// - Parameter faults: the file that lists the faults.
+    /// - Returns: the command that starts a worker with the faults.
     static func program(faults: String, on stage: Stage) throws -> [String] {
         let library = stage.path("faults.so")
         let built = try outputOf(
@@ -33,14 +33,14 @@ enum WorkerFaults {
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
         )
         try #require(built.code == 0, "\(built.text)")
-        // A sanitizer may have something to preload too.
+        // A sanitizer may have its own library to preload.
         let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
         return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
     }
 }
 
 extension ExampleRun {
-    /// On a cluster of servers, which the worker is told to use in this mode.
+    /// Starts a cluster of Redis servers, and a worker with the given `redis.mode`.
     convenience init(_ names: [String], onClusterOf ports: [UInt16], mode: String) throws {
         try self.init(names) { text, stage in
             try RedisCluster.start(on: stage, ports: ports)
@@ -52,7 +52,7 @@ extension ExampleRun {
     }
 }
 
-/// Two primaries without replicas, which share the slots.
+/// Two primaries without replicas that share the slots.
 enum RedisCluster {
     static func start(on stage: Stage, ports: [UInt16]) throws {
         for port in ports {
@@ -88,7 +88,7 @@ enum RedisCluster {
         let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetings = 0
         try wait(for: "a cluster") {
-            // A meeting that is not answered in time is forgotten.
+            // Redis forgets a CLUSTER MEET that is not answered in time.
             if meetings % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
             meetings += 1
             return try ports.allSatisfy { port in
@@ -100,14 +100,14 @@ enum RedisCluster {
     }
 }
 
-/// A member of the workers' group, in their absence.
+/// A member of the workers' group while no worker is in it.
 final class OutOfLog: ConsumerHandler {
     private var assigned: [TopicPartition] = []
 
     func assigned(_ partitions: [TopicPartition]) { assigned += partitions }
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 
-    /// Commits, of the first partition of commands, what is far behind its end.
+    /// Commits an offset far beyond the end of the first partition of commands.
     static func commit(on run: ExampleRun) throws {
         let member = OutOfLog()
         let consumer = try Consumer(

@@ -3,10 +3,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// What a Prometheus would have seen of a worker, and what the chart's rules make of it, as its own promtool says.
+/// The history that a Prometheus would have of a worker. `promtool` evaluates the chart's rules over it.
 ///
-/// The values are the worker's. Their times are stretched: each reading stands for some minutes, so that a rule's `for` is not waited for.
-/// So it must be of a state that lasts: ``ExampleRun/awaitState(_:alerting:whatever:seconds:turn:_:)``.
+/// The values are the worker's. The times are stretched: each reading counts for several minutes, so that the test need not wait for a
+/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:seconds:turn:_:)``.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -16,14 +16,14 @@ struct AlertHistory {
         return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
     }()
 
-    /// Nil: the worker did not answer.
+    /// A nil scrape means that the worker did not answer.
     private var readings: [(scrape: Scrape?, minutes: Int)] = []
     private var expectations: [(seconds: Int, alerts: [String])] = []
 
-    /// - Parameter minutes: for how long it shall have been so.
+    /// - Parameter minutes: the time for which the reading counts.
     mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
 
-    /// At the end of what was added so far, these alerts fire, and no other.
+    /// At the end of the readings so far, these alerts fire, and no other.
     mutating func expect(firing alerts: String...) { expect(alerts) }
 
     mutating func expect(_ alerts: [String]) {
@@ -38,7 +38,7 @@ struct AlertHistory {
         let file = "\(directory.path)/tests.yaml"
         try document.write(toFile: file, atomically: true, encoding: .utf8)
         let done = try outputOf(Promtool.path, ["test", "rules", file])
-        // What differed, in one line: reports show the first of an issue.
+        // The differences in one line, because reports show only the first line of an issue.
         let differences = done.code == 0 ? "" : done.text.split { $0.isWhitespace }.joined(separator: " ")
         #expect(differences == "", sourceLocation: sourceLocation)
     }
@@ -65,7 +65,7 @@ struct AlertHistory {
         return text
     }
 
-    /// Each series that a rule reads, with the labels that Prometheus adds, and its samples as promtool writes them.
+    /// Each series that a rule reads, with the labels that Prometheus adds, and its samples in promtool's format.
     private var series: [String: String] {
         let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
         var series: [String: String] = [:]
@@ -86,7 +86,7 @@ struct AlertHistory {
     }
 }
 
-/// Prometheus' tool, of Debian's package `prometheus`. A test that needs it fails where it is missing.
+/// Prometheus' tool, from Debian's package `prometheus`. A test that needs it fails if it is missing.
 enum Promtool {
     static let path = "/usr/bin/promtool"
 }

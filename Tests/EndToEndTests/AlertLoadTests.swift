@@ -5,10 +5,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes of alerts that take load, time, or a fault inside the worker.
+/// Causes of alerts that need load, time, or a fault inside the worker.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct AlertLoadTests {
-    /// Redis stays away for more than a minute, and commands keep coming.
+    /// Redis is away for more than a minute, and commands keep coming.
     @Test func commandsWaitAndTheLagGrows() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -45,7 +45,7 @@ struct AlertLoadTests {
             history.addQuiet(well, minutes: 15)
             let slow = #"{"latencyMillisecondsLeast":5500,"latencyMillisecondsMost":5500}"#
             try run.fault(slow)
-            // Each reading has some more than the one before: late answers keep coming.
+            // Late answers keep coming, so each reading has more of them than the one before.
             for start in stride(from: 0, to: 16, by: 4) {
                 try crowd.send(to: crowd.activities[start..<start + 4])
                 let late = try run.awaitState("answers that were late") {
@@ -57,7 +57,7 @@ struct AlertLoadTests {
         }
     }
 
-    /// Large records come faster than one lane takes them.
+    /// Large records come faster than one lane processes them.
     @Test func moreComesThanALaneTakes() async throws {
         try await withAlerts(lanes: 1) { run, history in
             // The other tests of this run need the cores too.
@@ -66,8 +66,8 @@ struct AlertLoadTests {
             try traffic.sendOne()
             history.add(try run.awaitState("idleness") { $0.isWell }, minutes: 15)
             history.expect()
-            // A flood follows as soon as the worker nears the end of the one before. A flood must be large: a lane that has taken 1,000
-            // records waits for the next turn of this test, which takes longer than the lane's work.
+            // The next flood follows when the worker is near the end of the last one. A flood must be large: a lane that has processed
+            // 1,000 records waits for this test's next turn, which takes longer than the lane's work.
             let recordsPerFlood = 8_000
             let busy = try run.awaitState(
                 "a busy lane",
@@ -87,7 +87,7 @@ struct AlertLoadTests {
         }
     }
 
-    /// The topics are not there; before that the worker was restarted three times, and at last it is gone.
+    /// The worker is restarted three times, the topics do not exist, and at last the worker is stopped.
     @Test func workersThatHaveNothingToReadAndGo() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
@@ -117,7 +117,7 @@ struct AlertLoadTests {
         }
     }
 
-    /// The group has committed what is not in the log: nothing is read of it, and nothing is passed over.
+    /// The group has committed an offset that the log does not have. The worker reads nothing of this partition and skips nothing.
     @Test func whatWasCommittedIsGone() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
@@ -125,7 +125,7 @@ struct AlertLoadTests {
             try run.stage.stopWorker(graceMilliseconds: 90_000)
             try OutOfLog.commit(on: run)
             try run.stage.startWorker()
-            let still = try run.awaitState("a partition that stands still", alerting: [.partitionStandsStill]) {
+            let still = try run.awaitState("a partition that is stopped", alerting: [.partitionStandsStill]) {
                 $0.isWell && $0.sum("causeway_partitions_standing_still") == 1
             }
             let partition = ["topic": "commands", "partition": "0"]
@@ -135,8 +135,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The clock goes on by almost an hour, and OpenSSL signs no new token: pushes wait, and the age of the last token is told. Nothing was
-    /// told while nobody needed it.
+    /// The clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows the age of the last token.
+    /// While no push needs a token, the metric shows nothing.
     @Test func noNewProviderTokenIsSigned() async throws {
         try await withAlerts { run, history in
             let faults = run.stage.path("faults")
@@ -155,7 +155,8 @@ struct AlertLoadTests {
             }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))
             history.add(old, minutes: 5, firing: "CausewayProviderTokenOld")
-            // Signing still fails: what was begun by the clock of before must not become a token of the future, which APNs refuses.
+            // Signing must still fail here: a token that was begun with the old clock would be a token of the future, and APNs refuses
+            // that.
             try write("0 1")
             try traffic.awaitAll()
             history.add(try run.awaitState("a young token again") { age($0) < 300 }, minutes: 5)
@@ -163,7 +164,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// Of a cluster's two servers one is killed: what is kept there waits, and the worker says that it is no more than that.
+    /// One of a cluster's two servers is killed. Commands with keys on that server wait, and the worker reports that only one server is
+    /// away.
     @Test func oneServerOfAClusterGoes() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// A run of the ride's app, or of others, on whose end the chart's rules are evaluated over what its worker showed.
+/// A run of the ride's app or of others. At its end the chart's rules are evaluated over the worker's metrics.
 func withAlerts(
     apps: [String] = ["ride"],
     lanes: Int = 2,
@@ -25,13 +25,13 @@ func withAlerts(
 }
 
 extension AlertHistory {
-    /// A reading, at whose end these alerts fire and no other.
+    /// Adds a reading at whose end exactly these alerts fire.
     mutating func add(_ scrape: Scrape?, minutes: Int, firing alerts: String...) {
         add(scrape, minutes: minutes)
         expect(alerts)
     }
 
-    /// A reading, at whose end no alert fires.
+    /// Adds a reading at whose end no alert fires.
     mutating func addQuiet(_ scrape: Scrape?, minutes: Int) {
         add(scrape, minutes: minutes)
         expect([])
@@ -39,7 +39,7 @@ extension AlertHistory {
 }
 
 extension ExampleRun {
-    /// From now on the simulator does so.
+    /// Sets the simulator's faults.
     func fault(_ json: String) throws {
         _ = try ControlClient(port: stage.simulator.controlPort).body("PUT", "/faults", body: Array(json.utf8))
     }
@@ -48,7 +48,7 @@ extension ExampleRun {
         _ = try ControlClient(port: stage.simulator.controlPort).body("DELETE", "/faults")
     }
 
-    /// A part of the stage goes for good.
+    /// Stops a part of the stage for good.
     func takeAway(_ part: String) throws {
         let position = try #require(stage.parts.firstIndex { $0.name == part })
         stage.parts.remove(at: position).stop(graceMilliseconds: 1_000)
@@ -66,9 +66,9 @@ extension ExampleRun {
 }
 
 extension Traffic {
-    /// So many updates of the activity; whatever becomes of them.
+    /// Sends this many updates to the activity, with any outcome.
     ///
-    /// - Parameter membersInPayload: makes records larger.
+    /// - Parameter membersInPayload: the number of extra members, which make records larger.
     func flood(_ count: Int, membersInPayload members: Int = 0) throws {
         var command = flooding
         if members > 0 {
@@ -79,7 +79,7 @@ extension Traffic {
         try run.turn(milliseconds: 1)
     }
 
-    /// An update of each of so many activities that nobody knows, all in one partition: none takes another's place.
+    /// Sends an update to each of these unknown activities, all in one partition. No update replaces another one.
     func floodOnePartition(activities: Range<Int>) throws {
         var command = flooding
         for number in activities {

@@ -1,7 +1,6 @@
 import Testing
 
-/// The alerts that tell of a state, whose condition one reading can show: it holds or it does not. The others tell of what was counted
-/// between two readings.
+/// The alerts on a state. One reading shows whether their condition holds. The other alerts depend on an increase between two readings.
 enum StateAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"
@@ -39,11 +38,12 @@ enum StateAlert: String, CaseIterable {
 }
 
 extension ExampleRun {
-    /// A reading to be stretched to minutes in an ``AlertHistory``: of a state that lasts. Each thread of a worker shows its numbers when it
-    /// gets to it, and one that has just started, or that others keep from the processor, is seen to be busy, or without what it has had for
-    /// long. So this looks until the metrics are as they should be and, in the same reading, just these alerts have reason to fire.
+    /// Waits for a reading that can be stretched to minutes in an ``AlertHistory``, so it must show a lasting state. Each thread of a
+    /// worker publishes its numbers in its own time. A thread that has just started, or that gets no CPU time, may appear busy, or without
+    /// partitions that it has had for long. So this waits for one reading with the expected metrics in which exactly these alerts have a
+    /// reason to fire.
     ///
-    /// - Parameter whatever: these may have reason or not.
+    /// - Parameter whatever: these alerts may have a reason or not.
     func awaitState(
         _ what: String,
         alerting: Set<StateAlert> = [],

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// An audience of which half is on a channel and half on tokens: one command each begins, changes and ends all of its activities.
+/// Half of an audience is on a channel and half on tokens. One command each starts, updates and ends all of its activities.
 @Suite("An audience on a channel and on tokens", .timeLimit(.minutes(10)))
 struct ChannelAudienceTests {
     private static let app = "com.example.match"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Channels that a worker keeps: real processes, the simulator's broadcast service and its management.
+/// A worker manages channels: real processes, with the simulator's broadcast service and its management.
 @Suite("Channels of audiences", .timeLimit(.minutes(10)))
 struct ChannelTests {
     private static let audience = "ride-all"
@@ -24,7 +24,7 @@ struct ChannelTests {
         }
     }
 
-    /// Channels that APNs has now, with how many broadcasts each has had.
+    /// The channels that APNs has now, with the number of broadcasts of each.
     private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
         let control = ControlClient(port: run.stage.simulator.controlPort)
         let body = try control.body("GET", "/channels?app=com.example.ride")
@@ -52,14 +52,14 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
-            // The command that has asked waits for the channel.
+            // The command that asked for the channel waits for it.
             var number = 1
             try run.await("a broadcast") {
                 try run.turn(milliseconds: 100)
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
 
-            // Whoever knows the channel may name it.
+            // Any command that knows the channel's id may name it.
             try run.send([
                 "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
                 "aps": update(90)["aps"] as? JSONObject ?? [:],
@@ -74,7 +74,7 @@ struct ChannelTests {
             _ = try control.body("POST", "/channels/delete", body: gone)
             number += 1
             try run.send(update(number))
-            // What waits is sent to the new channel, without another command.
+            // The waiting state is sent to the new channel without another command.
             try run.await("a broadcast to another channel") {
                 try run.turn(milliseconds: 100)
                 return try channels(run).contains { $0.channel != first && $0.broadcasts > 0 }

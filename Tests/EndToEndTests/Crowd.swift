@@ -10,7 +10,7 @@ final class Crowd {
     private let update: JSONObject
     private var sent = 0
 
-    /// - Parameter registrations: that were carried before.
+    /// - Parameter registrations: the number of registrations relayed before.
     init(_ run: ExampleRun, count: Int, registrations: Int = 0) throws {
         self.run = run
         activities = (0..<count).map { "crowd-\($0)" }
@@ -28,7 +28,7 @@ final class Crowd {
         )
     }
 
-    /// An update of each of these activities, whatever becomes of it.
+    /// Sends an update to each of these activities, with any outcome.
     func send(to some: some Sequence<String>, payload: JSONObject? = nil) throws {
         for activity in some {
             sent += 1

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// One app's APNs host answers nobody: its commands leave their partitions, and nobody waits behind them.
+/// One app's APNs host does not answer. Its commands leave their partitions, and nothing waits behind them.
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {
     /// Times are a tenth of the usual ones.
@@ -36,7 +36,7 @@ struct DeferralTests {
                 try traffic.sendOne()
                 slowest = max(slowest, Date().timeIntervalSince(began))
             }
-            // One update a second at the most goes to an activity.
+            // An activity gets one update a second at most.
             #expect(slowest < 5, "the other app's updates are as fresh as ever")
             try run.awaitMetrics("a commands topic of which everything is settled") {
                 $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0
@@ -62,7 +62,7 @@ struct DeferralTests {
     }
 }
 
-/// Updates to one activity of the second app, which bring its token.
+/// Updates to one activity of the second app. The commands carry its token.
 private final class Trip {
     private let run: ExampleRun
     private let command: JSONObject

@@ -4,12 +4,12 @@ import Testing
 
 @testable import CausewayLab
 
-/// A run of `causeway-lab demo`, from outside.
+/// A run of `causeway-lab demo` as a process.
 struct DemoRun {
     var code: Int32
-    /// All that it printed.
+    /// All of its output.
     var page: String
-    /// Nil if it did not get that far.
+    /// Nil if the demo did not print its figures.
     var figures: DemoFigures?
 
     static func run(
@@ -30,8 +30,8 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end: its exit code, and what it wrote to both of its outputs. One that takes longer than any test may is
-/// ended, with code 124.
+/// Runs a program to its end and returns its exit code and both outputs. A program that takes longer than any test may is killed, with code
+/// 124.
 func outputOf(
     _ program: String,
     _ arguments: [String],

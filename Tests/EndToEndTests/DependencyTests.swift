@@ -5,11 +5,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// What a worker needs comes later than the worker, or goes and comes back.
+/// Dependencies of a worker start after the worker, or go away and come back.
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
-    /// The worker is the first that there is. Kafka comes, then Redis, then APNs; meanwhile it says what it waits for, and is restarted
-    /// by nobody.
+    /// The worker starts first. Then Kafka, Redis and APNs start. Meanwhile the worker says what it waits for, and nothing restarts it.
     @Test func startOrderDoesNotMatter() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -60,8 +59,8 @@ struct DependencyTests {
         }
     }
 
-    /// While commands flow the brokers go, for longer than a session, and come back: each command has its result. Then once more while
-    /// records wait for Redis: the lag is what it was within seconds.
+    /// While commands flow, the brokers go away for longer than a session and come back: each command has its result. Then the same while
+    /// records wait for Redis: within seconds the lag is as before.
     @Test func kafkaGoesAndComesBack() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -73,7 +72,7 @@ struct DependencyTests {
             try broker.takeDown()
             for _ in 0..<20 { try traffic.sendWithoutWaiting() }
             try Self.expectAbsence(run)
-            // Past the session's end, so that the partitions are lost as well.
+            // Longer than the session, so that the worker also loses its partitions.
             try run.turn(milliseconds: 7_000)
             try Self.expectAbsence(run)
             try broker.bringUp()
@@ -81,7 +80,7 @@ struct DependencyTests {
                 try run.turn(milliseconds: 10)
                 return !traffic.outcomes.contains("none")
             }
-            // What was settled and not committed when its partition was lost is read again, and is a duplicate then.
+            // A command that was settled but not committed when its partition was lost is read again, and is a duplicate then.
             let outcomes = traffic.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")
@@ -89,7 +88,7 @@ struct DependencyTests {
 
             try run.stage.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<50)
-            // Of other partitions a record may be read again whose commit Kafka's absence came before.
+            // Other partitions may also repeat a record whose commit did not reach Kafka in time.
             let waiting: (Scrape) -> Bool = { scrape in
                 scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
             }
@@ -98,7 +97,7 @@ struct DependencyTests {
             try Self.expectAbsence(run)
             try run.turn(milliseconds: 7_000)
             try broker.bringUp()
-            // The embedded broker takes a session's time to give a group its partitions again.
+            // The embedded broker takes as long as a session to assign a group its partitions again.
             try run.awaitMetrics("partitions again") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
@@ -114,7 +113,7 @@ struct DependencyTests {
         }
     }
 
-    /// Kafka is away, which no restart repairs.
+    /// Kafka is away. No restart would help.
     private static func expectAbsence(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
@@ -124,7 +123,7 @@ struct DependencyTests {
 }
 
 extension ExampleRun {
-    /// Looks until it is so.
+    /// Polls until the condition holds.
     func await(_ what: String, seconds: Double = eventLimitSeconds, until isMet: () throws -> Bool) throws {
         let deadline = Date(timeIntervalSinceNow: seconds)
         while try !isMet() {
@@ -134,7 +133,7 @@ extension ExampleRun {
         }
     }
 
-    /// Of the one broker that there is.
+    /// The port of the only broker.
     var brokerPort: UInt16 {
         get throws {
             guard let port = stage.bootstrapServers.split(separator: ":").last.flatMap({ UInt16($0) }) else {

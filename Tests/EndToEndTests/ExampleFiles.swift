@@ -5,7 +5,7 @@ typealias JSONObject = [String: Any]
 /// An example below `Config/examples`, with all its times moved to now.
 struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
-    /// What the times in the files are counted from.
+    /// The time that the times in the files are relative to.
     private static let base = 1_790_000_000
     private static let referenceDate = 978_307_200
 
@@ -27,7 +27,7 @@ struct ExampleFiles {
         return object
     }
 
-    /// The records of a file with one on each line.
+    /// The records of a file with one record on each line.
     func records(_ file: String) throws -> [JSONObject] {
         let text = try String(contentsOf: directory.appendingPathComponent(file), encoding: .utf8)
         return try text.split(separator: "\n")
@@ -39,7 +39,7 @@ struct ExampleFiles {
             }
     }
 
-    /// Seconds and milliseconds since 1970, and seconds since 2001, are told apart by their size.
+    /// Seconds and milliseconds since 1970, and seconds since 2001, differ by their size.
     private func moved(_ value: Any) -> Any {
         switch value {
         case let object as JSONObject: return object.mapValues(moved)
@@ -65,7 +65,7 @@ struct ExampleError: Error {
     init(_ file: String) { self.file = file }
 }
 
-/// Whether two JSON values are the same, whatever the order of keys.
+/// Whether two JSON values are equal, in any order of keys.
 func isSameJSON(_ left: Any?, _ right: Any?) -> Bool {
     switch (left, right) {
     case (let left as NSObject, let right as NSObject): left.isEqual(right)

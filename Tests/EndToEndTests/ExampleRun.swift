@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Real processes, and one or more example apps on them. Used from one thread.
+/// Real processes with one or more example apps. Used from one thread.
 final class ExampleRun {
     let stage: Stage
     let results: ResultLog
@@ -13,13 +13,13 @@ final class ExampleRun {
     private var relay: RegistrationRelay
     private let directory: WorkDirectory
 
-    /// What was built beside these tests.
+    /// The programs that were built with these tests.
     static var programs: ProgramFiles { get throws(LabError) { try ProgramFiles() } }
 
     /// - Parameters:
-    ///   - apps: by a short name, which becomes its name in the worker's configuration.
-    ///   - broker: of the test's own, which can be taken down; nil: a process.
-    ///   - configure: makes of the usual configuration, and of the directory of the run, what the worker is given.
+    /// - apps: by a short name, which becomes the app's name in the worker's configuration.
+    /// - broker: the test's own broker, which it can stop; nil: a process.
+    /// - configure: makes the worker's configuration from the usual one and the directory of the run.
     init(
         _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
         broker: EmbeddedBroker? = nil,
@@ -36,8 +36,8 @@ final class ExampleRun {
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
-            // All that there is to say: it is searched for secrets at the end. And a Redis that is there is not given up because others
-            // keep it or the worker from the processor.
+            // Level debug, because the log is searched for secrets at the end. A long response timeout, so that the worker does not give up
+            // a slow Redis on a busy machine.
             let talkative =
                 configuration.replacingOccurrences(
                     of: "  format: text\n",
@@ -80,13 +80,13 @@ final class ExampleRun {
         stage.bootstrapServers = broker.bootstrapServers
     }
 
-    /// For `configure`: a push is on its way for as long as the test does not let it be answered, however slow the machine.
+    /// For `configure`: a push stays unanswered for as long as the test wants, even on a slow machine.
     static func waitingForAnswers(_ text: String, _ stage: Stage) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
 
-    /// Ends all of it. Nothing that was said may hold a secret.
+    /// Stops everything, and checks that no output holds a secret.
     func close() {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
@@ -120,7 +120,7 @@ final class ExampleRun {
 
     // MARK: - Kafka
 
-    /// Carries what the apps post to the worker, until so many have been carried in all.
+    /// Relays the apps' registrations to the worker, until this many have been relayed in total.
     func relay(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimitSeconds * 1_000)
         try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(LabError) in
@@ -154,7 +154,7 @@ final class ExampleRun {
         guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
     }
 
-    /// Takes results for so long.
+    /// Reads results for this time.
     func turn(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             wire.takeReports()
@@ -171,7 +171,7 @@ final class ExampleRun {
 
     // MARK: - Redis
 
-    /// Does something, and waits until the worker has written down that it changed this activity.
+    /// Performs an action, and waits until the worker has written a change of this activity to Redis.
     func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
         let before = try memory(of: activity, app: app)
         try body()
@@ -184,10 +184,10 @@ final class ExampleRun {
         }
     }
 
-    /// Waits until the worker has written down anything about this activity.
+    /// Waits until the worker has written anything about this activity.
     func awaitMemory(of activity: String, app: String) throws {
         let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        // Of nothing there is an empty line.
+        // redis-cli prints an empty line for a missing key.
         while try memory(of: activity, app: app).count <= 1 {
             guard Date() < deadline else { throw Timeout(what: "\(activity) in Redis") }
             wire.takeReports()

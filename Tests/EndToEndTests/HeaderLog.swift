@@ -3,7 +3,7 @@ import Kafka
 
 @testable import CausewayLab
 
-/// The headers of results, by command, and of dead letters.
+/// The headers of results by command, and the headers of dead letters.
 final class HeaderLog: ConsumerHandler {
     private(set) var results: [String: [String: String]] = [:]
     private(set) var deadLetters: [[String: String]] = []

@@ -4,9 +4,9 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("As many lanes as processors that may be used", .timeLimit(.minutes(10)))
+@Suite("A worker has as many lanes as processors that it may use", .timeLimit(.minutes(10)))
 struct LaneCountTests {
-    /// On all processors that the test may use, and on one of them.
+    /// Runs on all processors that the test may use, and on one of them.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
     func lanes(processors: String?, expected: Int?) async throws {
         try await onOwnThread {
@@ -41,7 +41,7 @@ struct LaneCountTests {
                 usleep(10_000)
                 log = try String(contentsOfFile: stage.path("worker.log"), encoding: .utf8)
             }
-            // Of the machine that the test runs on: whatever its control group's quota is, no more than may be run on.
+            // On the machine of the test: with any quota of its control group, at most as many as the process may run on.
             let usable = try #require(Int(try outputOf("/usr/bin/nproc", []).text.filter(\.isNumber)))
             let lanes = try #require(log.firstMatch(of: /worker started .*lanes=([0-9]+)/).flatMap { Int($0.1) })
             #expect(expected.map { lanes == $0 } ?? (1...usable).contains(lanes))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The example of a match: three phones that follow it. Their registrations have joined the audience.
+/// The example of a match: three phones follow it. Their registrations have joined the audience.
 final class MatchScene {
     let run: ExampleRun
     let files = ExampleFiles("match")
@@ -23,14 +23,14 @@ final class MatchScene {
         try awaitRegistrations()
     }
 
-    /// The system gives an activity's app another token, which it registers.
+    /// The system gives an activity's app another token, and the app registers it.
     func rotate(_ activity: String) throws {
         registrations += 1
         try run.post("/rotate", ["app": app, "activity": activity])
         try awaitRegistrations()
     }
 
-    /// They are settled when the audience has its members.
+    /// Registrations are settled when the audience has its members.
     private func awaitRegistrations() throws {
         try run.relay(until: registrations)
         try run.awaitMetrics("\(registrations) registrations that are settled") {
@@ -39,7 +39,7 @@ final class MatchScene {
         }
     }
 
-    /// Waits for the result of a command to the audience, which its last range writes.
+    /// Waits for the result of a command to the audience, which the command's last range writes.
     func awaitDelivered(_ command: String) throws {
         let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while !(run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) {

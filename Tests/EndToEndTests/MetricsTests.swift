@@ -7,9 +7,9 @@ import Testing
 @testable import CausewayLab
 @testable import causeway
 
-@Suite("What a worker shows of itself", .timeLimit(.minutes(10)))
+@Suite("Metrics, pages and health of a worker", .timeLimit(.minutes(10)))
 struct MetricsTests {
-    /// A match on twenty phones, and then every sum: of the worker's, of the results topic's and of the simulator's counting.
+    /// A match on twenty phones. The sums of the worker's metrics, of the results topic and of the simulator's counters must be equal.
     @Test func itsSumsAreWhatWasDone() async throws {
         try await onOwnThread {
             let season = ExampleFiles("season")
@@ -44,7 +44,7 @@ struct MetricsTests {
                 try run.stage.check()
                 if try !reader.drain(limit: 1_000) { usleep(1_000) }
             }
-            // What was held for want of a token has a second result, when its push is done.
+            // A command that was held until its token came has a second result when its push is done.
             let scrape = try run.awaitMetrics(
                 "as many outcomes as results, and no lag",
                 turn: { while try reader.drain(limit: 1_000) {} }
@@ -61,7 +61,7 @@ struct MetricsTests {
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.status(of: "/readyz") == 200)
 
-            // Thousands of commands later there is no series that was not there before, and none tells of an activity.
+            // After thousands of commands there is no new series, and no series names an activity.
             let known = scrape.names.filter { !Self.isLate($0) }
             #expect(known == early.names.filter { !Self.isLate($0) })
             #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
@@ -70,7 +70,7 @@ struct MetricsTests {
         }
     }
 
-    /// Metrics whose series come with their first count. What they count may happen, or not.
+    /// Metrics whose series appear with their first count. The event that they count may happen or not.
     private static let later: Set<String> = [
         "causeway_apns_goaway_total", "causeway_redis_errors_total", "causeway_kafka_errors_total",
         "causeway_log_lines_suppressed_total",
@@ -78,7 +78,7 @@ struct MetricsTests {
 
     private static func isLate(_ series: String) -> Bool { later.contains(String(series.prefix { $0 != "{" })) }
 
-    /// The metrics that alerts and dashboard read, but for those whose series come with their first count.
+    /// The metrics that alerts and dashboard read, except those whose series appear with their first count.
     private func spokenOf() throws -> Set<String> {
         let files = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files")
@@ -117,7 +117,7 @@ struct MetricsTests {
     private func compare(_ scrape: Scrape, with service: JSONObject) throws {
         let requests = try #require(service["requests"] as? Double)
         let byPriority = try #require(service["acceptedByPriority"] as? JSONObject)
-        // The ten starts and the twenty ends at the least, however slow the machine.
+        // At least the ten starts and the twenty ends, even on a slow machine.
         #expect(requests >= 30)
         #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == service["accepted"] as? Double)
         #expect(scrape.sum("causeway_pushes_total") == requests)
@@ -126,7 +126,7 @@ struct MetricsTests {
         #expect(scrape.sum("causeway_budget_demotions_total") == 0)
     }
 
-    /// Prometheus' own reading of the text.
+    /// Lets Prometheus parse the text.
     private func promtool(_ text: String) throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
@@ -136,7 +136,8 @@ struct MetricsTests {
         #expect(check.code == 0 && check.text.isEmpty, "\(check.text)")
     }
 
-    /// A push is under way when the worker is told to stop: it says so at once, and is alive until it has its answer.
+    /// A push is unanswered when the worker is told to stop. The worker says at once that it drains, and stays alive until the answer
+    /// comes.
     @Test func aWorkerThatDrainsIsNotReadyAndAlive() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForAnswers)
@@ -146,7 +147,7 @@ struct MetricsTests {
             try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
-            // It answers when the test has seen what there is to be seen.
+            // APNs answers after the test has checked the draining worker.
             let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
@@ -166,7 +167,7 @@ struct MetricsTests {
         }
     }
 
-    /// Another worker has the port.
+    /// Another worker uses the port.
     @Test func aWorkerThatCannotBeAskedDoesNotRun() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -180,7 +181,7 @@ struct MetricsTests {
             #expect(second.wait(milliseconds: 60_000) == .exited(70))
             let log = try String(contentsOfFile: run.stage.path("second.log"), encoding: .utf8)
             #expect(log.contains("the HTTP endpoint cannot listen on 127.0.0.1:\(run.stage.httpPort)"), "\(log)")
-            // The second may have joined the group before it ended, and the group then shares once more.
+            // The second worker may have joined the group before it ended. Then the group rebalances again.
             try run.awaitMetrics("the first worker is ready") { _ in (try? run.status(of: "/readyz")) == 200 }
         }
     }
@@ -208,7 +209,8 @@ struct MetricsTests {
         }
     }
 
-    /// A worker is asked where it listens, not where a file says by now: the file may be wrong, or count from the next start only.
+    /// `health` asks a worker at the address where it listens. The configuration file may be invalid by now, or apply only from the next
+    /// start.
     private func askTheProcess(of run: ExampleRun) throws {
         let path = run.stage.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)

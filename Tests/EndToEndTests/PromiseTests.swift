@@ -5,14 +5,14 @@ import Testing
 
 @testable import CausewayLab
 
-/// Seasons that run ten times faster than phones may change, with a budget that is too small for them, held against all promises by a
-/// checker that shares nothing with the program (`Tests/Checker`).
+/// Seasons that run ten times faster than phones may change, with a budget that is too small for them. A checker that shares no code with
+/// the program checks all promises (`Tests/Checker`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
     private static let checker = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Checker").path
 
-    /// Runs a season, and then the checker over what it left.
+    /// Runs a season, and then the checker over its logs.
     private func season(
         _ arguments: [String],
         allowing checks: [String] = []
@@ -24,8 +24,8 @@ struct PromiseTests {
         let figures = try #require(run.figures, "\(run.page)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        // Other tests want the same cores at the same time: what is sent in time may arrive late. Lateness does not add up, and pushes
-        // that are sent early do: the checker holds each against all before.
+        // Other tests use the same cores, so a push that is sent in time may arrive late. Lateness does not add up, but pushes that are
+        // sent too early do: the checker compares each push with all before it.
         let patience = ["--tolerance", "700"] + (checks.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {
             try outputOf(
@@ -60,7 +60,7 @@ struct PromiseTests {
     }
 
     @Test func redisGoesForTenSecondsAndNothingIsLost() async throws {
-        // While Redis is away nothing goes out; whatever was on its way when it went may go out again.
+        // Nothing is sent while Redis is away. A push that was on its way when Redis went away may be sent again.
         let run = try await season(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--redis-away-at", "5",
@@ -70,8 +70,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    /// And the worker dies with it, so that the next one reads again what Redis no longer knows. What rang in the second before, and was not
-    /// committed, may ring again.
+    /// The worker is killed together with Redis, so the next worker reads again what Redis no longer knows. An alert that rang in the
+    /// second before and was not committed may ring again.
     @Test func redisIsWipedAndThePhonesStillEndRight() async throws {
         let run = try await season(
             [

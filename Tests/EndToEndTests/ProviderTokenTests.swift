@@ -6,7 +6,8 @@ import Testing
 
 @Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(10)))
 struct ProviderTokenTests {
-    /// Two workers, of groups of their own since the embedded broker serves one member of a group: both push, one has signed.
+    /// Two workers in different groups, because the embedded broker serves only one member of a group. Both send pushes; one of them signed
+    /// the token.
     @Test func twoWorkersShareOneToken() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -26,7 +27,7 @@ struct ProviderTokenTests {
                     logFile: run.stage.path("other.log")
                 )
             )
-            // The first had no such file.
+            // The first worker had no such file.
             try run.stage.crashWorker()
             let traffic = try Traffic(run)
             for _ in 0..<2 { try traffic.sendOne() }
@@ -52,8 +53,8 @@ struct ProviderTokenTests {
         }
     }
 
-    /// First by something that is no key, then by a key that APNs does not know, then by one that it knows: pushes go on all the time, and
-    /// none fails.
+    /// The key file is replaced by a file that is no key, then by a key that APNs does not know, then by one that it knows. Pushes continue
+    /// all the time, and none fails.
     @Test func theFileIsReplacedWhilePushesGoOn() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A worker says that it is ready when it can do its work", .timeLimit(.minutes(10)))
 struct ReadinessTests {
-    /// A group takes its time to share: until then nobody reads, and nobody is ready. (What comes of a dead member, the embedded broker
-    /// plays in a way of its own: `Tests/Fleet` has that, with Kafka's.)
+    /// While a group assigns partitions, no worker reads and none is ready. (The embedded broker handles dead members differently from
+    /// Kafka, so `Tests/Fleet` tests those.)
     @Test func notBeforeItHasPartitions() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -24,7 +24,7 @@ struct ReadinessTests {
         }
     }
 
-    /// The key of the only app is one that APNs does not know: nothing that is read could be sent.
+    /// APNs does not know the key of the only app, so no command could be sent.
     @Test func notWithAKeyThatIsRefused() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, stage in

@@ -5,8 +5,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Redis may lose everything: activities whose tokens only it knew are served again, and by nobody's doing.
-@Suite("What Redis loses", .timeLimit(.minutes(10)))
+/// Redis loses all data. Activities whose tokens only Redis knew get updates again, without help.
+@Suite("Redis loses all data", .timeLimit(.minutes(10)))
 struct RedisLossTests {
     @Test func killedAndBackEmpty() async throws {
         try await Self.withCrowd { run, crowd in
@@ -29,7 +29,7 @@ struct RedisLossTests {
         }
     }
 
-    /// A worker that was not there when it happened notices it all the same.
+    /// A worker that did not run during the loss notices it, too.
     @Test func emptiedWhileNoWorkerRuns() async throws {
         try await Self.withCrowd { run, crowd in
             try run.stage.stopWorker(graceMilliseconds: 90_000)
@@ -40,7 +40,7 @@ struct RedisLossTests {
         }
     }
 
-    /// Where nothing is missing, what was read last is read once more, and nobody notices.
+    /// If nothing is missing, the worker reads the latest records again, and no phone notices.
     @Test func restartedWithItsData() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
@@ -86,7 +86,7 @@ struct RedisLossTests {
         }
     }
 
-    /// - Parameter pushes: that there must have been at least.
+    /// - Parameter pushes: the minimum number of pushes so far.
     private static func awaitHealed(_ run: ExampleRun, pushes: Int) throws {
         try run.awaitMetrics("a Redis that has everything again") {
             ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
@@ -97,7 +97,7 @@ struct RedisLossTests {
 }
 
 extension ExampleRun {
-    /// All partitions have their marks, but for those of the workers' own topics: a loss is noticed from then on.
+    /// All partitions have their marks, except those of the workers' own topics. From now on a loss is noticed.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
             try stage.redisMarks() >= Stage.commandPartitions + Stage.partitions

@@ -2,17 +2,17 @@ import Foundation
 
 @testable import CausewayLab
 
-/// An address that begins to answer when it is told to: `Tests/Relay/relay.py`.
+/// An address that begins to answer only when it is told to: `Tests/Relay/relay.py`.
 struct Relay {
     private static let script = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Relay/relay.py").path
 
-    /// Where nobody answers yet.
+    /// A port where nothing answers yet.
     let port: UInt16
 
     init() throws { port = try LoopbackPort.free() }
 
-    /// From now on, until the stage's end.
+    /// Answers from now on, until the stage ends.
     func begin(to target: UInt16, on stage: Stage) throws {
         let child = try ChildProcess(
             name: "relay \(port)",

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
-    /// Ten updates a second to one activity all the time. SIGHUP brings another spacing; what is wrong, or cannot change, changes
-    /// nothing; a changed file needs no signal.
+    /// One activity gets ten updates a second all the time. SIGHUP applies another spacing. Errors, and keys that cannot change, change
+    /// nothing. A changed file needs no signal.
     @Test func spacingChangesAndNoCommandIsLost() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
@@ -27,14 +27,14 @@ struct ReloadTests {
             let slowed = Date().timeIntervalSince1970 * 1_000
             try flow.send(untilAccepted: flow.accepted.count + 3)
 
-            // Wrong in one place, with good numbers beside it: refused whole.
+            // One error, with valid numbers beside it: the whole file is rejected.
             try write(slower.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
             worker.signal(SIGHUP)
             try flow.send(untilLogHas: "the configuration was not reloaded")
             #expect(try flow.log().contains("wroker: is not a key; did you mean worker?"))
             try flow.send(untilAccepted: flow.accepted.count + 2)
 
-            // What cannot change is named, and what can is taken beside it. Nobody signals.
+            // The log names the keys that cannot change; the others are applied. No signal is sent.
             try write(
                 slower.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
                     .replacingOccurrences(of: "  level: debug\n", with: "  level: info\n")
@@ -48,7 +48,7 @@ struct ReloadTests {
             let gaps = zip(times, times.dropFirst()).map { (at: $1, milliseconds: $1 - $0) }
             Self.expect(gaps.map { $0.milliseconds }, spacing: 1_000)
             #expect(gaps.contains { $0.at < slowed && $0.milliseconds < 2_600 }, "\(gaps)")
-            // The first push behind the reload may have rested by the old numbers.
+            // The first push after the reload may have waited by the old numbers.
             let after = gaps.filter { $0.at > slowed }.dropFirst()
             #expect(after.count >= 4, "\(gaps)")
             Self.expect(after.map { $0.milliseconds }, spacing: 3_000)
@@ -56,8 +56,8 @@ struct ReloadTests {
         }
     }
 
-    /// Redis spaces the permits by its clock; what is permitted in time may leave late, and the next one in time again. Such lateness
-    /// does not add up.
+    /// Redis spaces the permits by its own clock. A permitted push may leave late, and the next one in time again. Such lateness does not
+    /// add up.
     private static func expect(_ gaps: [Double], spacing: Double) {
         let latenessMilliseconds = 900.0
         #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")
@@ -69,7 +69,7 @@ struct ReloadTests {
     }
 }
 
-/// Updates to one activity without pause, whatever becomes of them.
+/// Sends updates to one activity without pause, with any outcome.
 private final class Flow {
     private let run: ExampleRun
     private let update: JSONObject
@@ -84,7 +84,7 @@ private final class Flow {
         update = traffic.update
     }
 
-    /// When the accepted ones were sent, in UNIX milliseconds.
+    /// The times at which the accepted updates were sent, in UNIX milliseconds.
     var accepted: [Double] {
         sent.filter { run.results.outcome($0) == "accepted" }
             .compactMap { ((run.results.last($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }

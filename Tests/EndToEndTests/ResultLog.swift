@@ -2,7 +2,7 @@ import Foundation
 import Kafka
 import Testing
 
-/// How long a test waits for an event that ends its wait: far longer than one takes on the slowest machine.
+/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
 let eventLimitSeconds = 180.0
 
 /// The results topic, by command.
@@ -26,7 +26,7 @@ final class ResultLog: ConsumerHandler {
 
     func outcome(_ command: String) -> String? { last(command)?["outcome"] as? String }
 
-    /// Reads until the newest result of each of these commands is that outcome.
+    /// Reads until the newest result of each of these commands has this outcome.
     func await(_ commands: [String], outcome: String, _ turn: () throws -> Void = {}) throws {
         let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
         while !commands.allSatisfy({ self.outcome($0) == outcome }) {
@@ -39,7 +39,7 @@ final class ResultLog: ConsumerHandler {
         }
     }
 
-    /// Reads for so long.
+    /// Reads for this time.
     func take(milliseconds: Int, _ turn: () throws -> Void) throws {
         let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1_000)
         while Date() < end {

@@ -5,7 +5,7 @@ import Foundation
 
 /// One reading of a worker's `/metrics`.
 struct Scrape {
-    /// By the series as it is written: `name{label="value",…}`.
+    /// The value of each series, by its text: `name{label="value",…}`.
     private(set) var series: [String: Double] = [:]
     let text: String
 
@@ -34,16 +34,16 @@ struct Scrape {
             .map(\.value)
     }
 
-    /// The highest of a metric's series that have all of these labels; 0 if there is none.
+    /// The highest value of a metric's series that have all of these labels; 0 if there is none.
     func highest(_ name: String, _ labels: [String: String] = [:]) -> Double { values(of: name, labels).max() ?? 0 }
 
-    /// The worker has what it needs, and reads.
+    /// The worker has all its dependencies, and reads.
     var isWell: Bool {
         sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1
             && (sum("causeway_partitions_assigned") ?? 0) > 0
     }
 
-    /// Which series there are, but for those of partitions, which come and go with their assignment.
+    /// The names of the series, except those of partitions, which change with their assignment.
     var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
 }
 
@@ -65,7 +65,7 @@ extension ExampleRun {
 
     func status(of path: String) throws -> Int { try Page(path, port: stage.httpPort).status }
 
-    /// Looks until the metrics are as they should be.
+    /// Polls until the metrics meet the condition.
     @discardableResult
     func awaitMetrics(
         _ what: String,
@@ -75,7 +75,7 @@ extension ExampleRun {
     ) throws -> Scrape {
         let deadline = Date(timeIntervalSinceNow: seconds)
         while true {
-            // A worker that was just started does not listen yet.
+            // A worker that has just started does not listen yet.
             if let scrape = try? scrape(), isMet(scrape) { return scrape }
             guard Date() < deadline else { throw Timeout(what: "\(what) in\n\((try? scrape())?.text ?? "no metrics")") }
             try turn()
@@ -83,7 +83,7 @@ extension ExampleRun {
         }
     }
 
-    /// What /statusz finds, by the alert that would tell of it.
+    /// The findings of /statusz, each by the name of its alert.
     func findings() throws -> [String] {
         let json = try Page("/statusz?format=json", port: stage.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject

@@ -4,12 +4,12 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("Small seasons, by the command line", .serialized, .timeLimit(.minutes(10)), .ownThread)
+@Suite("Small seasons on the command line", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct SeasonRunTests {
     private static let matches = 3
     private static let followers = 6
 
-    /// Runs `causeway-lab demo` with the small season, and gives back its exit code, its page and its figures.
+    /// Runs `causeway-lab demo` with the small season, and returns its exit code, its page and its figures.
     private func demo(_ arguments: [String]) async throws -> DemoRun {
         try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
     }
@@ -49,7 +49,8 @@ struct SeasonRunTests {
         #expect(figures.disturbances == [.init(what: "worker killed on purpose", count: 1)])
     }
 
-    /// A command for each ball and one start, whatever the number of followers; the worker's starts of devices are no commands of the producer.
+    /// One command for each ball and one start, for any number of followers. The worker's starts of devices do not count as commands of the
+    /// producer.
     private func checkAudiences(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
         let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.deliveries.count }

@@ -4,14 +4,14 @@ import Testing
 
 @testable import CausewayLab
 
-/// What must stand in nothing that a person, a log collector or a dashboard reads: device tokens, provider tokens, signing keys.
+/// Texts that must not be in any output that people, log collectors or dashboards read: device tokens, provider tokens, signing keys.
 struct SecretSearch {
-    /// Shorter texts are no secrets, and stand everywhere.
+    /// Shorter texts are no secrets, and occur everywhere.
     private static let charactersMin = 16
 
     private var secrets: [(name: String, texts: [String])] = []
 
-    /// - Parameter token: in hexadecimal.
+    /// - Parameter token: the token in hexadecimal.
     mutating func add(token: String) {
         let bytes = stride(from: 0, to: token.utf8.count - 1, by: 2)
             .compactMap { UInt8(token.dropFirst($0).prefix(2), radix: 16) }
@@ -19,7 +19,7 @@ struct SecretSearch {
         add("a device token", [token.lowercased(), token.uppercased(), base64])
     }
 
-    /// - Parameter keyFile: a PEM, each line of whose body is a secret.
+    /// - Parameter keyFile: a PEM file; each line of its body is a secret.
     mutating func add(keyFile: String) throws {
         let lines = try String(contentsOfFile: keyFile, encoding: .utf8).split(separator: "\n")
         add("the key \(keyFile)", lines.filter { !$0.hasPrefix("-----") }.map(String.init))
@@ -29,15 +29,15 @@ struct SecretSearch {
         secrets.append((name, texts.filter { $0.count >= Self.charactersMin }))
     }
 
-    /// What is found, by name; and whatever looks like a secret of any test.
+    /// The names of the secrets in the text, including any text that looks like a secret of a test.
     func findings(in text: String) -> [String] {
         secrets.filter { $0.texts.contains(where: text.contains) }.map(\.name) + SecretPatterns.findings(in: text)
     }
 }
 
 extension ExampleRun {
-    /// Where a token that was registered, the key, or what looks like either stands: in any log of the run, in what was exported of it, on
-    /// any page of the worker or in a result.
+    /// The places that hold a registered token, the key, or a text that looks like either: logs of the run, exported traces, the worker's
+    /// pages, results.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: stage.simulator.keyFile)
@@ -60,7 +60,7 @@ extension ExampleRun {
         }
         for (command, objects) in results.results {
             for object in objects {
-                // Base64 has slashes, which must stand as they are to be found.
+                // JSON escapes slashes, and Base64 has slashes, so slashes must be as in the secret.
                 let json = try JSONSerialization.data(withJSONObject: object, options: .withoutEscapingSlashes)
                 look(String(decoding: json, as: UTF8.self), "the result of \(command)")
             }

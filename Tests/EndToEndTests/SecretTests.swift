@@ -4,11 +4,11 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("No secret in what a worker says", .timeLimit(.minutes(10)))
+@Suite("No output of a worker holds a secret", .timeLimit(.minutes(10)))
 struct SecretTests {
     private static let token = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 
-    /// By what each is.
+    /// The texts by kind.
     private static let secrets = [
         "a token": "x \(token) y", "a token in capitals": token.uppercased(),
         "a token in Base64": "AP9aPA6PSyHXxqmQiHdmVUQzIhH/7t3Mu6qZiHdmVUQ=",
@@ -16,7 +16,7 @@ struct SecretTests {
         "a PEM": "-----BEGIN PRIVATE KEY-----", "a key": "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
     ]
 
-    /// A search that finds nothing anywhere would pass every run.
+    /// A search that finds nothing at all would accept every run.
     @Test(arguments: secrets.keys.sorted())
     func theSearchFinds(secret: String) throws {
         let text = try #require(Self.secrets[secret])
@@ -28,7 +28,7 @@ struct SecretTests {
         #expect(search.findings(in: "token sha256 87d2777e5f7d, traces 4bf92f3577b34da6a3ce929d0e0e4736") == [])
     }
 
-    /// What ends each run finds what was put there: in a log, in what was exported, in what a test run printed.
+    /// The search at the end of each run finds a secret in a log, in an exported trace, and in the output of a test run.
     @Test func aPlantedSecretIsFound() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -56,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// At level debug: tokens that come with commands, right and wrong ones; a token that APNs calls dead; a password in a file that
-    /// others may read, which is warned of.
+    /// At level debug, the log holds no secret: tokens in commands, right and wrong ones; a token that APNs calls dead; a password in a
+    /// file that other users may read, which causes a warning.
     @Test func tokensAndPasswordsStayOutOfLogsResultsAndReasons() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
@@ -79,7 +79,7 @@ struct SecretTests {
             var command = traffic.update
             command["activity"] = "stranger"
             command["id"] = "unknown-token"
-            // A token that APNs does not know waits for as long as its pool has not accepted another.
+            // A command whose token APNs does not know waits while its pool has not accepted another token.
             command["expiration"] = Int(Date().timeIntervalSince1970) + 10
             command["token"] = Self.token
             command["environment"] = "sandbox"

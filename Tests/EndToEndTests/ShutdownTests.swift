@@ -6,12 +6,12 @@ import Testing
 
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
-    /// The whole of a match at once, and SIGTERM while it is being worked on: the worker finishes what it has begun, commits
-    /// it and exits with 0; the next one carries on behind it. No push is sent twice, and no result is written twice: not of a command
-    /// either that was settled above one that still waited for its pace, which the committed offset cannot pass.
+    /// A whole match is in Kafka, and SIGTERM comes while the worker processes it. The worker finishes what it has begun, commits and exits
+    /// with 0. The next worker continues behind it. No push and no result comes twice, also for commands that settled above one that still
+    /// waited for its pace, which the committed offset cannot pass.
     @Test func drainsUnderLoadAndLosesNothing() async throws {
         try await onOwnThread {
-            // So many that the first results are there long before the last.
+            // So many commands that the first results come long before the last.
             let match = try Match(followers: 150)
             defer { match.close() }
             try match.play()
@@ -30,8 +30,8 @@ struct ShutdownTests {
         }
     }
 
-    /// APNs answers nothing more, so the drain would take until its end; the second signal ends it at once. What was on its way is read
-    /// again, and nothing is lost.
+    /// APNs no longer answers, so the drain would last its full time. The second signal ends it at once. The next worker reads the
+    /// unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func aSecondSignalHurriesAndLosesNothing(second: Int32) async throws {
         try await onOwnThread {
             let match = try Match(followers: 20, configure: ExampleRun.waitingForAnswers)
@@ -45,12 +45,12 @@ struct ShutdownTests {
             let worker = try #require(stage.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
-            // It does wait: two seconds are long against the moments that follow.
+            // The worker really waits: two seconds are long compared with the moments that follow.
             #expect(worker.wait(milliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // By itself the drain ends after fifty seconds, of which two are over.
+            // The drain would end by itself after fifty seconds; two of them are over.
             #expect(ContinuousClock.now - start < .seconds(30))
             try match.awaitLog("told again to stop")
             try match.awaitLog("worker stopped")
@@ -62,8 +62,8 @@ struct ShutdownTests {
         }
     }
 
-    /// Something that the worker waits for does not answer and does not end: the worker does, and within the drain time. A push is on its
-    /// way and has no answer, or its result cannot be written.
+    /// A dependency of the worker neither answers nor closes. The worker still ends within the drain time. A push has no answer, or its
+    /// result cannot be written.
     @Test(arguments: ["redis-server", "simulator", "broker"]) func aFrozenPartKeepsNobody(name: String) async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in
@@ -74,7 +74,7 @@ struct ShutdownTests {
             try traffic.sendOne()
             let part = try #require(run.stage.parts.first { $0.name == name })
             let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
-            // Closing the run ends what is frozen by SIGKILL, but not before it has waited for it.
+            // Closing the run kills the frozen program, but only after the run has waited for it.
             defer { for part in [part, simulator] { part.signal(SIGCONT) } }
             if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
             try traffic.sendWithoutWaiting()
@@ -94,13 +94,13 @@ struct ShutdownTests {
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             let took = ContinuousClock.now - start
-            // Two seconds for the process' end on a machine that is busy with others.
+            // Two seconds for the process to end on a busy machine.
             #expect(took < .milliseconds(10_000), "\(name) is frozen: \(took)")
         }
     }
 }
 
-/// A whole match in Kafka at once, and what comes of it. Used from one thread.
+/// A whole match in Kafka at once, and its results. Used from one thread.
 private final class Match {
     let run: ExampleRun
     let reader: ResultsReader
@@ -121,13 +121,13 @@ private final class Match {
         wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
         try phones.make(for: feed)
-        // Half of the activities are started by the app, half by a push.
+        // The app starts half of the activities; a push starts the other half.
         try run.relay(until: followers + followers / 2)
         try feed.start(to: wire.commands, of: wire.producer)
         try run.relay(until: 2 * followers)
     }
 
-    /// All commands at once.
+    /// Sends all commands at once.
     func play() throws {
         while !feed.isOver {
             _ = try feed.advance(to: .max, limit: 1_000, topic: wire.commands, producer: wire.producer)
@@ -141,7 +141,7 @@ private final class Match {
         run.close()
     }
 
-    /// Reads results until it is so.
+    /// Reads results until the condition holds.
     func read(until isDone: () -> Bool) throws {
         while !isDone() {
             guard Date() < deadline else {
@@ -166,7 +166,7 @@ private final class Match {
         #expect(reader.tally.pushes == pushes)
     }
 
-    /// What was held for want of a token is sent when every command has its result already.
+    /// A command that is held until its token comes is sent after every command already has a result.
     func expectPhonesToBeRight() throws {
         while try phones.compare(with: feed).matching < feed.phones, Date() < deadline { try run.stage.check() }
         #expect(try phones.compare(with: feed).matching == feed.phones)

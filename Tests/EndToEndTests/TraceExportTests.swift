@@ -5,13 +5,13 @@ import Testing
 
 @testable import CausewayLab
 
-/// A collector of another make (Python) takes what the worker exports.
+/// A collector in Python, which shares no code with the worker, accepts the worker's traces.
 @Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))
 struct TraceExportTests {
     private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
 
-    /// Two refusals that pass come first: nothing of what they refused is lost.
+    /// The collector first refuses twice, temporarily. No refused trace is lost.
     @Test func aSampledTraceBecomesSpansAndItsResultNamesThem() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [503, 429], samplesPerMillion: 0)
@@ -25,7 +25,7 @@ struct TraceExportTests {
             try traffic.sendOne()
             try log.await { $0.results.count == 3 }
             let spans = try collector.await(3)
-            // The unsampled and the untraced come to nothing: what is left is told before the worker ends.
+            // The unsampled and untraced commands export nothing. The rest is exported before the worker ends.
             try run.stage.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
 
@@ -54,7 +54,7 @@ struct TraceExportTests {
         }
     }
 
-    /// A command to an audience: its own span, in it one for its range, and both results name that.
+    /// A command to an audience has its own span, which contains one span for its range. Both results name that span.
     @Test func theRangesOfACommandAreSpansInsideIts() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)
@@ -111,7 +111,7 @@ struct TraceExportTests {
         }
     }
 
-    /// Nobody takes the traces: the worker says so, carries on, and drains in time.
+    /// Nothing accepts the traces. The worker says so, continues, and drains in time.
     @Test func aCollectorThatIsNotThereStopsNothing() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in
@@ -126,8 +126,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A collector that speaks TLS and asks for authorization. First the worker is given the wrong authorities: nothing leaves it, which
-    /// it says and counts. Then they are right.
+    /// A collector that uses TLS and requires authorization. At first the worker has the wrong certificate authority: it exports nothing,
+    /// logs that and counts it. Then the authority is right.
     @Test func tracesGoOverTLSToACollectorThatIsProved() async throws {
         try await onOwnThread {
             var collector: Collector?
@@ -169,7 +169,7 @@ struct TraceExportTests {
             try Self.copy(run.stage.path("collector-tls/ca.pem"), to: run.stage.path("authorities.pem"))
             try run.stage.crashWorker()
             try traffic.sendOne()
-            // What was not committed before the crash is read again, and may be told of first: without a push.
+            // Commands that were not committed before the crash are read again, and may be exported first, without a push.
             let wanted = ["consume causeway.commands", "send"]
             _ = try spans.awaitSpans("the spans of a push") { all in
                 wanted.allSatisfy { name in all.contains { $0["name"] as? String == name } }
@@ -182,7 +182,7 @@ struct TraceExportTests {
         }
     }
 
-    /// The collector never answers: once told, the worker waits for it in order, and a second time it does not.
+    /// The collector never answers. After one signal the worker waits for the collector; after a second signal it does not.
     @Test func aSecondSignalDoesNotWaitForTheCollector() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)
@@ -195,7 +195,7 @@ struct TraceExportTests {
             #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
-            // Who waits to the end of the request says that it had no answer.
+            // A worker that waits to the end of the request logs that it got no answer.
             let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
             #expect(log.contains("traces were dropped") && !log.contains("traces cannot be exported"), "\(log)")
         }
@@ -260,7 +260,7 @@ private final class Collector {
     }
 
     func spans() throws -> [JSONObject] {
-        // The last line may not be whole yet.
+        // The last line may still be incomplete.
         guard let text = try? String(contentsOfFile: file, encoding: .utf8), let end = text.lastIndex(of: "\n") else {
             return []
         }

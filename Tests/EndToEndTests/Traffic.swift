@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// One update after another to the activity that the app started by itself.
+/// One update after another to the activity that the app started itself.
 final class Traffic {
     let run: ExampleRun
     let update: JSONObject
@@ -24,7 +24,8 @@ final class Traffic {
         update = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
-    /// Waits until the worker knows the activity's token. A command that overtakes it is held, and goes on in the trace of its registration.
+    /// Waits until the worker knows the activity's token. A command before that would be held, and continue in the trace of its
+    /// registration.
     func awaitToken() throws { try run.awaitMemory(of: activity, app: "com.example.ride") }
 
     var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
@@ -45,7 +46,7 @@ final class Traffic {
         let identifier = "update-\(sent.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        // What differs in nothing but its timestamp is not sent.
+        // Commands that differ only in their timestamp are not sent.
         aps["relevance-score"] = sent.count
         command["aps"] = aps
         command["activity"] = activity

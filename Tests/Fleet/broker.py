@@ -1,4 +1,4 @@
-"""A broker whose groups rebalance, for a program that is no part of these tests: the fleet's own, with its gate.
+"""The fleet's broker with its gate, whose groups rebalance, as a separate program.
 
     broker.py DIRECTORY    prints {"bootstrapServers":"127.0.0.1:40123"} when its topics are made, and serves until SIGTERM, or until
                            its parent has gone
@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 def main(directory):
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    # Killed outright, as a child is by default, it would leave the broker behind.
+    # By default a child is killed outright, and the broker would continue to run.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     with Stage("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as stage:
         stage.start_broker()

@@ -1,11 +1,11 @@
-"""A group coordinator that keeps Kafka's rules of the classic protocol: one rebalance for all, barriers at join and at sync, session
-timeouts, static members, fences against members of the past, committed offsets with their metadata.
+"""A group coordinator with Kafka's rules of the classic protocol: one rebalance for all members, barriers at join and at sync, session
+timeouts, static members, fencing of earlier members, committed offsets with their metadata.
 
-The broker has one of its own, but that one waits for seconds instead of for its members, does not rebalance for a leader that joins
-again unchanged, never misses a static member that died, and drops the metadata of commits; so how fast, and by what steps, a group
-moves on it says little about a group on Kafka. This one knows nothing of topics: members' subscriptions and assignments are bytes to it.
+The broker's own coordinator differs: it waits for seconds instead of for its members, does not rebalance when a leader joins again
+unchanged, never notices a dead static member, and drops the metadata of commits. So it says little about a group on Kafka. This
+coordinator knows nothing of topics: members' subscriptions and assignments are bytes to it.
 
-All of it runs on one event loop. `send` of a call writes a response's body to the client that asked."""
+Everything runs on one event loop. The `send` of a call writes a response's body to the client that asked."""
 
 import asyncio
 import uuid
@@ -29,7 +29,7 @@ METADATA_BYTES_MAX = 4_096
 
 @dataclass
 class Join:
-    """What a member says when it joins."""
+    """The contents of a member's join."""
 
     member: str
     instance: str | None
@@ -39,7 +39,7 @@ class Join:
     protocols: list
     """(name, subscription), the preferred one first."""
     send: object
-    """Takes an error, a generation, a protocol, the leader, the member, and the members (id, instance, subscription)."""
+    """Called with an error, a generation, a protocol, the leader, the member, and the members (id, instance, subscription)."""
 
 
 @dataclass
@@ -48,9 +48,9 @@ class Member:
     join: Join
     assignment: bytes = b""
     is_joining: bool = False
-    """Its join waits for the others'."""
+    """Answers the member's join, which waits for the other members' joins."""
     sync: object = None
-    """The `send` of a sync that waits for the leader's."""
+    """The `send` of a sync that waits for the leader's sync."""
     timer: object = None
 
     def subscription(self, protocol):
@@ -59,7 +59,7 @@ class Member:
 
 @dataclass
 class Group:
-    """`empty` → (a join) `preparing` → (all have joined, or their time is over) `syncing` → (the leader's sync) `stable`; any join,
+    """`empty` → (a join) `preparing` → (all have joined, or their time is over) `syncing` → (the leader's sync) `stable`. Any join,
     leave or loss that matters leads back to `preparing`."""
 
     state: str = "empty"
@@ -71,10 +71,10 @@ class Group:
     """Identifiers that were given out and have not joined yet."""
     instances: dict = field(default_factory=dict)
     offsets: dict = field(default_factory=dict)
-    """By topic and partition: offset, leader epoch and metadata, as they were committed."""
+    """By topic and partition: committed offset, leader epoch and metadata."""
     deadline: object = None
     is_first: bool = False
-    """Whether it was empty before it was preparing: then more are waited for than are known."""
+    """Whether the group was empty before it was preparing. Then it waits for more members than it knows."""
 
 
 class Coordinator:
@@ -113,7 +113,7 @@ class Coordinator:
 
     @staticmethod
     def _is_settled(group, member):
-        """Whether a member that joins again unchanged is told what was agreed already. A leader may know of something new."""
+        """Whether a member that joins again unchanged gets the present assignment. A leader may know something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
 
     def _admit(self, group, identifier, call):
@@ -126,8 +126,8 @@ class Coordinator:
         self._stop_timer(member)
 
     def _take_over(self, group, call, identifier):
-        """A static member has come back as a new process: it takes the place of what it was, which is fenced from now on. If it wants
-        what it wanted before, and the group is settled, nobody else notices."""
+        """A static member has come back as a new process. It replaces its former process, which is fenced from now on. If its
+        subscription is the same and the group is stable, no other member notices."""
         old = group.members.pop(group.instances[call.instance])
         self._stop_timer(old)
         if old.is_joining:
@@ -142,7 +142,7 @@ class Coordinator:
             member = Member(identifier, call, assignment=old.assignment)
             group.members[identifier] = member
             self._start_timer(group, member)
-            # The former leader is named, so that nobody assigns again.
+            # The answer names the former leader, so that this member does not assign again.
             return call.send(OK, group.generation, group.protocol, leader, identifier, [])
         self._admit(group, identifier, call)
         self._prepare(group)
@@ -182,7 +182,7 @@ class Coordinator:
         self._remove(group, identifier)
 
     def commit_fault(self, name, identifier, instance, generation):
-        """Why this commit is not taken, or 0. One of nobody's, from outside the group, always is."""
+        """Why this commit is refused, or 0. A commit from outside the group is always accepted."""
         if generation < 0 and identifier == "":
             return OK
         group = self._group(name)
@@ -190,7 +190,7 @@ class Coordinator:
         return REBALANCE_IN_PROGRESS if error == OK and group.state == "syncing" else error
 
     def commit(self, name, topic, partition, committed):
-        """Keeps what is committed of a partition, once `commit_fault` has found none. Returns the partition's error."""
+        """Stores a commit of a partition after `commit_fault` has accepted it. Returns the partition's error."""
         if len(committed[2] or "") > METADATA_BYTES_MAX:
             return METADATA_TOO_LARGE
         self._group(name).offsets[topic, partition] = committed
@@ -222,7 +222,7 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group):
-        """Everybody has joined, or their time is over. Static members keep their place until their session ends."""
+        """All members have joined, or their time is over. Static members keep their membership until their session ends."""
         group.deadline.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
             self._forget(group, member)
@@ -260,7 +260,7 @@ class Coordinator:
                 member.sync(error, member.assignment if error == OK else b"")
                 member.sync = None
 
-    # Members that go
+    # Members that leave
 
     def _start_timer(self, group, member):
         self._stop_timer(member)

@@ -1,4 +1,4 @@
-"""Gates in front of servers: all clients come through them, so that a server can be away and come back as it was."""
+"""Gates in front of servers: all clients connect through them, so that a server can go away and come back unchanged."""
 
 import asyncio
 import threading
@@ -14,8 +14,8 @@ REQUEST_BYTES_MAX = 1 << 16
 
 
 class Gate:
-    """Carries bytes between `port` and the server's port, and looks at none. Shut, as it begins, it cuts every connection and refuses
-    new ones. Runs as a thread with an event loop of its own."""
+    """Copies bytes between `port` and the server's port without looking at them. A gate starts shut: then it cuts every connection and
+    refuses new ones. Runs as a thread with its own event loop."""
 
     def __init__(self, port, server_port):
         self.port = port
@@ -77,7 +77,7 @@ class Gate:
             for task in carrying:
                 task.cancel()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # whichever side is gone, or the gate itself
+            pass  # one side has closed, or the gate itself
         finally:
             for one in (writer, server):
                 if one is not None:
@@ -85,11 +85,11 @@ class Gate:
                     one.transport.abort()
 
     async def _begin(self, reader, writer):
-        """The bytes to begin with towards the server."""
+        """The first bytes to send to the server."""
         return b""
 
     def _sieves(self, writer):
-        """What the bytes to the server, and those to the client, become on their way."""
+        """How the bytes to the server, and those to the client, are changed on their way."""
         return bytes, bytes
 
     @staticmethod
@@ -103,7 +103,7 @@ class Gate:
 
 
 class BrokerGate(Gate):
-    """A gate that meets an old client's habit, and knows a group's requests from all others.
+    """A gate that handles an old client's habit, and recognizes a group's requests.
 
     librdkafka 2.0.2 cannot read this broker's answer to ApiVersions 3 ("Read underflow") and does not try a lower version by itself.
     So the first request of each connection, if it is that one, is answered as an older broker would, and the client asks

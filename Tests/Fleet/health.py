@@ -1,4 +1,4 @@
-"""What workers say of themselves over HTTP, held against what is so: who reads what, who is ready, how far behind they are."""
+"""Compares what workers report over HTTP with the facts: which worker reads which partitions, who is ready, how far behind they are."""
 
 import re
 import urllib.error
@@ -9,13 +9,13 @@ from stage import COMMANDS
 
 ANSWER_SECONDS = 1.0
 TRUTH_SECONDS = 5
-"""How soon a worker must say the truth after something has changed."""
+"""How soon after a change a worker must report the truth."""
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def get(worker, path):
-    """Status and text, or (0, "") if nobody answers."""
+    """Status and text, or (0, "") without an answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{worker.http_port}{path}", timeout=ANSWER_SECONDS) as answer:
             return answer.status, answer.read().decode()
@@ -39,7 +39,7 @@ PAGES = ("/statusz", "/statusz?format=json", "/metrics")
 
 
 class Health:
-    """Nothing is asked, and nothing found wrong, if the workers serve no HTTP."""
+    """If the workers serve no HTTP, nothing is asked and no fault is found."""
 
     def __init__(self, stage, group):
         self._stage, self._group = stage, group
@@ -63,14 +63,15 @@ class Health:
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
 
     def keep_pages(self, workers):
-        """Writes down what these workers show of themselves."""
+        """Writes the pages of these workers to files."""
         for worker in workers if self._stage.has_http else []:
             text = "".join(get(worker, path)[1] for path in PAGES)
             with open(self._stage.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
                 file.write(text)
 
     def check_shared(self, what, workers):
-        """These workers are alive and ready, and say that they read what the group gave them: every partition is in one place."""
+        """These workers are alive and ready, and report the partitions that the group assigned: every partition belongs to exactly one
+        worker."""
         self._within_seconds(what, lambda: next(filter(None, map(self._fault, workers)), ""))
 
     def _fault(self, worker):
@@ -92,8 +93,8 @@ class Health:
         return ""
 
     def check_ready_with_share(self, worker, seconds):
-        """The worker is ready with partitions, and not before: while the group waits for a dead member nobody reads what that one had.
-        Returns how long it took."""
+        """The worker is ready when it has partitions, and not before: while the group waits for a dead member, nobody reads that
+        member's partitions. Returns how long it took."""
         def is_ready():
             status, text = get(worker, "/readyz")
             if status == 200 and "[+] group: reads " not in text:
@@ -105,11 +106,11 @@ class Health:
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 
     def check_silent(self, what, worker):
-        """A stopped process answers nothing, and the caller knows that."""
+        """A stopped process does not answer, and the caller knows that."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
-        """So many records at least are behind, in all partitions together."""
+        """At least this many records are behind, in all partitions together."""
         self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag >= records))
 
     def check_caught_up(self, what, workers):
@@ -118,7 +119,7 @@ class Health:
 
     @staticmethod
     def _fault_of_lag(workers, is_right):
-        """Of all partitions of commands together; of none it says nothing."""
+        """The lag of all partitions of commands together; None if no worker reports one."""
         lags = [
             value
             for worker in workers

@@ -1,12 +1,12 @@
-"""Looks for secrets in whatever a run has said: tokens of devices, provider tokens, the bytes of keys. Anyone who may read logs, pages or
-results may not be able to push."""
+"""Searches all output of a run for secrets: device tokens, provider tokens, the bytes of keys. People who may read logs, pages or
+results must not be able to push."""
 
 import base64
 import pathlib
 import re
 
 READ = ("*.log", "*.page", "results.jsonl")
-"""What a person, a log collector or a dashboard reads of a run."""
+"""The files of a run that people, log collectors or dashboards read."""
 HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
 BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
 PROVIDER_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
@@ -14,7 +14,7 @@ EXAMPLES = 3
 
 
 class Secrets:
-    """What may stand nowhere."""
+    """The texts that must not occur anywhere."""
 
     def __init__(self, tokens, key_files):
         """Tokens in hexadecimal; key files as PEM."""
@@ -29,7 +29,7 @@ class Secrets:
         return len(self._tokens) + len(self._texts)
 
     def found_in(self, text):
-        """What kinds of secrets stand in a text; never the secrets themselves."""
+        """The kinds of secrets in a text, never the secrets themselves."""
         found = set()
         if any(match in self._tokens for match in map(str.lower, HEXADECIMAL.findall(text))):
             found.add("a device token")
@@ -44,7 +44,7 @@ class Secrets:
 
 
 def look(directory, secrets):
-    """How many files of a run were read, and what was found in them."""
+    """The number of a run's files that were read, and the findings in them."""
     files = sorted({file for pattern in READ for file in pathlib.Path(directory).glob(pattern)})
     wrong = []
     for file in files:

@@ -1,4 +1,4 @@
-"""The load: phones that follow rides, their registrations, and updates with rising sequence, by a client of another make."""
+"""The load: phones that follow rides, their registrations, and updates with increasing sequence, through an independent Kafka client."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ REGISTRATIONS_PAGE = 5_000
 
 
 def digest(text):
-    """FNV-1a of 64 bits, as the simulator's log has it."""
+    """FNV-1a with 64 bits, as in the simulator's log."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -33,7 +33,7 @@ class Load(threading.Thread):
         self.rate = rate
         self.sent = 0
         self.last_states = {}
-        """What each phone is to show in the end; of those that have ended nothing."""
+        """The state that each phone must show at the end; None for ended activities."""
         self.tokens = []
         """Every token that a phone has registered."""
         self.error = None
@@ -137,7 +137,7 @@ class Load(threading.Thread):
             self.error = error
 
     def finish(self):
-        """Stops, writes the last command of each activity (of some of them an end), and waits until the broker has all of it."""
+        """Stops, writes the last command of each activity (for some an end), and waits until the broker has all commands."""
         self._over.set()
         self.join()
         if self.error is not None:
@@ -148,7 +148,7 @@ class Load(threading.Thread):
         self._journal.close()
 
     def abandon(self):
-        """Ends the thread, whatever was reached."""
+        """Ends the thread in any state."""
         self._over.set()
         if self.ident is not None:
             self.join()

@@ -1,4 +1,4 @@
-"""What the members of groups say on one connection, handed to a coordinator or only looked at."""
+"""The requests of a group's members on one connection: passed to a coordinator, or only observed."""
 
 import struct
 
@@ -12,7 +12,7 @@ NO_OFFSET = (-1, -1, "")
 
 
 class Onlooker:
-    """Sees the assignments that a broker hands out by itself."""
+    """Observes the assignments that a broker itself hands out."""
 
     def __init__(self, on_assigned):
         self._on_assigned = on_assigned
@@ -42,7 +42,7 @@ class Onlooker:
 
 
 class Desk:
-    """Keeps a group's requests from the broker, and has them answered by a coordinator."""
+    """Keeps a group's requests from the broker, and lets a coordinator answer them."""
 
     def __init__(self, coordinator, writer, on_assigned):
         self._coordinator, self._writer, self._on_assigned = coordinator, writer, on_assigned

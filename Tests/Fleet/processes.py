@@ -1,4 +1,4 @@
-"""Processes on this machine, each on ports of its own on loopback, and each ended by the code that started it."""
+"""Processes on this machine, each with its own loopback ports. The code that starts a process also ends it."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import time
 
 
 class Failure(Exception):
-    """Something that the test needs, or asserts, is not so."""
+    """A condition of the test does not hold."""
 
 
 def free_ports(count):
-    """Ports that nobody uses now. All are found before one is given out, so that they differ."""
+    """Ports that are unused now. All are found before one is handed out, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -26,7 +26,7 @@ def free_ports(count):
 
 
 def wait_until(condition, seconds, what, step=0.05):
-    """Waits for a condition, and says how long it took."""
+    """Waits for a condition, and returns how long it took."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > seconds:
@@ -36,7 +36,7 @@ def wait_until(condition, seconds, what, step=0.05):
 
 
 class Process:
-    """A child whose output goes to a log that grows over restarts."""
+    """A child process whose log grows over restarts."""
 
     def __init__(self, name, command, log, environment=None, piped=False):
         self.name = name
@@ -66,7 +66,7 @@ class Process:
         return json.loads(line)
 
     def stop(self, seconds):
-        """SIGTERM. Returns the exit code and how long it took."""
+        """Sends SIGTERM. Returns the exit code and how long it took."""
         self.signal(signal.SIGTERM)
         return self.wait(seconds)
 

@@ -1,4 +1,4 @@
-"""A fleet of workers on a broker that rebalances groups, held against the laws of Tests/Checker from outside.
+"""A fleet of workers on a broker that rebalances groups. The laws of Tests/Checker are checked from outside.
 
     run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario on the system's librdkafka, as a fleet
                                       joins by default
@@ -63,7 +63,7 @@ def kinds(chosen):
 
 
 def play(name, kind, chosen, directory):
-    """One scenario of one fleet. Returns its figures and what is wrong."""
+    """Runs one scenario of one fleet. Returns its figures and its problems."""
     scenario = ALL[name]
     group = Group()
     with Stage(chosen.program, kind, directory, group) as stage:
@@ -90,7 +90,7 @@ def play(name, kind, chosen, directory):
 
 
 def finish(scene):
-    """The load ends, every command gets its outcome, the workers stop in order."""
+    """The load ends, every command gets its outcome, and the workers stop in order."""
     scene.load.finish()
     try:
         seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
@@ -111,7 +111,7 @@ def finish(scene):
 
 
 def allowance(scenario, kind, commands):
-    """An eager group takes everything from everybody in each rebalance, so more is read again."""
+    """An eager group revokes everything from all members in each rebalance, so more is read again."""
     again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
         "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),

@@ -1,5 +1,5 @@
-"""What happens to the fleets. Each scenario is given a stage without workers and a load that is not running yet, and leaves both done:
-load started, disturbance over, workers running."""
+"""The events of fleets. Each scenario gets a stage without workers and a load that does not run yet. When it returns, the load runs, the
+disturbance is over, and workers run."""
 
 import signal
 import time
@@ -12,15 +12,15 @@ from stage import DRAIN_SECONDS, PARTITIONS, SESSION_SECONDS
 
 WORKERS = 3
 END_SECONDS = 10
-"""How long a worker may take to end that has little to drain."""
+"""The maximum time for a worker with little to drain to end."""
 SERVED_SECONDS = 12
-"""From a worker's death to results of every partition, by the worker's defaults."""
+"""The maximum time from a worker's death to results of every partition, with the worker's defaults."""
 SHARE_SECONDS = 60
-"""A join takes this broker some 3 to 6 s, and a cooperative group takes two."""
+"""A join takes this broker about 3 to 6 s, and a cooperative group needs two."""
 
 
 class Scene:
-    """What scenarios work with, and the figures that they note."""
+    """The objects that scenarios work with, and the figures that they note."""
 
     def __init__(self, stage, load, results, group, chosen):
         self.stage, self.load, self.results, self.group, self.chosen = stage, load, results, group, chosen
@@ -39,7 +39,7 @@ class Scene:
             raise Failure(f"{names} do not share all partitions after {seconds} s: {self.group.text()}") from None
 
     def flowing_again(self, seconds=SHARE_SECONDS):
-        """Waits until every partition has had a result later than now. Returns how long that took."""
+        """Waits until every partition has a result that is later than now. Returns how long that took."""
         now = time.monotonic()
         seen = self.results.partitions_at
         wait_until(lambda: all(seen.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
@@ -53,7 +53,7 @@ class Scene:
 
 
 def begin(scene):
-    """Three workers that share the partitions, and load."""
+    """Three workers that share the partitions, with load."""
     scene.load.make_phones()
     workers = scene.start_workers()
     scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
@@ -105,7 +105,7 @@ def joining(scene):
 
 
 def failures(scene):
-    """One is killed, one is stopped and wakes with old assignments, one is added."""
+    """One worker is killed, one is frozen and wakes with old assignments, one is added."""
     one, two, three = begin(scene)
     scene.run_for(3)
     one.process.kill()
@@ -135,7 +135,8 @@ def failures(scene):
 
 
 def replaced(scene):
-    """One is killed and another comes in its place at once: what it had is served within 12 s, and nobody is ready before it reads."""
+    """One worker is killed and another replaces it at once. The dead one's partitions are served within 12 s, and no worker is ready
+    before it reads."""
     one, two, three = begin(scene)
     scene.run_for(3)
     killed = time.monotonic()
@@ -153,7 +154,8 @@ def replaced(scene):
 
 
 def ending(scene):
-    """All are told to stop at once, one before it was assigned anything: partitions that come too late keep nobody from ending."""
+    """All workers are told to stop at once, one before it was assigned anything. Partitions that come too late keep no worker from
+    ending."""
     workers = begin(scene)
     scene.run_for(3)
     workers.append(scene.stage.worker(4))
@@ -172,7 +174,7 @@ def ending(scene):
 
 
 def order(scene):
-    """Workers are there before the broker, Redis and APNs, which come one by one."""
+    """Workers start before the broker, Redis and APNs, which come one by one."""
     workers = scene.start_workers()
     scene.run_for(4)
     scene.stage.start_broker()
@@ -189,7 +191,7 @@ def order(scene):
 
 
 def broker(scene):
-    """The broker hangs for longer than a session, and later is away: every connection is cut, and none is made."""
+    """The broker hangs for longer than a session, and later is away: every connection is cut, and new ones are refused."""
     workers = begin(scene)
     scene.run_for(3)
     hung = scene.stage.parts["broker"]
@@ -216,13 +218,13 @@ def spread(values):
 class Scenario:
     play: Callable
     repeats: float
-    """Pushes that may be sent twice, as a share of the commands."""
+    """The share of the commands whose pushes may be sent twice."""
     results_again: float
-    """Results that may be written twice, likewise."""
+    """The share of the commands whose results may be written twice."""
     alerts_again: float
-    """Alerts that may ring twice, likewise."""
+    """The share of the commands whose alerts may ring twice."""
     wait_seconds: int
-    """The longest that a state may wait for its push."""
+    """The maximum time that a state may wait for its push."""
     is_empty: bool = False
     """Whether broker, Redis and APNs come later."""
 
@@ -235,6 +237,6 @@ ALL = {
     "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
     "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
-    # What is caught up with and revoked before it is settled is read again: most of a backlog.
+    # Most of a backlog is read again: the part that was read and then revoked before it settled.
     "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),
 }

@@ -1,4 +1,4 @@
-"""The place that a fleet runs in: broker, gate, Redis, simulated APNs, workers."""
+"""The parts of a fleet: broker, gate, Redis, simulated APNs, workers."""
 
 import json
 import os
@@ -26,7 +26,7 @@ START_SECONDS = 30
 DRAIN_SECONDS = 20
 WORKERS_MAX = 8
 SESSION_SECONDS = 8
-"""As long as a worker's session is by default: nothing is said of it here."""
+"""A worker's default session; the configuration here does not set it."""
 BUDGET = {"pushes": 200, "refillPerHour": 200, "reservedForAlerts": 50}
 SPACING_MILLISECONDS = 1_000
 
@@ -36,13 +36,13 @@ class Kind:
     """How a fleet joins its group."""
 
     library: str
-    """`system`, or a directory in which `librdkafka.so.1` is."""
+    """`system`, or a directory with `librdkafka.so.1`."""
     protocol: str
     """`partition.assignment.strategy`."""
     static: bool
     """Whether each worker has a `group.instance.id`."""
     coordinator: str
-    """`kafka`: groups go by Kafka's rules, kept by `coordinator.py`; `broker`: by the broker's own."""
+    """`kafka`: `coordinator.py` coordinates groups with Kafka's rules; `broker`: the broker does."""
 
     def __str__(self):
         library = "system" if self.library == "system" else os.path.basename(self.library)
@@ -50,7 +50,7 @@ class Kind:
 
 
 class Worker:
-    """One member of the fleet: a name, a configuration, and the process of the moment."""
+    """One member of the fleet: a name, a configuration, and its present process."""
 
     def __init__(self, name, stage):
         self.name = name
@@ -72,7 +72,7 @@ class Worker:
         self.process = Process(self.name, command, self.log, environment)
 
     def restart(self):
-        """Told to stop, it ends with 0 within its drain time; then it is started again. Returns how long the stop took."""
+        """Stops the worker, which must end with 0 within its drain time, and starts it again. Returns how long the stop took."""
         code, seconds = self.process.stop(DRAIN_SECONDS + 5)
         if code != 0:
             raise Failure(f"{self.name} ended with {code}; see {self.log}")
@@ -81,7 +81,7 @@ class Worker:
 
 
 class Stage:
-    """Everything but the load. Used as a context; whatever it started is gone afterwards."""
+    """Everything except the load. A context manager that stops everything that it started."""
 
     def __init__(self, program, kind, directory, group):
         self.program = program
@@ -134,7 +134,7 @@ class Stage:
             try:
                 self._make_topics()
                 return
-            except Exception as error:  # the broker is not there yet
+            except Exception as error:  # the broker does not answer yet
                 if time.monotonic() > deadline:
                     raise Failure(f"the broker does not make topics: {error}") from None
                 time.sleep(0.2)
@@ -160,7 +160,7 @@ class Stage:
         self.parts["redis"] = Process("redis", command, self.path("redis.log"))
 
     def start_simulator(self):
-        """Its gate stays shut: there is no APNs yet, only keys and certificates."""
+        """The gate of APNs stays shut: there are only keys and certificates yet."""
         command = [
             self.lab, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
             "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
@@ -173,7 +173,7 @@ class Stage:
     # The workers
 
     def worker(self, number):
-        """The worker of this number, made if it is not there yet, and started."""
+        """Starts the worker with this number, and creates it if necessary."""
         name = f"worker-{number}"
         if name not in self.workers:
             self.workers[name] = Worker(name, self)
@@ -193,10 +193,10 @@ class Stage:
             "kafka": {
                 "bootstrapServers": self.bootstrap,
                 "groupId": GROUP,
-                # Who is cut off falls behind, and each command of the load is asked for.
+                # A worker that was cut off falls behind, but the test needs a result for each command of the load.
                 "supersededResults": "each",
                 "consumer": {name: str(value) for name, value in consumer.items()},
-                # This broker's cost goes by batches.
+                # This broker's cost depends on the number of batches.
                 "producer": {"linger.ms": "200"},
             },
             "redis": {"url": f"redis://127.0.0.1:{self._redis_port}/0"},
@@ -227,7 +227,7 @@ class Stage:
         check = subprocess.run([self.program, "check", "--config", probe.configuration], capture_output=True, check=False)
         self.has_http = check.returncode == 0
 
-    # Looking from outside
+    # Observation from outside
 
     @property
     def admin(self):
@@ -236,7 +236,7 @@ class Stage:
         return self._admin
 
     def control(self, method, target, body=None):
-        """Asks the simulator's control interface."""
+        """Calls the simulator's control interface."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.control_port}{target}",
             method=method,
@@ -247,7 +247,7 @@ class Stage:
             return json.load(answer)
 
     def check(self):
-        """Fails if a part has ended by itself."""
+        """Fails if a part has ended without being stopped."""
         for part in self.parts.values():
             if not part.is_running():
                 raise Failure(f"{part.name} has ended; see {part.log}")

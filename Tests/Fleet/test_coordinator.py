@@ -1,4 +1,4 @@
-"""The rules of groups that the fleet's tests rest on, each seen to be kept by the coordinator."""
+"""The coordinator keeps the rules of groups that the fleet's tests depend on."""
 
 import asyncio
 import unittest
@@ -10,7 +10,7 @@ GROUP = "fleet"
 
 
 class Member:
-    """A member as a client would be one: it asks, and keeps what it is answered."""
+    """A member as in a client: it sends requests and stores the answers."""
 
     def __init__(self, test, name, session=5.0, instance=None, subscription=b"all"):
         self.test, self.name, self.session, self.instance, self.subscription = test, name, session, instance, subscription
@@ -43,7 +43,7 @@ class Member:
         return self.beaten[-1]
 
     def commit(self, generation=None):
-        """Why a commit is not taken."""
+        """The error of a commit."""
         asked = self.generation if generation is None else generation
         return self.test.coordinator.commit_fault(GROUP, self.identifier, self.instance, asked)
 
@@ -53,7 +53,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.coordinator = Coordinator(asyncio.get_running_loop(), first_delay_seconds=0.05)
 
     async def settle(self, *members):
-        """All join at once, and the first one, which leads, gives each its own name."""
+        """All join at once, and the leader, the first one, assigns to each its own name."""
         for member in members:
             member.join()
         await asyncio.sleep(0.1)

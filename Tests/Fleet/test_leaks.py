@@ -1,4 +1,4 @@
-"""A search that finds nothing anywhere would pass every run."""
+"""A search that finds nothing at all would accept every run."""
 
 import base64
 import pathlib

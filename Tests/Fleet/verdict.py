@@ -1,4 +1,4 @@
-"""What a run is held against: the laws of `Tests/Checker`, over what was written down, and the phones themselves."""
+"""Judges a run by the laws of `Tests/Checker`, with the recorded files, and by the phones themselves."""
 
 import os
 import sys
@@ -14,13 +14,13 @@ from stage import APP  # noqa: E402
 
 EXAMPLES = 5
 TOLERANCE_MILLISECONDS = 1_000
-"""How much later than Redis decided a push may arrive, once: it may have waited for a connection, or for a core. Lateness does not add
-up, so two workers that each keep a pace of their own are still found out."""
+"""How much later than Redis decided a single push may arrive: it may have waited for a connection or for a core. Lateness does not add
+up, so two workers that each keep their own pace are still detected."""
 EXPECTATIONS_PER_CALL = 5_000
 
 
 class Verdict:
-    """Figures of a run, and what is wrong with it."""
+    """Figures of a run, and its problems."""
 
     def __init__(self):
         self.figures = {}
@@ -28,7 +28,7 @@ class Verdict:
 
 
 def phones(stage, load, verdict):
-    """Asks every phone what it shows."""
+    """Asks every phone which state it shows."""
     wanted = load.last_states
     names = list(wanted)
     right = 0
@@ -46,7 +46,7 @@ def phones(stage, load, verdict):
 
 
 def secrets(stage, load, verdict):
-    """No log, page or result of the run holds a token or a key."""
+    """Checks that no log, page or result of the run holds a token or a key."""
     wanted = Secrets(load.tokens, [stage.simulator["keyFile"], stage.path("server-key.pem")])
     read, found = look(stage.directory, wanted)
     if len(load.tokens) < len(load.activities):
@@ -56,7 +56,7 @@ def secrets(stage, load, verdict):
 
 
 def judge(stage, load, allowance):
-    """Call it after the load is finished, the results are read and the workers have stopped."""
+    """Call this after the load has ended, the results are read and the workers have stopped."""
     verdict = Verdict()
     phones(stage, load, verdict)
     names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")

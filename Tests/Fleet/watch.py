@@ -1,4 +1,4 @@
-"""Eyes on a running fleet: the results topic, and who was given which partition."""
+"""Observes a running fleet: the results topic, and the assignments of partitions."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
 
 
 class Results(threading.Thread):
-    """Copies the results topic into `results.jsonl`, and knows which commands have a final one."""
+    """Copies the results topic into `results.jsonl`, and knows which commands have a final result."""
 
     def __init__(self, stage):
         super().__init__(name="results", daemon=True)
@@ -55,7 +55,7 @@ class Results(threading.Thread):
 
 
 class Group:
-    """Who has what, as the group's members are told, and what has changed."""
+    """The present assignments, as the group's members got them, and their changes."""
 
     def __init__(self):
         self.began = time.monotonic()
@@ -67,7 +67,7 @@ class Group:
         self._told_at = {}
 
     def note(self, client, generation, topics):
-        """Called on the gate's thread. What it changes is replaced as a whole."""
+        """Called on the gate's thread. It replaces whole values, so that other threads read consistent ones."""
         now = time.monotonic()
         own = {(topic, number) for topic, numbers in topics.items() for number in numbers}
         self.history.append((now - self.began, generation, client, {topic: sorted(topics[topic]) for topic in topics}))
@@ -79,7 +79,7 @@ class Group:
             self._told_at = {**self._told_at, client: now}
 
     def is_shared_by(self, workers):
-        """Whether these, and only these, have all partitions between them, each at least one, none two; and know it in this life."""
+        """Whether exactly these workers have all partitions, each at least one and none two, and have got them since their last start."""
         owners = self.owners
         lists = list(owners.values())
         return (
@@ -91,7 +91,7 @@ class Group:
         )
 
     def shares(self):
-        """By worker: how many partitions of each topic that it reads."""
+        """By worker: the number of partitions of each topic that it reads."""
         return {
             worker: tuple(sum(topic == one for topic, _ in own) for one in READ)
             for worker, own in sorted(self.owners.items())

@@ -1,14 +1,14 @@
-"""The little of Kafka's protocol that a gate must understand: frames, primitive types, and what a group's members say."""
+"""The part of Kafka's protocol that a gate must understand: frames, primitive types, and the messages of a group's members."""
 
 import struct
 
 HEADER = struct.Struct(">ihhi")
-"""Of a request: length, API, version, correlation."""
+"""The header of a request: length, API, version, correlation."""
 API_VERSIONS_UNSUPPORTED = 35
 
 
 def refusal(correlation, api):
-    """What a broker answers that knows ApiVersions up to version 2 only: an error in version 0's form, and what it knows."""
+    """The answer of a broker that knows ApiVersions up to version 2 only: an error in version 0's form, and its versions."""
     return framed(struct.pack(">ihihhh", correlation, API_VERSIONS_UNSUPPORTED, 1, api, 0, 2))
 
 
@@ -17,8 +17,7 @@ def framed(body):
 
 
 class Frames:
-    """Finds the frames of a connection as its bytes pass, and hands on those that somebody wants whole; what they make of them goes
-    on in their place."""
+    """Finds the frames of a connection as its bytes pass. A handler may ask for whole frames and replace them."""
 
     def __init__(self, head_bytes, is_wanted, take):
         self._head_bytes, self._is_wanted, self._take = head_bytes, is_wanted, take
@@ -26,7 +25,7 @@ class Frames:
         self._pass = 0
 
     def feed(self, data):
-        """Returns what is to go on."""
+        """Returns the bytes to pass on."""
         out = bytearray(data[: self._pass])
         self._pass -= len(out)
         self._buffer += data[len(out) :]
@@ -81,7 +80,7 @@ class Reader:
         return self._take(self._counted(">i")) or b""
 
     def list(self, element):
-        """Nothing, too, for a list that is null."""
+        """Also yields nothing for a null list."""
         return [element() for _ in range(self._counted(">i"))]
 
     def tags(self):
@@ -92,7 +91,7 @@ class Reader:
 
 
 class Writer:
-    """The same to be written."""
+    """The same types for writing."""
 
     def __init__(self, is_flexible):
         self._is_flexible = is_flexible
@@ -126,7 +125,7 @@ def data(value):
 
 
 def assignment(encoded):
-    """The partitions by topic in a member's assignment. A topic may stand there more than once."""
+    """The partitions by topic in a member's assignment. A topic may occur more than once."""
     topics = {}
     reader = Reader(encoded, 2)
     if reader.is_empty():

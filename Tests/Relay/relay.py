@@ -1,4 +1,4 @@
-"""Carries TCP from a port of loopback to another, until it is ended. Before and afterwards the port refuses.
+"""Relays TCP from one loopback port to another until it is ended. Before and after that the port refuses connections.
 
     relay.py PORT TARGET_PORT
 

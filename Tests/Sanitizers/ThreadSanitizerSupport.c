@@ -1,5 +1,6 @@
-// Tells ThreadSanitizer of synchronization that it cannot see, by standing before the libraries that do it (LD_PRELOAD). It hides no
-// race: what is not ordered by these calls is still reported. Without ThreadSanitizer in the process it changes nothing.
+// Tells ThreadSanitizer about synchronization that it cannot see: preloaded (LD_PRELOAD), this library wraps the functions that
+// synchronize. It hides no race: accesses that these calls do not order are still reported. In a process without ThreadSanitizer it changes
+// nothing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <threads.h>
 
-// Swift's Mutex: its fast paths are atomics in the caller's instrumented code. Its slow paths, taken when two threads meet, are in the
-// kernel and in a library that is not instrumented.
+// Swift's Mutex: its fast paths are atomics in the caller's instrumented code. Its slow paths, for contention, are in the kernel and in a
+// library that is not instrumented.
 
 void __tsan_acquire(void *address) __attribute__((weak));
 void __tsan_release(void *address) __attribute__((weak));
@@ -41,8 +42,8 @@ SWIFT_CALL void unlockSlow(SWIFT_CONTEXT void *mutex) {
     next(mutex);
 }
 
-// C11's threads, which librdkafka uses: ThreadSanitizer knows only those of POSIX, and crashes in a thread whose beginning it did not
-// see. In glibc the types of the two are the same.
+// C11 threads, which librdkafka uses. ThreadSanitizer knows only POSIX threads, and crashes in a thread whose start it did not see. In
+// glibc both have the same types.
 
 static int result(int error) {
     switch (error) {

@@ -1,5 +1,5 @@
-"""A Kafka broker that knows nothing but topics: enough of the protocol for a client to ask which there are and to create
-others, written from Kafka's own description of it (https://kafka.apache.org/protocol), independently of any client.
+"""A Kafka broker that knows only topics: a client can list topics and create new ones. It is written from Kafka's own description of the
+protocol (https://kafka.apache.org/protocol), independently of any client.
 
     broker.py [NAME:PARTITIONS…]    these are there from the beginning
 

@@ -1,5 +1,5 @@
-// Loaded into a worker (LD_PRELOAD) to let it meet what cannot be waited for: a wall clock that has gone on, and an OpenSSL that signs no
-// more. The file named by WORKER_FAULTS says both: seconds that are added to CLOCK_REALTIME, then 1 where signing fails.
+// Preloaded into a worker (LD_PRELOAD) to inject faults for which a test cannot wait: a wall clock that has advanced, and an OpenSSL that
+// no longer signs. The file named by WORKER_FAULTS sets both: the seconds to add to CLOCK_REALTIME, then 1 if signing fails.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/// Calls of malloc, calloc, realloc, aligned_alloc and posix_memalign since the process began.
+/// The calls of malloc, calloc, realloc, aligned_alloc and posix_memalign since the process started.
 uint64_t CAllocationCount_total(void);
 
 #endif

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/// What simdjson's DOM gives of a command: numbers, and strings that point into the parser's own copies.
+/// The fields of a command from simdjson's DOM: numbers, and strings that point into the parser's own copies.
 struct CSimdjson_command {
     const char *app;
     size_t app_count;
@@ -33,13 +33,13 @@ struct CSimdjson_parser;
 struct CSimdjson_parser *CSimdjson_parser_create(void);
 void CSimdjson_parser_destroy(struct CSimdjson_parser *parser);
 
-/// Copies the record to where simdjson may read past its end, parses it whole, and reads each member of the record, of
-/// `aps` and of `alert` once, refusing unknown keys beside `aps`. Not done, and done by the decoder it is compared with:
-/// duplicate keys, positions, limits of names, the raw bytes of `aps` and `payload`, the digest.
+/// Copies the record into a padded buffer, because simdjson reads past the end, and parses it whole. Reads each member of the record, of
+/// `aps` and of `alert` once, and rejects unknown keys beside `aps`. Our decoder does more: duplicate keys, positions, limits of names, the
+/// raw bytes of `aps` and `payload`, the digest.
 bool CSimdjson_decode(
     struct CSimdjson_parser *parser, const char *record, size_t count, struct CSimdjson_command *command);
 
-/// The copy and the parse alone.
+/// Only the copy and the parse.
 bool CSimdjson_parse(struct CSimdjson_parser *parser, const char *record, size_t count);
 
 /// The name of the kernel that simdjson chose for this processor.

@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-/* A timer that a loop can wait for, by CLOCK_MONOTONIC: becomes readable when its time has come. Both give -1 and errno if they fail. */
+/* A timer descriptor by CLOCK_MONOTONIC. It becomes readable when the timer is due. Both functions return -1 and set errno if they fail. */
 int CTimerDescriptor_make(void);
 
-/* When it is due; what has passed is due at once. */
+/* Sets the time when the timer is due. A time in the past is due at once. */
 int CTimerDescriptor_set(int descriptor, int64_t dueNanoseconds);
 
 #endif

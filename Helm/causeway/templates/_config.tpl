@@ -1,4 +1,4 @@
-{{/* The worker's configuration: `config`, with the places of the mounted secrets and the number of lanes set. */}}
+{{/* The worker's configuration: `config`, with the paths of the mounted secrets and the number of lanes. */}}
 {{- define "causeway.config" -}}
 {{- include "causeway.refuseSecretsInConfig" . -}}
 {{- $directory := "/etc/causeway/secrets" -}}
@@ -14,7 +14,7 @@
 {{-       $_ := set $app "sandboxKeyFile" (printf "%s/apns/%s/AuthKey_%s.p8" $directory $name $app.sandboxKeyId) -}}
 {{-     end -}}
 {{-   else if not $app.keyFile -}}
-{{-     fail (printf "secrets.apns.%s: is required: the Secret that holds the key of config.apps.%s" $name $name) -}}
+{{-     fail (printf "secrets.apns.%s: is required: the Secret with the key of config.apps.%s" $name $name) -}}
 {{-   end -}}
 {{- end -}}
 {{- range $name, $_ := .Values.secrets.apns -}}
@@ -51,7 +51,7 @@
 {{- end -}}
 {{- if eq .Values.kind "StatefulSet" -}}
 {{-   if hasKey (get $config.kafka "consumer" | default dict) "group.instance.id" -}}
-{{-     fail "config.kafka.consumer.group.instance.id: is each pod's own name with kind StatefulSet" -}}
+{{-     fail "config.kafka.consumer.group.instance.id: remove it; with kind StatefulSet the chart sets each pod's name" -}}
 {{-   end -}}
 {{-   $consumer := get $config.kafka "consumer" | default dict -}}
 {{-   if not (or (hasKey $consumer "session.timeout.ms") (hasKey (get $config.kafka "properties" | default dict) "session.timeout.ms")) -}}
@@ -63,7 +63,7 @@
 {{- $text -}}
 {{- end -}}
 
-{{/* A file among the mounted secrets that no Secret brings would keep every pod from starting. */}}
+{{/* Rejects a path below the secrets' directory that no Secret provides: it would keep every pod from starting. */}}
 {{- define "causeway.refuseUnmounted" -}}
 {{- $mounted := list -}}
 {{- range .sources -}}
@@ -71,13 +71,13 @@
 {{- end -}}
 {{- range regexFindAll (printf "%s/[^\\s\"',}]+" .directory) .text -1 -}}
 {{-   if not (has (trimPrefix (printf "%s/" $.directory) .) $mounted) -}}
-{{-     fail (printf "config: names %s, which secrets.files does not mount" .) -}}
+{{-     fail (printf "config: names %s, but secrets.files does not mount this file" .) -}}
 {{-   end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* What of the configuration counts from a worker's next start only. The rest a worker takes from the changed file by itself, within
-the minute or two that Kubernetes needs to write it. A section without any of it is left out, as if it were not written. */}}
+{{/* The part of the configuration that applies only from a worker's next start. A running worker applies the rest from the changed
+file, within the minute or two that Kubernetes needs to write it. A section without such keys is left out. */}}
 {{- define "causeway.configThatRestarts" -}}
 {{- $config := fromYaml . -}}
 {{- $_ := unset $config "policies" -}}
@@ -92,23 +92,23 @@ the minute or two that Kubernetes needs to write it. A section without any of it
 {{- toJson $config -}}
 {{- end -}}
 
-{{/* A ConfigMap is no place for a secret. */}}
+{{/* Rejects passwords in `config`, because it becomes a ConfigMap. */}}
 {{- define "causeway.refuseSecretsInConfig" -}}
 {{- range $section := list "properties" "consumer" "producer" -}}
 {{-   range $property, $_ := get $.Values.config.kafka $section | default dict -}}
 {{-     if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
-{{-       fail (printf "config.kafka.%s.%s: would stand in a ConfigMap; use secrets.kafka.passwordKey, or secrets.files and config.kafka.propertyFiles" $section $property) -}}
+{{-       fail (printf "config.kafka.%s.%s: would be stored in a ConfigMap; use secrets.kafka.passwordKey, or secrets.files and config.kafka.propertyFiles" $section $property) -}}
 {{-     end -}}
 {{-   end -}}
 {{- end -}}
 {{- range $key, $secretKey := dict "url" "passwordKey" "sentinelURL" "sentinelPasswordKey" -}}
 {{-   if regexMatch "://[^/@]*:[^/@]+@" (get $.Values.config.redis $key | toString) -}}
-{{-     fail (printf "config.redis.%s: its password would stand in a ConfigMap; use secrets.redis.%s" $key $secretKey) -}}
+{{-     fail (printf "config.redis.%s: the password would be stored in a ConfigMap; use secrets.redis.%s" $key $secretKey) -}}
 {{-   end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The sources of the one projected volume with all secrets, or nothing. */}}
+{{/* The sources of the projected volume with all secrets; empty without secrets. */}}
 {{- define "causeway.secretSources" -}}
 {{- range $name, $secret := .Values.secrets.apns }}
 {{- $app := get $.Values.config.apps $name }}
@@ -147,7 +147,7 @@ the minute or two that Kubernetes needs to write it. A section without any of it
 {{-   fail (printf "secrets.%s.secretName: is required with its keys" .path) -}}
 {{- end -}}
 {{- if and .values.secretName (not $items) -}}
-{{-   fail (printf "secrets.%s: names a Secret, but none of its keys" .path) -}}
+{{-   fail (printf "secrets.%s: names a Secret, but no key of it" .path) -}}
 {{- end -}}
 {{- if $items }}
 - secret:

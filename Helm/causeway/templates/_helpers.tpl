@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 52 bytes: a StatefulSet's pods and a Job add to it. */}}
+{{/* At most 52 bytes, because a StatefulSet's pods and the Job append to the name. */}}
 {{- define "causeway.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selectors go by. It can never change in an upgrade. */}}
+{{/* The labels of selectors. They can never change in an upgrade. */}}
 {{- define "causeway.selector" -}}
 app.kubernetes.io/name: {{ include "causeway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -47,22 +47,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.serviceAccount.name | default (ternary (include "causeway.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{/* A section that is left empty has its defaults, as for the program: hence no `dig`, which takes no null. */}}
+{{/* An empty section has its defaults, as in the program. `dig` cannot be used here, because it accepts no null. */}}
 {{- define "causeway.httpPort" -}}
 {{- $http := get .Values.config "http" | default dict -}}
 {{- $port := index $http "port" -}}
 {{- if kindIs "invalid" $port -}}{{- $port = 9464 -}}{{- end -}}
 {{- if eq (int $port) 0 -}}
-{{- fail "config.http.port: 0 would leave the probes nothing to ask" -}}
+{{- fail "config.http.port: 0 leaves the probes without a port" -}}
 {{- end -}}
 {{- $host := get $http "host" | default "" | toString -}}
 {{- if regexMatch "^(127\\.|::1$|::ffff:127\\.|(0*:){7}0*1$)" (lower $host) -}}
-{{- fail (printf "config.http.host: %s is the pod's own loopback, where neither probes nor Prometheus could reach it" $host) -}}
+{{- fail (printf "config.http.host: %s is the pod's own loopback, which neither probes nor Prometheus can reach" $host) -}}
 {{- end -}}
 {{- int $port -}}
 {{- end -}}
 
-{{/* Seconds; the worker may close its clients for 15 s after the drain. */}}
+{{/* The grace period in seconds: the drain time and 10 s, or the given value if it is at least 5 s above the drain time. */}}
 {{- define "causeway.gracePeriod" -}}
 {{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
 {{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}
@@ -71,13 +71,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if kindIs "invalid" $given -}}
 {{- add $drainSeconds 10 -}}
 {{- else if lt (int $given) (int (add $drainSeconds 5)) -}}
-{{- fail (printf "terminationGracePeriodSeconds: %d is less than the drain time, config.worker.drainMilliseconds: %d, and 5 s for what follows it" (int $given) (int $drain)) -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than 5 s above the drain time, config.worker.drainMilliseconds: %d" (int $given) (int $drain)) -}}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Cores that the pod asks for, rounded up: "1500m" and 1.5 are 2. */}}
+{{/* The requested cores, rounded up: "1500m" and 1.5 are 2. */}}
 {{- define "causeway.lanes" -}}
 {{- $cpu := get (get .Values.resources "requests" | default dict) "cpu" | default "1" | toString -}}
 {{- $milli := ternary (trimSuffix "m" $cpu | float64) (mulf (float64 $cpu) 1000) (hasSuffix "m" $cpu) -}}

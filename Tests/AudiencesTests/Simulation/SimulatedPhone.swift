@@ -1,25 +1,25 @@
 import LiveActivity
 
-/// A member: what its phone shows and has heard.
+/// A member: the state that its phone shows, and the alerts that it has heard.
 struct SimulatedPhone {
     let identifier: String
     let place: MemberPlace
     var environment: DeviceEnvironment
     var frequentUpdates: Bool
-    /// A member for starts, in place of an activity.
+    /// A device that is a member for starts, instead of an activity.
     var isDevice = false
     var token: String
     /// When its token was registered.
     var registeredAt: Int64
-    /// Whether it is a member since before the first command and has not left.
+    /// Whether it has been a member since before the first command.
     var isThroughout = true
     var hasLeft = false
     /// When its leave was acknowledged.
     var leftAcknowledgedMilliseconds = Int64.max
-    /// It was shown a state when it joined, which may have overtaken a round's.
+    /// It was shown a state when it joined, and this state may have overtaken a round's state.
     var wasServed = false
     var isDead = false
-    /// Some push of it may have been heard without an answer, or its token was limited: its alerts are not counted.
+    /// The phone may have heard a push without an answer, or its token was limited: its alerts are not counted.
     var isUncertain = false
 
     var shownTimestamp: Int64 = 0
@@ -28,9 +28,9 @@ struct SimulatedPhone {
     var pushes = 0
     /// By command: how often its alert was heard.
     var heard: [Int: Int] = [:]
-    /// Of a device, by command: how often its start was handed on.
+    /// For a device, by command: how often its start was handed on.
     var starts: [Int: Int] = [:]
-    /// By command: which workers have sent it.
+    /// By command: the workers that have sent it.
     var sentBy: [Int: Set<Int>] = [:]
 
     mutating func receive(timestamp: Int64, content: Int, alert: Int?) {
@@ -45,7 +45,7 @@ struct SimulatedPhone {
     }
 }
 
-/// Ids of members by their segment, found by trying.
+/// Ids of members for each segment, found by trying numbers.
 enum SimulatedNames {
     static let perSegment = 80
     static let segments = 4

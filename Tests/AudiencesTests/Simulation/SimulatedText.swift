@@ -1,10 +1,10 @@
 import Foundation
 
-/// Looks into records and bodies. The standard library's search takes most of a run's time.
+/// Looks into records and bodies. With the standard library's search this would take most of a run's time.
 enum SimulatedText {
     static func contains(_ part: String, in text: String) -> Bool { strstr(text, part) != nil }
 
-    /// The number that follows a text which ends where the number begins; nil: the text is not there.
+    /// The number after a text; nil if the text does not occur.
     static func number(after part: String, in text: String) -> Int? {
         text.withCString { text in
             guard let place = strstr(text, part) else { return nil }

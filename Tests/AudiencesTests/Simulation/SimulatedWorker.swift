@@ -2,13 +2,13 @@ import Audiences
 import Delivery
 import LiveActivity
 
-/// One worker with one lane: the real core, and in place of its shells queues of what is under way, each thing with a due time.
+/// One worker with one lane: the real core. Queues of pending work replace its shells; each item has a due time.
 final class SimulatedWorker {
     struct Assigned {
         var place: UInt32
         var nextOffset: Int64
         var isRevoking = false
-        /// The partition is read again then.
+        /// The partition is read again at this time.
         var pausedUntil = Int64.min
     }
 
@@ -31,7 +31,7 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var production: AudienceProduction
         var isAcknowledged: Bool
-        /// What the log or the results get, if it arrives.
+        /// The record for the log or the results, if it arrives.
         var effect: SimulatedRecord?
     }
 
@@ -44,7 +44,7 @@ final class SimulatedWorker {
     var productions: [Produced] = []
     /// When the last broadcast to the channel of an environment was handed out.
     var broadcastAt: [DeviceEnvironment: Int64] = [:]
-    /// By range: what the store told when the round was claimed.
+    /// By range: the checkpoint that the store returned when the round was claimed.
     var claimed: [SegmentRange: [UInt8]] = [:]
 
     init(number: Int, swarm: Swarm, seed: UInt64) {
@@ -61,7 +61,7 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsets = 64
-        // Room for a few records: the others are passed over, and read again.
+        // Room for a few records only: the others are passed over and read again.
         configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         core = Audiences(configuration: configuration)
@@ -73,14 +73,14 @@ final class SimulatedWorker {
         return gauges[0]
     }
 
-    /// Records wait to be read again.
+    /// Whether records wait to be read again.
     func hasPassedOver(at now: Int64) -> Bool {
         assigned.values.contains { !$0.isRevoking && (core.passedOver($0.place) > 0 || $0.pausedUntil > now) }
     }
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// - Parameter now: a pause of the core that is over says nothing while the store is away and none of its calls is taken.
+    /// - Parameter now: a pause of the core that ends before this time does not count while the store is away and takes no calls.
     func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
         var due = core.nextDueMilliseconds ?? .max
         if storeIsAway, due <= now { due = .max }
@@ -98,7 +98,7 @@ final class SimulatedWorker {
     }
 }
 
-/// What a production brings about.
+/// The effect of a production.
 enum SimulatedRecord {
     case fanout(partition: Int, SimulatedFanout)
     case rangeResult(String)

@@ -4,14 +4,14 @@ import LiveActivity
 
 @testable import Audiences
 
-/// All who subscribe to the audience's channel in one environment: they get the same.
+/// All subscribers of the audience's channel in one environment: they get the same broadcasts.
 struct SimulatedSubscribers {
     var shownTimestamp: Int64 = -1
     var shownContent = -1
     var heard: [Int: Int] = [:]
-    /// The answer to an alert's broadcast was lost: it may be heard once more.
+    /// The answer to an alert's broadcast was lost, so the alert may be heard again.
     var isUncertain = false
-    /// Broadcasts that were older than what was shown.
+    /// Broadcasts that were older than the shown state.
     var timesBack = 0
 }
 
@@ -29,7 +29,7 @@ extension Simulation {
         }
     }
 
-    /// A worker sends to a channel at most once a second, for as long as it has the partition.
+    /// A worker sends to a channel at most once a second, while it has the partition.
     func noteSent(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
         if let last = worker.broadcastAt[environment], now - last < 1_000 {
@@ -68,7 +68,7 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Every subscriber ends with the newest state, nobody goes back, each alert is heard once at most.
+    /// Every subscriber ends with the newest state, no subscriber goes back in time, and each alert is heard at most once.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {
@@ -81,7 +81,7 @@ extension Simulation {
             guard !hadCrash, !hadForced else { continue }
             if all.timesBack > 0 { violations.append("the channel of \(environment) went back") }
             guard !all.isUncertain, swarm.rejected == 0 else { continue }
-            // A record that Kafka got twice may come when its channel is another worker's.
+            // A record that Kafka got twice may come when another worker has its channel.
             for (alert, count) in all.heard where count > 1 && swarm.productionFailure == 0 {
                 violations.append("the channel of \(environment) heard the alert of \(alert) \(count) times")
             }

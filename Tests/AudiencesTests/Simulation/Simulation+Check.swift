@@ -3,7 +3,7 @@ import LiveActivity
 
 @testable import Audiences
 
-/// The laws of the rounds.
+/// The invariants of rounds.
 extension Simulation {
     func check() {
         checkShown()
@@ -15,7 +15,7 @@ extension Simulation {
         checkChannels()
     }
 
-    /// What the metrics show of rounds is so: while they show no round that has members to reach, the members show the newest state.
+    /// The metrics of rounds are right: while they show no round with members to reach, the members show the newest state.
     func checkGauges() {
         var isReached = true
         for worker in workers {
@@ -44,7 +44,7 @@ extension Simulation {
         }
     }
 
-    /// Each member that had its turn is in some command's result, and nobody is counted twice.
+    /// Each member that had its turn is in some command's result, and none is counted twice.
     private func checkTotals() {
         guard swarm.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.membersCounted(of: 0)
@@ -56,7 +56,7 @@ extension Simulation {
         }
     }
 
-    /// Members at the end. Who joins is shown the newest state, unless that is given up after a minute, or forgotten in a crash.
+    /// The members at the end. A new member is shown the newest state, unless the core gives up after a minute or a crash loses the task.
     private var members: [SimulatedPhone] {
         let areServed =
             (swarm.kind == .calm || swarm.kind == .faults) && swarm.limited == 0 && !commands.contains(where: \.isStart)
@@ -64,14 +64,14 @@ extension Simulation {
             .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.isThroughout || areServed) }
     }
 
-    /// Which phones are members, with a token that is alive, from before the first command to the end.
+    /// The phones that were members with a valid token from before the first command to the end.
     private var throughout: [SimulatedPhone] {
         order.compactMap { phones[$0] }.filter { $0.isThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
     }
 
-    /// Every member that is in the audience throughout ends with the newest state; nobody goes back in time.
+    /// Every member that is in the audience all the time ends with the newest state, and no member goes back in time.
     private func checkShown() {
-        // The newest of all is superseded by none.
+        // Nothing supersedes the newest version.
         if commands.last?.isSent == false {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
         }
@@ -88,7 +88,7 @@ extension Simulation {
         }
     }
 
-    /// Every member hears each alert at most once; it misses one only if it hears a newer one.
+    /// Every member hears each alert at most once, and misses one only if it hears a newer one.
     private func checkAlerts() {
         guard !hadCrash, !hadForced else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
@@ -103,7 +103,7 @@ extension Simulation {
         }
     }
 
-    /// A member is sent a version by two workers only if it was not done at the last checkpoint.
+    /// Two workers send a version to a member only if the member was not done at the last checkpoint.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForced, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
             !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
@@ -121,7 +121,7 @@ extension Simulation {
         }
     }
 
-    /// Pushes ≤ members × laps, of which there are at most as many as versions.
+    /// The pushes are at most the members times the laps, and there are at most as many laps as versions.
     private func checkWork() {
         guard swarm.kind == .calm, !hadLeave else { return }
         for phone in phones.values where phone.pushes > commands.count {
@@ -129,7 +129,7 @@ extension Simulation {
         }
         for (range, pushes) in pushesByRange {
             let members = phones.values.count { range.ordinals.contains($0.place.ordinal) }
-            // Each version that was reached by none before its round was over has completed one.
+            // A version that no newer one reached before its round was over has completed a lap.
             let completed = commands.count {
                 SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
             }
@@ -143,7 +143,7 @@ extension Simulation {
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {
-                // Its range's round was claimed by another partition's, and has nothing to tell of it.
+                // Another partition's worker claimed the range's round, and the first one has nothing to report.
                 if hadAddition { continue }
                 violations.append("\(command.number) has no result")
                 continue
@@ -159,13 +159,13 @@ extension Simulation {
                 let counted = counts.values.reduce(0, +)
                 guard !hadLeave, !hadForced else { continue }
                 let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // While a host is away a version ends where a newer one takes over.
+                // While a host is away, a version ends where a newer one takes over.
                 let isPart = swarm.kind == .outages && counted < members
                 if counted != members, !(isOvertaken && (counted == 0 || isPart)) {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }
             }
-            // What a range had counted goes with the old division when its worker dies between its count and its result.
+            // If a worker dies between a range's count and its result, the counts of the old division are lost.
             let mayLackCounts = hadForced || (hadCrash && swarm.kind == .ranges)
             if sum != counts(in: total), !mayLackCounts {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")

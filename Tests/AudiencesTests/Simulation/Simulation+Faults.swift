@@ -2,7 +2,7 @@ import Audiences
 import Delivery
 import LiveActivity
 
-/// What goes wrong.
+/// The faults.
 extension Simulation {
     func injectFaults() {
         if random.chance(swarm.crash) { crash(random.number(0...workers.count - 1)) }
@@ -20,8 +20,8 @@ extension Simulation {
 
     private static let partitionsMax = 6
 
-    /// From now on the records of some ranges go to another partition than those before them. Until the claim of the new owner is known to
-    /// the old one both send.
+    /// From now on the records of some ranges go to another partition than the records before them. Until the old owner learns about the
+    /// new owner's claim, both send.
     private func addPartition() {
         (hadForced, hadAddition) = (true, true)
         trace?("\(now % 1_000_000) partition \(log.count) is added")
@@ -47,13 +47,13 @@ extension Simulation {
         worker.broadcastAt = [:]
     }
 
-    /// SIGKILL: of what was under way some arrives, and another process takes over from the committed offsets.
+    /// SIGKILL: a part of the work in progress arrives, and another process continues from the committed offsets.
     private func crash(_ number: Int) {
         hadCrash = true
         let worker = workers[number]
         trace?("\(now % 1_000_000) crash of \(worker.number)")
         for entry in worker.storeCalls where random.chance(500) {
-            // The network may hold a call back until others have come.
+            // The network may delay a call until others have arrived.
             guard random.chance(300) else {
                 performStore(entry.call, worker)
                 continue
@@ -73,7 +73,7 @@ extension Simulation {
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }
 
-    /// A partition moves to another worker: drained first, or not.
+    /// A partition moves to another worker, drained or not.
     private func move(_ partition: Int) {
         let worker = workers[owners[partition]]
         guard let entry = worker.assigned[partition], !entry.isRevoking else { return }

@@ -4,22 +4,22 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// A member joins, leaves, or has another token: what the core of single activities hands over, until it has it back.
+/// A member joins, leaves, or gets another token: the change that the core of single activities hands over and gets back.
 struct SimulatedChange {
     let member: ChangingMember
     let name: String
     let token: String
     let isLeaving: Bool
     let atMilliseconds: Int64
-    /// Also of another audience, which has nothing to show.
+    /// The registration also names another audience, which has no state.
     let namesOther: Bool
     var isTaken = false
-    /// What the store had admitted when it was handed over.
+    /// The content that the store had admitted when the change was handed over.
     var admittedContent = -1
 }
 
 extension Simulation {
-    /// Members of the first hour are in their segments from the beginning.
+    /// The members from the beginning are in their segments before the run.
     func addMember(_ name: String) {
         var phone = newPhone(name)
         phone.isDevice = random.chance(swarm.devices)
@@ -69,7 +69,7 @@ extension Simulation {
             phones[known]?.hasLeft = true
             phones[known]?.leftAcknowledgedMilliseconds = .max
         case 1:
-            // The old token dies with the new one's registration; some pushes to it are lost.
+            // The old token dies with the registration of the new one; some pushes to the old one are lost.
             guard var phone = phones[known] else { return }
             phoneOf[phone.token] = nil
             phone.token = newToken(of: known)
@@ -152,7 +152,7 @@ extension Simulation {
                 continue
             }
             if change.isLeaving { phones[change.name]?.leftAcknowledgedMilliseconds = now }
-            // A member that joins is shown the newest state before its registration is over, where there are streams enough.
+            // A new member is shown the newest state before its registration is finished, if there are enough streams.
             if swarm.kind == .calm, swarm.starts == 0, swarm.streams >= 10, !phone.hasLeft, phone.token == change.token,
                 !phone.isDead,
                 phone.shownContent < change.admittedContent
@@ -164,7 +164,7 @@ extension Simulation {
         }
     }
 
-    /// A member that has left is sent nothing more, but for what is on its way and what was read within the last second.
+    /// A member that has left gets no more pushes, except those on their way and those for members read within the last second.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneOf[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedMilliseconds < now - 1_000

@@ -4,7 +4,7 @@ import LiveActivity
 
 @testable import Audiences
 
-/// What the shells do.
+/// The actions of the shells.
 extension Simulation {
     func perform(_ worker: SimulatedWorker) {
         let moment = worker.moment(now)
@@ -128,7 +128,7 @@ extension Simulation {
         }
     }
 
-    /// The store performs a call, whether or not its reply arrives.
+    /// The store performs a call, even if its reply never arrives.
     @discardableResult
     func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call
@@ -142,7 +142,7 @@ extension Simulation {
             if let position = commands.firstIndex(where: { $0.version == admission.version }) {
                 commands[position].rangeCount = reply.grant?.rangeCount ?? 0
             }
-            // After a start nobody who joins is shown an older state.
+            // After a start no new member is shown an older state.
             admittedContent =
                 admission.isStart
                 ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
@@ -247,7 +247,7 @@ extension Simulation {
         return true
     }
 
-    /// The one of the command's ranges that the phone is in.
+    /// The range of the command that the phone is in.
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.place.segment) * count / MemberPlace.segmentCount
@@ -270,7 +270,7 @@ extension Simulation {
     func write(_ effect: SimulatedRecord) {
         switch effect {
         case .fanout(let partition, let record):
-            // A range without members is nobody's work here: it only counts.
+            // A range without members needs no worker here: it only counts.
             guard record.order.channel != nil || hasMembers(record.order.range) else { return finishEmpty(record) }
             log[partition].append(record)
         case .rangeResult(let text):
@@ -285,7 +285,8 @@ extension Simulation {
             guard let range = SegmentRange(index: first / length, count: MemberPlace.segmentCount / length) else {
                 return violations.append("a range result of no range: \(text)")
             }
-            // A record that is written twice is told twice; once newer commands are divided otherwise nothing is known of the first result.
+            // A record that is written twice is reported twice. After newer commands are divided differently, nothing is known of the first
+            // result.
             if swarm.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):

@@ -14,7 +14,7 @@ extension Simulation {
             return violations.append("a start names no device: \(text)")
         }
         let activity = "match-\(device.identifier)"
-        // The key stands before the value.
+        // The key precedes the value.
         if !text.hasPrefix("\(activity){") || !SimulatedText.contains("\"activity\":\"\(activity)\"", in: text) {
             violations.append("a start of another activity than \(activity): \(text)")
         }
@@ -24,7 +24,7 @@ extension Simulation {
         phones[device.identifier]?.starts[number, default: 0] += 1
     }
 
-    /// Every device is begun by the newest start, and by each at most once unless a worker died or a record was produced twice.
+    /// Every device gets the newest start, and each start at most once, unless a worker died or a record was produced twice.
     func checkStarts() {
         let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
         guard let newest = starts.last else { return }

@@ -5,7 +5,7 @@ import Numbers
 
 @testable import Audiences
 
-/// Two workers, one audience, virtual time: the real core with a log, the store's model and phones around it. One seed, one run.
+/// Two workers and one audience in virtual time: the real core with a log, the store's model and phones around it. One seed is one run.
 final class Simulation {
     static let application = "com.example.match"
     static let audience = "match-1"
@@ -20,10 +20,10 @@ final class Simulation {
         var isEnd: Bool
         var isStart: Bool
         var ending: HandoverEnding?
-        /// Into how many ranges it was granted to go.
+        /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// No two commands have the same version: a duplicate was sent before a crash.
+        /// No two commands have the same version, so a duplicate was sent before a crash.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
@@ -37,13 +37,13 @@ final class Simulation {
     var commits: [PartitionProgress]
     var workers: [SimulatedWorker] = []
     var owners: [Int] = []
-    /// Which worker reads the commands.
+    /// The number of the worker that reads the commands.
     var commandOwner = 0
     var commands: [Command] = []
     /// Commands that their owner has taken and not handed back.
     var taken: Set<Int> = []
     var phones: [String: SimulatedPhone] = [:]
-    /// By token.
+    /// By token: the name of its phone.
     var phoneOf: [String: String] = [:]
     var order: [String] = []
     var script: [(at: Int64, action: () -> Void)] = []
@@ -57,7 +57,7 @@ final class Simulation {
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
-    /// By the environments in which the audience has a channel.
+    /// By environment: the subscribers of the audience's channel there.
     var subscribers: [DeviceEnvironment: SimulatedSubscribers] = [:]
     /// Changes of members that are not acknowledged.
     var changes: [SimulatedChange] = []
@@ -66,9 +66,9 @@ final class Simulation {
     var admittedContent = -1
     var memberResults = 0
     var invalidations = 0
-    /// By the range: pushes that phones have received.
+    /// By range: the number of pushes that phones have received.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// Whether something happened that allows pushes twice, or to go back.
+    /// Whether an event happened that allows repeated pushes, or phones that go back in time.
     var hadCrash = false
     var hadForced = false
     /// Partitions were added to the fan-out topic.
@@ -148,7 +148,7 @@ final class Simulation {
 
     // MARK: - Running
 
-    /// - Returns: what was violated; empty for a good run.
+    /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFault = now
         let limit = faultsUntil + Self.quietLimitMilliseconds
@@ -319,7 +319,7 @@ final class Simulation {
                         priority: 10,
                         policy: 0,
                         policyName: none,
-                        // A start always has one, by its age.
+                        // A start always has an expiration, by its age.
                         expiration: command.isStart ? command.version.timestamp + 43_200 : -1,
                         staleDate: -1,
                         alertVersion: nil,

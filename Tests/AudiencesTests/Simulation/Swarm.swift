@@ -1,19 +1,19 @@
 import Numbers
 
-/// What one run is like: drawn from its seed.
+/// The properties of one run, drawn from its seed.
 struct Swarm {
     enum Kind: String, CaseIterable, Sendable {
         /// No faults: every number is exact.
         case calm
-        /// Pushes fail, and so do calls and productions.
+        /// Pushes, calls and productions fail.
         case faults
         /// Workers die, and partitions move.
         case crashes
         /// The host or the store is away for long.
         case outages
-        /// As `crashes`, and each command finds the audience of another size, so that it is divided otherwise.
+        /// As `crashes`, and the audience changes its size between commands, so that each command is divided into other ranges.
         case ranges
-        /// As `crashes`, and the fan-out topic gets more partitions: a range moves to another one, whoever owns that.
+        /// As `crashes`, and the fan-out topic gets more partitions: a range moves to another partition, which may have another owner.
         case partitions
         /// As `crashes`, and the audience has channels.
         case channels
@@ -33,10 +33,10 @@ struct Swarm {
     var alerts: Int
     var sandbox: Int
     var changes: Int
-    // Of a thousand: members that are devices, and commands that are starts.
+    // Per mille of members that are devices, and of commands that are starts.
     var devices: Int
     var starts: Int
-    // Of a thousand.
+    // All per mille.
     var pushFailure = 0
     var pushLoss = 0
     var limited = 0
@@ -49,10 +49,10 @@ struct Swarm {
     var forced = 0
     var outage = 0
     var outageMax = 0
-    /// That a partition is added.
+    /// The chance that a partition is added.
     var addition = 0
 
-    /// Into which an audience is divided.
+    /// The numbers of ranges that an audience may be divided into.
     static let rangeCounts: [UInt16] = [256, 128, 64]
 
     init(_ random: inout SplitMix64, kind: Kind) {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What Redis' verdict on a command comes to, and what is sent when it allows it.
+/// Redis' verdict on a command, its outcome, and what is sent if Redis permits it.
 @Suite struct AdmissionTests {
     static let start = CoreHarness.startSeconds
 

@@ -168,7 +168,7 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    /// u2 was held with the alert of a command that is older than itself.
+    /// u2 was held with the alert of an older command.
     private static var heldWithOlderAlert: String {
         let beside = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
         return CommandText.update(2, alert: true, beside: beside)
@@ -218,7 +218,7 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    // MARK: - Activities of which nothing is known
+    // MARK: - Activities that Redis does not know
 
     @Test(arguments: [(-28_800, false), (-28_801, true)] as [(Int64, Bool)])
     func anUpdateIsOldAfterEightHours(second: Int64, isOld: Bool) throws {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rule 5, its second half: an alert that has not been sent rides on with the newer state, and its record settles with that one.
+/// An alert that has not been sent moves to the newer state, and its record settles with that state.
 @Suite struct AlertTests {
     static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 
@@ -117,7 +117,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("Kick-off"))
     }
 
-    // MARK: - Where the alert is when it is overtaken
+    // MARK: - Where the alert is when its state is overtaken
 
     @Test func anAlertThatWaitsForAStreamRidesOn() throws {
         let core = CoreHarness()
@@ -134,7 +134,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert that it carried goes on with a newer state, which may be dropped: Redis must not take the alert for done with.
+    /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not take the alert for finished.
     @Test func aCarrierThatWasAdmittedAndIsOvertakenIsNotSettled() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
@@ -190,7 +190,7 @@ import Testing
 
     // MARK: - In order
 
-    /// What was held with an alert comes back from Redis when a newer alert is on its way already (a season in which Redis was wiped).
+    /// A held alert comes back from Redis when a newer alert is already on its way (found by a season in which Redis was emptied).
     @Test(arguments: [false, true]) func anOlderAlertIsNotRungAfterANewerOne(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))
@@ -202,7 +202,7 @@ import Testing
         try expectSilence(of: core, isOnItsWay)
     }
 
-    /// Redis gave the alert of what was held to the newer state, and set what was held free as well.
+    /// Redis gave the alert of the held command to the newer state, and also released the held command.
     @Test(arguments: [false, true]) func anAlertThatWasHeldIsRungOnceThoughItComesTwice(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(4))
@@ -214,7 +214,7 @@ import Testing
         try expectSilence(of: core, isOnItsWay)
     }
 
-    /// u4 is on its way with an alert, and u2 waits with one: u5 comes before or after APNs has taken u4, and rings nothing.
+    /// u4 is on its way with an alert, and u2 waits with one. u5 comes before or after APNs has accepted u4, and rings nothing.
     private func expectSilence(of core: CoreHarness, _ isOnItsWay: Bool) throws {
         if isOnItsWay { core.receive(.update(5)) }
         core.answer(.accepted)
@@ -227,7 +227,7 @@ import Testing
         #expect(push.priority == 5, "and spends nothing of the budget")
     }
 
-    /// The same, but the newer state is not taken: its alert goes on.
+    /// The same, but APNs does not accept the newer state: its alert moves to the next state.
     @Test func anAlertThatWasHeldIsNotLostWithTheStateThatTookItOver() throws {
         let core = CoreHarness()
         core.receive(.update(4))
@@ -294,7 +294,7 @@ import Testing
         #expect(try written.called.admission?.digest == carrying.called.admission?.digest)
     }
 
-    // MARK: - What does not fit, or is past
+    // MARK: - Alerts that do not fit or are too old
 
     @Test func aStateGoesWithoutAnAlertThatDoesNotFit() throws {
         let core = CoreHarness()
@@ -346,7 +346,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    // MARK: - Answered
+    // MARK: - Alerts that APNs has accepted
 
     @Test func anAlertThatWasAnsweredIsLeftOut() throws {
         let core = CoreHarness()

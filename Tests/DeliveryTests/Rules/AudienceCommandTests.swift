@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Commands to audiences: read here, decided elsewhere.
+/// Commands to audiences: this core reads them, and the core of audiences decides.
 @Suite struct AudienceCommandTests {
     private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
 
@@ -81,7 +81,7 @@ import Testing
         #expect(core.counters.fannedOut == 2)
     }
 
-    /// An activity and an audience of the same name are two things.
+    /// An activity and an audience with the same name are different.
     @Test func itIsNotMergedWithAnActivityOfItsName() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))

@@ -129,7 +129,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    /// Its activity is not born yet: there is no spacing to stretch.
+    /// The activity is not born yet, so there is no spacing to lengthen.
     @Test func aLimitedStartOnlyBacksOff() {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -254,7 +254,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    /// APNs has seen it, so a phone may have.
+    /// APNs has processed the start, so a phone may have got it.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
     func aStartThatWasTriedKeepsItsDraw(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -267,7 +267,7 @@ import Testing
         #expect(!core.settlements.contains("s1 refunded"))
     }
 
-    /// No stream took it, and it counts as never tried.
+    /// No stream took the start, so it counts as never tried.
     @Test func aStartThatFoundNoStreamGivesItsDrawBack() {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -289,7 +289,7 @@ import Testing
         #expect(core.settlements.contains("s1 refunded"))
     }
 
-    /// It waits with its draw, and its partition goes to another worker, which draws again.
+    /// The start waits with its draw, and its partition moves to another worker, which draws again.
     @Test(arguments: [false, true]) func aStartThatIsLetGoGivesItsDrawBack(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))

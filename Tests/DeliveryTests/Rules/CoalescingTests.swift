@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rules 3, 5 and 6 on what waits: newer states replace older ones before Redis hears of them.
+/// Waiting commands: newer states replace older ones before Redis learns about them.
 @Suite struct CoalescingTests {
     @Test func onlyTheNewestStateOfABatchReachesRedis() {
         let core = CoreHarness()

@@ -1,11 +1,11 @@
-/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4` the end of activity `b`
-/// at second 4; seconds count from the test's start.
+/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4` the end of activity `b` at
+/// second 4. Seconds count from the test's start.
 enum CommandText {
     static let app = "com.example.match"
 
     /// - Parameters:
-    ///   - beside: further members beside `aps`, each followed by a comma.
-    ///   - inside: further members of `aps`, each preceded by one.
+    /// - beside: more members beside `aps`, each followed by a comma.
+    /// - inside: more members of `aps`, each preceded by a comma.
     static func update(
         _ second: Int64,
         of activity: String = "a",
@@ -41,7 +41,7 @@ enum CommandText {
         return command("e", second, activity, app, id, beside, #""event":"end"\#(alert)"#)
     }
 
-    /// On device `d`, of attributes type `Match`.
+    /// A start on device `d`, of attributes type `Match`.
     static func start(
         _ second: Int64,
         of activity: String = "a",
@@ -99,7 +99,7 @@ enum CommandText {
     }
 }
 
-/// So that a test reads `core.receive(.update(1), .end(2))`.
+/// So that a test can say `core.receive(.update(1), .end(2))`.
 extension String {
     static func update(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
         CommandText.update(second, of: activity, beside: beside)

@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The test as the core of audiences.
+/// The test plays the core of audiences.
 extension CoreHarness {
-    /// What a member's audiences are to be told.
+    /// A membership change to tell a member's audiences.
     struct SeenChange: Equatable {
         var member: String
         var kind: StoreSubjectKind
@@ -42,8 +42,8 @@ extension CoreHarness {
         return (change.member, seen)
     }
 
-    /// All audiences of the next change are told.
-    /// - Returns: what they were told; nil: there is no change.
+    /// Tells all audiences of the next change.
+    /// - Returns: the changes that they were told; nil: there is no change.
     @discardableResult
     func tellAudiences() -> SeenChange? {
         guard let (member, change) = takeChange() else { return nil }
@@ -52,7 +52,7 @@ extension CoreHarness {
         return change
     }
 
-    /// A reply's audiences that were left.
+    /// The audiences that the member of a reply has left.
     static func leaves(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
         let time = (0..<AudienceLeaves.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }

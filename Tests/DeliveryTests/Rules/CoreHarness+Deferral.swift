@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 extension CoreHarness {
-    /// Time passes as it does in a lane, which looks at it all the time.
+    /// Time passes in small steps, as in a lane, which looks at the time at every turn.
     func pass(_ milliseconds: Int64) {
         var left = milliseconds
         while left > 0 {
@@ -11,7 +11,7 @@ extension CoreHarness {
         }
     }
 
-    /// A command that was deferred is due.
+    /// A deferred command is due.
     func receive(_ seen: SeenDeferral, partition: UInt32? = nil) {
         let partition = partition ?? deferred
         let offset = nextOffsets[partition, default: 0]

@@ -6,14 +6,14 @@ extension CoreHarness {
     /// All results so far, as `u1 accepted`.
     var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
 
-    /// What waits for a reply, settlements aside, as `admit u1`.
+    /// The calls without a reply, except settlements, as `admit u1`.
     var waiting: [String] {
         calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
     }
 
     var committableOffset: Int64? { committableOffset(commands) }
 
-    // Of the core itself: a macro cannot look into what cannot be copied.
+    // These read the core itself, because the test macros cannot look into a noncopyable value.
     var canReceive: Bool { delivery.canReceive }
     var recordsHeld: Int { delivery.recordsHeld }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }

@@ -3,11 +3,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// One core, with the test as everything around it: Kafka, Redis, APNs and the clocks. Nothing happens but what the test says.
+/// One core. The test plays everything around it: Kafka, Redis, APNs and the clocks. Nothing happens unless the test says so.
 ///
-/// Calls and productions are taken from the core as soon as it has them, pushes only when the test has a stream for one.
+/// The harness takes calls and productions from the core as soon as they exist, but takes a push only when the test has a stream for it.
 final class CoreHarness {
-    /// Both clocks when a test begins.
+    /// Both clocks at the start of a test.
     static let startSeconds: Int64 = 1_790_000_000
     static let startMonotonicMilliseconds: Int64 = 5_000_000
     static let token = "00112233445566778899aabbccddeeff"
@@ -24,24 +24,24 @@ final class CoreHarness {
     private(set) lazy var deferred = assign(.deferred)
     var nextOffsets: [UInt32: Int64] = [:]
 
-    /// Made and not replied to, oldest first.
+    /// Calls without a reply, oldest first.
     private(set) var calls: [StoreCall<[UInt8]>] = []
-    /// Sent and not answered, oldest first.
+    /// Pushes without an answer, oldest first.
     private(set) var pushes: [UInt32] = []
-    /// By record: when its push left.
+    /// By record: when its push was sent.
     private var sentMilliseconds: [UInt32: Int64] = [:]
-    /// Handed to the producer and not reported, oldest first.
+    /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
-    /// All that was ever handed to the producer.
+    /// All productions so far.
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
     private(set) var deferrals: [SeenDeferral] = []
-    /// Commands whose trace was to be told, without a result.
+    /// Commands whose trace was exported without a result.
     private(set) var traces: [String] = []
-    /// What was told to the settle script, as `u1 accepted` or `u1 limited`.
+    /// The settlements that the settle script got, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
-    /// Of each settlement of an activity: whose alert was accepted.
+    /// For each settlement of an activity: whose alert was accepted.
     private(set) var settledAlerts: [Version?] = []
 
     init(
@@ -58,7 +58,7 @@ final class CoreHarness {
         )
         configuration.recordsMax = 1_024
         configuration.ledgerWindowOffsets = 4_096
-        // Nothing is deferred, but where a test is about that.
+        // Commands are deferred only in tests about deferring.
         configuration.deferAfterMilliseconds = 1 << 40
         configuration.deferredDelayMilliseconds = 1 << 40
         change(&configuration)
@@ -85,7 +85,7 @@ final class CoreHarness {
 
     // MARK: - Kafka
 
-    /// Takes commands in as one batch, at the next offsets.
+    /// Receives commands as one batch, at the next offsets.
     func receive(_ records: String..., partition: UInt32? = nil) {
         for record in records { receiveOne(record, partition: partition ?? commands) }
         endBatch()
@@ -136,7 +136,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Reports on the oldest production of a kind.
+    /// Reports the delivery of the oldest production of a kind.
     func report(_ report: ProductionReport, on kind: Production.Kind) {
         guard let position = productions.firstIndex(where: { $0.kind == kind }) else {
             Issue.record("nothing of the kind is in the producer")
@@ -158,7 +158,7 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// The oldest. The activity or the device may have left audiences by it.
+    /// Replies to the oldest settlement. The activity or the device may have left audiences with it.
     func acknowledgeSettlement(leaves: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")
@@ -178,8 +178,8 @@ final class CoreHarness {
 
     // MARK: - Redis
 
-    /// Answers the oldest call, or the newest, that is not of the settle script. A `send` allows the command's own timestamp, unless
-    /// told otherwise.
+    /// Replies to the oldest call, or the newest, that is not of the settle script. A `send` permits the command's own timestamp, unless
+    /// the test gives another one.
     func reply(
         _ verdict: StoreVerdict,
         number: Int64? = nil,
@@ -218,7 +218,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// The connection is lost: nothing that is under way gets a reply.
+    /// The connection is lost: no call in progress gets a reply.
     func loseRedis(pauses: Bool = false) {
         let lost = calls
         calls.removeAll()
@@ -226,7 +226,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Redis answers the oldest call with an error that says nothing.
+    /// Redis answers the oldest call with an error that does not name a cause.
     func failUnexplained() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
@@ -251,7 +251,7 @@ final class CoreHarness {
 
     // MARK: - APNs
 
-    /// A stream is free: the next push goes over it.
+    /// A stream is free: the next push uses it.
     @discardableResult
     func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
         let pool = PoolIndex(application: application, environment: environment)
@@ -263,7 +263,7 @@ final class CoreHarness {
         return SeenPush(delivery.view(record), record: record)
     }
 
-    /// The push that was handed out last found no stream after all.
+    /// The push that was handed out last found no stream.
     func returnPush() {
         guard let record = pushes.popLast() else {
             Issue.record("no push was handed out")
@@ -306,7 +306,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// From its admission to its answer, the oldest command that waits for Redis.
+    /// Carries the oldest command that waits for Redis from its admission to its answer.
     func carry(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()
@@ -337,7 +337,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Takes what the core wants done.
+    /// Takes the actions that the core wants done.
     private func collect() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.storeCallTaken()

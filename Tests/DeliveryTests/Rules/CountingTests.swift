@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// `kafka.supersededResults`: what is merged away before Redis has seen it stands in the result of what took its place.
+/// `kafka.supersededResults`: a command that is merged before Redis has seen it is counted in the result of the command that replaced it.
 @Suite struct CountingTests {
     private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -70,7 +70,7 @@ import Testing
         #expect(counts(core) == [])
         core.lag(100)
         core.receive(.update(4))
-        #expect(counts(core) == ["u3 superseded 1"], "it is behind no more")
+        #expect(counts(core) == ["u3 superseded 1"], "it is no longer behind")
     }
 
     @Test func aLagThatIsOnlyAssumedCountsNothing() {
@@ -78,7 +78,7 @@ import Testing
         core.lag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
-        #expect(core.waiting == [], "it reads ahead all the same")
+        #expect(core.waiting == [], "it still reads ahead")
         core.lag(101)
         core.receive(.update(3))
         #expect(counts(core) == ["u1 superseded 0"])
@@ -102,7 +102,7 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
-    /// It was told to be `held`, and says what became of it.
+    /// The command has a result `held`, so it also gets a result of its final outcome.
     @Test func whatTheTokenOfACommandSetFreeHasItsOwnResult() {
         let core = counting()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -197,7 +197,7 @@ import Testing
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
         core.carry()
-        #expect(counts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "u1 gave way to a newer alert")
+        #expect(counts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
         core.acknowledgeAll()
         #expect(core.committableOffset == 5)
     }
@@ -213,7 +213,7 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// What replaces it has no alert (simulation seed 12038, `pace`).
+    /// The replacing state has no alert (simulation seed 12038, `pace`).
     @Test func anAlertThatOneUnderWayMakesNeedlessHasAResultOfItsOwn() {
         let core = counting()
         core.receive(.alert(4))
@@ -223,7 +223,7 @@ import Testing
         #expect(counts(core) == ["u2 superseded 0"])
     }
 
-    /// The alert that came out of Redis may be its own (simulation seed 73417, `pace`).
+    /// The alert that comes from Redis may belong to this command (simulation seed 73417, `pace`).
     @Test func anAlertThatWhatWasHeldHasAlreadyHasAResultOfItsOwn() {
         let core = counting()
         core.receive(.update(1))
@@ -264,7 +264,7 @@ import Testing
         core.receive(.update(2))
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1), toNewest: true)
-        #expect(counts(core) == ["u1 superseded 0"], "it was told to be held")
+        #expect(counts(core) == ["u1 superseded 0"], "its first result was held")
         core.carry()
         core.elapse(1_010)
         core.carry()

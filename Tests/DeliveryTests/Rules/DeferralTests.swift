@@ -4,7 +4,7 @@ import Testing
 
 /// Commands that cannot be sent soon leave their partition, and come back (R19).
 @Suite struct DeferralTests {
-    /// A little more than `deferAfterMilliseconds`, so that a look comes after it.
+    /// A little more than `deferAfterMilliseconds`, so that the core looks after it.
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
@@ -28,7 +28,7 @@ import Testing
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(result.topic == .commands && result.offset == 0, "its source is where it stood first")
+        #expect(result.topic == .commands && result.offset == 0, "its source is its first place")
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
@@ -339,7 +339,7 @@ import Testing
         }
     }
 
-    // MARK: - Each pool by itself
+    // MARK: - Each pool separately
 
     @Test func aPoolThatTakesNothingHoldsBackNoOther() {
         let core = Self.core { $0.inFlightMaxPerPool = 2 }

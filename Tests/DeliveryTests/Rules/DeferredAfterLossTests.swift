@@ -2,12 +2,13 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command is in the deferred topic while Redis loses everything: it is read once more in the commands topic, and comes back as well.
+/// A command is in the deferred topic while Redis loses all data. The command is read again in the commands topic, and its deferred copy
+/// comes back too.
 @Suite struct DeferredAfterLossTests {
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
 
-    /// The lane that deferred it knows that it comes back: its alert rings once, in one push.
+    /// The lane that deferred the command knows that it comes back: its alert rings once, in one push.
     @Test func theLaneThatDeferredItWaitsForItsAlert() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -41,7 +42,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    /// Its copy came back before the partition was read once more: it has rung.
+    /// The deferred copy came back before the partition was read again, and its alert has rung.
     @Test func whatCameBackBeforeRingsNoSecondTime() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
@@ -60,7 +61,7 @@ import Testing
         }
     }
 
-    /// Its pool takes nothing while it waits, and is well again afterwards.
+    /// The pool accepts nothing while the command waits, and works again afterwards.
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)

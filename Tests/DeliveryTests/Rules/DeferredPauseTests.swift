@@ -2,10 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What a command keeps while it is in the deferred topic: the pause that its push makes, and what is known of its alert.
+/// A command in the deferred topic keeps the pause after its failed push, and the facts about its alert.
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
-    /// The first pause is as long as any: between 150 and 300 s.
+    /// The first pause has the full length: between 150 and 300 s.
     private static let pauseLeast: Int64 = 150_000
 
     private func core() -> CoreHarness {
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// A core with a command in the deferred topic that APNs did not take.
+    /// A core with a command in the deferred topic that APNs did not accept.
     private func refused(_ command: String = .update(1)) throws -> CoreHarness {
         let core = core()
         core.receive(command)
@@ -117,7 +117,7 @@ import Testing
         #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
-    /// It was not processed, so nothing says that the next attempt fails.
+    /// APNs did not process the push, so the next attempt may succeed.
     @Test func whatApnsNeverProcessedGoesAgainAtOnceHoweverLongItHasBeenHere() throws {
         let core = core()
         core.receive(.update(1))

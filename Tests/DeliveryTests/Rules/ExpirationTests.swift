@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rule 2: what is past its expiration is not sent, wherever it was when it passed.
+/// A command past its expiration is not sent, wherever it was when it expired.
 @Suite struct ExpirationTests {
-    /// The second of the test's start is still allowed, the next one is not.
+    /// The second of the test's start is still valid, the next one is not.
     static let untilStart = #""expiration":1790000000,"#
 
     @Test func aCommandThatComesTooLateIsNotAdmitted() {
@@ -62,7 +62,8 @@ import Testing
         #expect(push.expiration == CoreHarness.startSeconds + 600 + 600)
     }
 
-    /// By default, where its pool takes nothing: an update for as long as one is stored, an end for as long as an end is.
+    /// The default expirations while the pool accepts nothing: an update expires after the time for which APNs stores an update, an end
+    /// after the time for an end.
     @Test func aStateWaitsForItsPoolNoLongerThanItIsStored() {
         let core = CoreHarness()
         core.receive(.update(1), .end(1, of: "b"))

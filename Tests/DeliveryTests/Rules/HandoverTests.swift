@@ -3,9 +3,9 @@ import Testing
 
 @testable import Delivery
 
-/// A partition goes to its next owner with what is settled above its committed offset.
+/// A partition moves to its next owner with the settled offsets above its committed offset.
 @Suite struct HandoverTests {
-    /// The partition of commands is revoked, and assigned again with what was committed of it.
+    /// Revokes the partition of commands, and assigns it again with the committed offset and metadata.
     private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
         -> Int?
     {
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    /// `b` waits for its pace, so that the offset behind it cannot be committed.
+    /// `b` waits for its pace, so the offsets behind it cannot be committed.
     private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
         let core = CoreHarness()
         core.receive(.update(1, of: "b"))
@@ -96,7 +96,7 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    /// The token that the first has passed on is with the second in memory only.
+    /// The token that the first command has passed on exists only in memory, with the second one.
     @Test func aCommandThatPassedItsTokenOnIsReadAgainWithTheOther() throws {
         let core = CoreHarness()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#

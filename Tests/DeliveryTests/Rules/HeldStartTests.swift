@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Starts of several activities that wait for one push-to-start token: each is sent once, or told what became of it.
+/// Starts of several activities wait for one push-to-start token: each is sent once or gets its outcome.
 @Suite struct HeldStartTests {
     @Test func aStartTooManyFailsAtOnce() {
         let core = CoreHarness()
@@ -125,7 +125,7 @@ import Testing
         #expect(try core.called.after != nil, "the next is asked for, not this one again")
     }
 
-    /// Whatever Redis says, a record ends.
+    /// A record ends with any verdict of Redis.
     @Test func oneThatComesBackForEverIsLetGo() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())

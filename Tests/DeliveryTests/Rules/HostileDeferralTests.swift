@@ -2,11 +2,11 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The deferred topic is a topic like others: what stands in a record's headers may be anything.
+/// Anybody may write to the deferred topic, so the headers of its records may hold anything.
 @Suite struct HostileDeferralTests {
     private static let token = #""token":"\#(CoreHarness.token)","environment":"production","#
 
-    /// A record whose headers say what no lane has written.
+    /// A record with headers that no lane has written.
     private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
         core.receive(.update(1, of: "z"))
         core.reply(.send)
@@ -27,7 +27,7 @@ import Testing
         core.reply(.duplicate)
         #expect(core.outcomes == ["u1 duplicate"])
         core.acknowledgeAll()
-        #expect(core.waiting == [] && core.committableOffset(core.deferred) == 1, "it registers its token no more")
+        #expect(core.waiting == [] && core.committableOffset(core.deferred) == 1, "it no longer registers its token")
     }
 
     @Test func aStartThatWasHeldWithoutATokenRegistersNone() throws {
@@ -38,7 +38,7 @@ import Testing
         core.acknowledgeAll()
         core.acknowledgeAll()
         let registers = core.waiting.contains { $0.hasPrefix("register") }
-        #expect(!registers, "an empty token would take the place of the known one")
+        #expect(!registers, "an empty token would replace the known one")
     }
 
     @Test func whatWasTakenOnceIsNotRefusedByAnotherClock() throws {

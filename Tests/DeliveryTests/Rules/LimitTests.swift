@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What a lane holds is bounded, and what is above the bound waits where a newer state still replaces it.
+/// A lane holds a limited number of commands. Commands above the limit wait in a place where a newer state can still replace them.
 @Suite struct LimitTests {
     @Test func aLaneThatHoldsAllItMayReceivesNoMoreUntilOneIsSettled() {
         let core = CoreHarness { $0.recordsMax = 64 }
@@ -45,7 +45,7 @@ import Testing
         #expect(core.canReceive)
     }
 
-    /// A registration needs no activity when it is received, and may need one when its reply comes.
+    /// A registration needs no activity when it is received, but may need one when its reply comes.
     @Test func aCommandThatIsSetFreeFindsRoomForItsActivity() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Joining and leaving audiences: the store decides, the audiences are told, the store hears that they know; then the record is settled.
+/// Joining and leaving audiences: the store decides, the audiences are told, the store learns that they know. Then the record is settled.
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenChange
 
@@ -164,7 +164,7 @@ import Testing
         core.carry()
         core.acknowledgeProductions()
         core.acknowledgeSettlements()
-        // The same token may release another start. The registration's audiences are not left by that.
+        // The same token may release another start. The registration does not leave its audiences because of that.
         #expect(core.waiting.map { $0.hasPrefix("register") } == [true])
         #expect(try core.called.namedAudiences == nil)
         core.reply(.registered)
@@ -179,7 +179,7 @@ import Testing
         core.push()
         core.answer(.tokenDead, status: 410)
         core.acknowledgeProductions()
-        // The settlement of the activity, and the device's.
+        // The settlements of the activity and of the device.
         core.acknowledgeSettlement()
         core.acknowledgeSettlement(leaves: Self.leaves())
         #expect(core.tellAudiences() == leaves(of: "d", .device))
@@ -238,7 +238,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    /// Whoever retired the token or accepted the end died before the audiences knew.
+    /// The worker that retired the token or accepted the end died before the audiences knew.
     @Test func anAdmissionWaitsForAudiencesThatDoNotKnow() {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -57,7 +57,7 @@ import Testing
         #expect(try core.calledView.policy == 1)
     }
 
-    /// A record names its policy by place.
+    /// A record names its policy by index.
     @Test func whatWaitsGoesByTheNewNumbersOfItsPolicy() throws {
         let core = core(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))

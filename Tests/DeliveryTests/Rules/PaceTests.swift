@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rule 7: one push of an activity at a time, and a spacing between two of them, in which newer states replace the waiting one.
+/// An activity has one push at a time and a spacing between two pushes. During the spacing newer states replace the waiting one.
 @Suite struct PaceTests {
-    /// The timers' precision is 8 ms; none is early.
+    /// The timers' precision is 8 ms; no timer is early.
     static let precision: Int64 = 8
 
     @Test func oneActivityHasOnePushInFlight() {
@@ -169,7 +169,7 @@ import Testing
         #expect(push.attempts == 1)
     }
 
-    /// It waits as before, and rests for no spacing of its own: a newer state takes its place at once.
+    /// The state waits as before and has no spacing of its own: a newer state replaces it at once.
     @Test func aPushThatFoundNoStreamIsStillOvertaken() {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -76,7 +76,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    /// Nobody else may send it: to the next owner it would be `unknown`.
+    /// Only this worker may send the start: the next owner would get `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
     func aStartThatBacksOffIsFinishedByTheWorkerThatWasAllowedIt(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -95,8 +95,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// The next owner has told that it is `unknown`, and what follows it has reached a phone that began the activity by itself: the start
-    /// would be a second one (simulation seed 5327).
+    /// The next owner has reported the start as `unknown`, and a later command has reached a phone that began the activity itself. This
+    /// start would begin a second activity (simulation seed 5327).
     @Test func aStartThatBacksOffIsNotSentWhenRedisHasGoneOnWithoutIt() {
         let core = CoreHarness()
         core.receive(.start(1))

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Policies: named sets of numbers, one for each app, another one by a command's own word.
+/// Policies: named sets of numbers. Each app has one, and a command may name another.
 @Suite struct PolicyTests {
     private static func core() -> CoreHarness {
         CoreHarness {

@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Records that were settled and are read once more, since Redis has lost what they wrote.
+/// Settled records are read again, because Redis has lost what they wrote.
 @Suite struct ReadAgainTests {
-    /// A core that reads offsets 0 and 1 of each topic once more.
+    /// A core that reads offsets 0 and 1 of each topic again.
     private func readingAgain() -> CoreHarness {
         let core = CoreHarness()
         core.readAgain(below: 2)
@@ -21,7 +21,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    /// Its token may be the first that Redis hears of, and Redis has forgotten which timestamps were sent.
+    /// The command's token may be the first that Redis learns, and Redis has forgotten which timestamps were sent.
     @Test func aCommandSaysThatItIsReadOnceMore() throws {
         let core = readingAgain()
         core.receive(.update(1))
@@ -39,7 +39,7 @@ import Testing
         #expect(bodies.count { $0.contains("alert") } == 1)
     }
 
-    /// What had been settled above one that was waiting is known, too.
+    /// Records that had settled above a waiting one are known, too.
     @Test func whatWasSettledAboveOneThatWaitsIsReadOnceMore() throws {
         let before = CoreHarness()
         before.receive(.update(1), .update(2, of: "b"))
@@ -73,7 +73,7 @@ import Testing
         #expect(core.outcomes.isEmpty && core.committableOffset == 1)
     }
 
-    /// It has had its result, or another's result has counted it.
+    /// The command has had its result, or another command's result has counted it.
     @Test func whatIsReadOnceMoreIsNotCountedAgain() {
         let core = CoreHarness { $0.supersededResults = .counted }
         core.readAgain(below: 2)
@@ -106,12 +106,12 @@ import Testing
         core.register(CommandText.registration(at: -43_199))
         #expect(core.waiting.count == 1)
         core.reply(.registered)
-        // It is read for the first time: whatever its age, somebody means it.
+        // The command is read for the first time, so somebody wants it sent, at any age.
         core.register(CommandText.registration(at: -90_000))
         #expect(core.waiting.count == 1)
     }
 
-    /// It was held in the Redis that is there now, and nobody has seen it.
+    /// The command was held in the present Redis, and no phone has got it.
     @Test func whatWasHeldForARegistrationHasItsResultAndItsAlert() throws {
         let core = readingAgain()
         core.register(CommandText.registration())

@@ -164,8 +164,8 @@ import Testing
         #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
-    /// All partitions of a lane are given up one behind the other when they are to be read once more: what was read of the next must not be
-    /// begun between, since far newer states stand behind it.
+    /// All partitions of a lane are revoked one after the other when they must be read again. Commands read from the next one must not be
+    /// started in between, because far newer states follow them.
     @Test func aPartitionThatGoesBeginsNothingOfThoseThatAreFarBehind() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
@@ -203,7 +203,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
     }
 
-    /// What a broker says of its log may be any number.
+    /// A broker may report any number for its log.
     @Test func aLagOfAnySizeIsOne() {
         let core = Self.core()
         let others = (1...3).map { core.assign(.commands, number: $0) }
@@ -217,7 +217,7 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
-    /// A backlog comes to as many pushes as there are activities.
+    /// A backlog costs as many pushes as there are activities.
     @Test func twoHundredThousandCommandsForTwoThousandActivitiesAreTwoThousandPushes() {
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// How a command without a token is kept: written from its view, it decodes to what it was.
+/// A command without a token is stored in the form that its view writes. Decoding that form gives the same command.
 @Suite struct RecordViewTests {
     @Test(arguments: [
         CommandText.update(1),
@@ -47,7 +47,7 @@ import Testing
         #expect(!held.contains(#""id""#))
     }
 
-    /// Unescaped, as it is compared and written into results.
+    /// The text without escapes, as the core compares it and writes it into results.
     private func bytes(_ text: TextRange, in record: UnsafeRawBufferPointer) -> [UInt8] {
         guard !text.isAbsent else { return [] }
         return Array(unsafeUninitializedCapacity: Int(text.range.count)) { buffer, count in

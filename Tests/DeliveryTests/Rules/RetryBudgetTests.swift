@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A push goes again only within its pool's budget; without it, it waits long.
+/// A push is tried again within its pool's retry budget. Without budget it waits for long.
 @Suite struct RetryBudgetTests {
     @Test func withoutPermissionAnUpdateWaitsLongAndIsAdmittedAgain() {
         let core = CoreHarness()
@@ -14,7 +14,7 @@ import Testing
         core.elapse(15_020)
         #expect(core.waiting == ["admit u1"])
         core.reply(.send)
-        // Still none: it waits again, and that is no attempt.
+        // Still no budget: the push waits again, and that is no attempt.
         #expect(core.send(permitsRetry: false) == nil)
         core.elapse(30_010)
         core.reply(.send)
@@ -87,7 +87,7 @@ import Testing
         core.reply(.send)
         core.sendInVain()
         core.elapse(30_010)
-        #expect(core.waiting.count == 1, "and takes its place again when it goes")
+        #expect(core.waiting.count == 1, "and it counts again when it is sent")
     }
 
     @Test func aStartThatWaitedForTheBudgetTakesItsPlaceAgainWhenItGoes() {
@@ -152,7 +152,7 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
     }
 
-    /// A server of APNs that is about to go refuses streams: what it did not process goes again at once, with the budget used up as well.
+    /// An APNs server that is about to close refuses streams. Pushes that it did not process are sent again at once, even without budget.
     @Test func aThirdOfTheStreamsIsRefusedAndNobodyWaitsForTheBudget() {
         let core = OutagePool.core()
         var pool = OutagePool()
@@ -163,8 +163,8 @@ import Testing
         #expect(pool.requests < activities * 2)
     }
 
-    /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it takes everything again, and
-    /// nothing new comes.
+    /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it accepts everything again, and no
+    /// new commands come.
     @Test func anOutageIsNotAnsweredWithRetriesAndLosesNothing() {
         let core = OutagePool.core()
         var pool = OutagePool()
@@ -179,7 +179,7 @@ import Testing
     }
 }
 
-/// A pool as the lane has one: its budget, and what the lane makes of it.
+/// A pool with its budget, and the lane's use of it.
 private struct OutagePool {
     static let savedMax = 100
 
@@ -192,7 +192,7 @@ private struct OutagePool {
         permission.permitsRetry(isWithinBudget: hundredths >= 100, now: now)
     }
 
-    /// With room for all activities of a test.
+    /// A core with room for all activities of a test.
     static func core() -> CoreHarness {
         CoreHarness {
             $0.recordsMax = 16_384
@@ -202,7 +202,7 @@ private struct OutagePool {
 
     /// Each second 50 new activities get a state.
     ///
-    /// - Returns: how many activities these are.
+    /// - Returns: the number of these activities.
     mutating func feed(
         _ seconds: Int,
         to core: CoreHarness,
@@ -219,7 +219,7 @@ private struct OutagePool {
         return seconds * perSecond
     }
 
-    /// - Parameter refusingEachOf: each request of so many is refused before it is processed.
+    /// - Parameter refusingEachOf: one request in this many is refused before it is processed.
     mutating func pass(
         _ milliseconds: Int64,
         with core: CoreHarness,
@@ -247,7 +247,7 @@ private struct OutagePool {
 extension CoreHarness {
     fileprivate var hasCall: Bool { calls.contains { $0.ticket.purpose == .admit } }
 
-    /// A stream is free, and a push that was sent before may go, or not.
+    /// A stream is free. A push that was sent before may use it or not.
     @discardableResult
     fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
         let pool = PoolIndex(application: 0, environment: .production)
@@ -273,7 +273,7 @@ extension CoreHarness {
         elapse(0)
     }
 
-    /// The next push goes, APNs answers 503, and the budget is used up.
+    /// The next push is sent, APNs answers 503, and the budget is empty.
     fileprivate func sendInVain() {
         guard let record = send() else {
             Issue.record("no push waits")

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What an answer other than *accepted* comes to: what goes again, when, and with what.
+/// Answers other than *accepted*: which pushes are sent again, when, and with which body.
 @Suite struct RetryTests {
     @Test func whatAPNsNeverProcessedGoesAgainByItselfAsItWas() throws {
         let core = CoreHarness()
@@ -62,7 +62,7 @@ import Testing
         core.receive(.update(1))
         for fault in 1...14 {
             core.carry(.retryLater)
-            // The first few are shorter than the spacing.
+            // The first few waits are shorter than the spacing.
             let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
             core.elapse(most / 2 - 8)
             if fault > 3 { #expect(core.waiting == [], "fault \(fault)") }
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    /// A newer state does not make the service well.
+    /// A newer state does not repair the service.
     @Test func waitsGrowOverTheStatesOfAnActivity() {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -165,7 +165,7 @@ import Testing
         #expect(core.outcomes == ["e1 accepted"])
     }
 
-    /// What a probe of an open breaker was refused for is not its own fault, and a pool that accepts no token has the wrong environment.
+    /// A refused probe of an open breaker is not at fault itself, and a pool that accepts no token has the wrong environment.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
     func aProbeThatIsRefusedWaitsLikeAnyOther(disposition: PushResult.Disposition) {
         let core = CoreHarness()
@@ -189,7 +189,7 @@ import Testing
         #expect(core.invalidations.isEmpty)
     }
 
-    // MARK: - What a result says
+    // MARK: - The text of results
 
     @Test(arguments: [
         (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),

@@ -13,7 +13,7 @@ import Testing
         }
     }
 
-    /// u1 waits for a store that has been away for so long, and records are unread.
+    /// u1 waits for a store that has been away for a given time, and records are unread.
     private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
@@ -24,7 +24,7 @@ import Testing
         return core
     }
 
-    /// u1 waits for a pool that has taken nothing for so long, and records are unread.
+    /// u1 waits for a pool that has accepted nothing for a given time, and records are unread.
     private static func poolReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
@@ -149,7 +149,7 @@ import Testing
 
     // MARK: - An assignment
 
-    /// What the shell assumes until the end of the log is known is more than the limit, and what turns out may be less.
+    /// Until the end of the log is known, the shell assumes a lag above the limit. The real lag may be smaller.
     @Test func afterAnAssignmentALaneReadsToTheEndHoweverShortTheWay() {
         let core = Self.core()
         core.lag(101, isAssumed: true)

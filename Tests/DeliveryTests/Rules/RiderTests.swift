@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The alert that rides on across workers, and what becomes of riders when partitions go.
+/// Alerts that move to newer states between workers, and riders of partitions that are revoked.
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
@@ -66,7 +66,7 @@ import Testing
 
     // MARK: - Overtaken by a state that another worker admitted
 
-    /// The state that came for it has itself become the rider of a newer one by then.
+    /// Meanwhile the state that came for the alert has itself become the rider of a newer one.
     @Test func aWaitingRiderGoesToTheCarrierOfARider() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -227,7 +227,7 @@ import Testing
         #expect(core.committableOffset == 0)
     }
 
-    /// A held command goes on in its registration's record, which belongs to another partition than its carrier.
+    /// A held command continues in its registration's record, which belongs to another partition than its carrier.
     @Test func aRiderOfAPartitionThatStaysHasItsOwnTurnWhenItsCarrierIsLetGo() throws {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -261,8 +261,8 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
     }
 
-    /// The alert in the body of what was under way when its partition went is that of a record which is read again, and which must not be
-    /// finished for it: the one under way holds no offset back any more (simulation seed 30787, `repeats`).
+    /// A push that was on its way when its partition was revoked carries the alert of a record that is read again. The push must not finish
+    /// that record, because it holds no offset back any more (simulation seed 30787, `repeats`).
     @Test func whatCarriesAnAlertFromAnEarlierAssignmentDoesNotReplaceItsRecord() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
@@ -278,8 +278,8 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
-    /// One alert in two records of the lane: its own, and the registration that set it free. As long as the newer state which carries it is
-    /// not settled, Redis must not take it for done with (simulation seed 16144, `pace`).
+    /// Two records of the lane have the same alert: its own, and the registration that released it. Until the newer state that carries the
+    /// alert has settled, Redis must not take the alert for finished (simulation seed 16144, `pace`).
     @Test func anAlertThatANewerStateHasAlreadyIsNotSettled() {
         let core = CoreHarness()
         core.register(CommandText.registration())
@@ -294,7 +294,7 @@ import Testing
         #expect(core.settlements.last == "u4 accepted")
     }
 
-    /// What was on its way when it was overtaken must not be settled as such when it has its own turn again.
+    /// A command that was on its way when it was overtaken must not settle as overtaken when its own turn comes again.
     @Test func aRiderThatHasItsOwnTurnAgainIsHeldLikeAnyOther() {
         let core = CoreHarness()
         core.register(CommandText.registration())

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// What a test sees of a result, copied when it was produced.
+/// The parts of a result that a test sees, copied when it was produced.
 struct SeenResult {
     var command: String
     var outcome: String
@@ -20,7 +20,7 @@ struct SeenResult {
     var topic: RecordTopic
     var offset: Int64
     var trace: String
-    /// The record's own time, its receipt, its admission, its last sending and the answer.
+    /// The times of the record itself, its receipt, its admission, its last sending and the answer.
     var times: [Int64]
 
     init(_ view: RecordView) {
@@ -153,7 +153,7 @@ struct SeenPush {
 }
 
 extension RecordView {
-    /// What a test calls the record: the command's id, or what is registered.
+    /// The test's name for the record: the command's id, or the registered activity or device.
     var name: String {
         if !commandIdentifier.isEmpty { return text(commandIdentifier) }
         return activity.isEmpty ? "device \(text(device))" : text(activity)
@@ -163,7 +163,7 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// A settlement, or what only keeps records up to date.
+    /// A settlement, or a call that only updates records.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves: true

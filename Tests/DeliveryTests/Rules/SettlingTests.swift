@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The end of a command: its result and its settlement, what happens when Kafka or Redis fails, and its offset.
+/// The end of a command: its result, its settlement and its offset, also when Kafka or Redis fails.
 @Suite struct SettlingTests {
     @Test func anAcceptedCommandHasAResultAndIsSettledInRedis() {
         let core = CoreHarness()
@@ -178,7 +178,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    // MARK: - Numbers that go out with a request and come back
+    // MARK: - Numbers that are sent with a request and come back
 
     @Test func aCallIsKnownByItsNumber() {
         for purpose in StoreTicket.Purpose.allCases {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// One state for many activities: its bytes lie in memory once, and each push is still what its own command came to.
+/// One state for many activities: its bytes are in memory once, and each push still has its own command's content.
 @Suite struct SharedBodyTests {
     private static let first = CoreHarness.startSeconds + 1
 
@@ -16,7 +16,7 @@ import Testing
         core.delivery.view(push.record).body.baseAddress
     }
 
-    /// As it stands by now.
+    /// The body as it is now.
     private static func bodyNow(_ push: SeenPush, _ core: CoreHarness) -> String {
         SeenPush(core.delivery.view(push.record), record: push.record).body
     }
@@ -67,7 +67,7 @@ import Testing
         let b = try Self.push(core)
         core.answer(.accepted)
         core.acknowledgeAll()
-        // As long as the first, so that they would come to lie where it lay.
+        // As long as the first, so it could get the same place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
         #expect(Self.bodyNow(b, core) == Self.body(1))
     }
@@ -97,7 +97,7 @@ import Testing
         #expect(Self.place(pushes[1], core) == Self.place(pushes[2], core))
     }
 
-    /// A record may be refused for what stands behind Apple's dictionary, which was read then.
+    /// A record may be invalid because of bytes after Apple's dictionary, which has been read by then.
     @Test func `What a refused record said is not taken for what the one before it said`() throws {
         let core = CoreHarness()
         let refused = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#

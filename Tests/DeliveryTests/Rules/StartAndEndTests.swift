@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rule 6, its second half: a start that was never sent gives way to its end, wherever it waits. No phone rings for what is over.
+/// A start that was never sent is superseded by its end, wherever it waits. No phone rings for something that is over.
 @Suite struct StartAndEndTests {
     @Test func aStartAndItsEndInOneBacklogSendNoStart() {
         let core = CoreHarness()

@@ -2,10 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A start that was admitted and that APNs does not take is in hand when its partition is revoked. Its next owner would read it again and
-/// report `unknown`, though nothing was sent: it goes there by way of the deferred topic, with its claim.
+/// A partition is revoked while an admitted start waits for APNs. The next owner would read the start again and report `unknown`, although
+/// nothing was sent. So the start goes through the deferred topic to the next owner, with its claim.
 @Suite struct StartHandoverTests {
-    /// A core whose pool is blocked, and the claim of a start on its way there.
+    /// A core with a blocked pool, and the claim of a start on its way to the pool.
     private func core() throws -> (CoreHarness, claim: UInt64) {
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))

@@ -4,7 +4,7 @@ import Testing
 
 /// Redis, or a part of it, is away for an hour.
 @Suite struct StoreOutageTests {
-    /// Nothing can be decided of any command (`Deferring/Delivery+Deferring.swift`).
+    /// Without Redis no command can be decided (`Deferring/Delivery+Deferring.swift`).
     @Test func whatWaitsForACreditWhileRedisIsAwayIsNotDeferred() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)

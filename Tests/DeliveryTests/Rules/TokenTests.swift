@@ -196,7 +196,7 @@ import Testing
         #expect(try core.called.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
-    /// Its record has room for one token: the dead one stays until nothing needs it.
+    /// The record has room for one token: the dead one stays until nothing needs it.
     @Test(arguments: [false, true]) func whatADeadTokenWasRefusedWithIsHeldForTheNext(isToldFirst: Bool) throws {
         let core = CoreHarness()
         core.receive(.end(1))
@@ -307,7 +307,7 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    /// A wrong environment: nothing is known against the tokens.
+    /// The environment is wrong, so the answers say nothing about the tokens.
     @Test func noTokenIsRetiredWhereNoneIsAccepted() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What comes beside a record goes out beside what it comes to, and nothing else does.
+/// The trace headers of a record, and no other headers, go out with its results.
 @Suite struct TraceTests {
     private func receive(_ record: String, trace: String, _ core: CoreHarness) {
         core.receiveOne(record, partition: core.commands, trace: trace)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
 
-    /// The alert rides on in the newer command's body, which moves for it.
+    /// The alert moves into the newer command's body, which moves in memory to make room.
     @Test func whereTheBodyMovesItStays() {
         let core = CoreHarness()
         receive(.alert(1), trace: "the alert's", core)
@@ -43,7 +43,7 @@ import Testing
         #expect(core.deadLetters.map(\.value) == ["{"])
     }
 
-    /// The command's own was not kept: what goes on, goes on with the registration.
+    /// Redis does not keep the command's own trace, so the command continues in the trace of the registration.
     @Test func whatWasHeldGoesOnInTheRegistrationsTrace() {
         let core = CoreHarness()
         core.receiveOne(CommandText.registration(), partition: core.registrations, trace: "registration's")

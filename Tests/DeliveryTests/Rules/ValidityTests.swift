@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Rule 1 of what a command comes to: what is wrong is `invalid`, goes to the dead letters as it came, and stops nothing.
+/// An invalid record gets the outcome `invalid`, goes unchanged to the dead letters, and stops nothing.
 @Suite struct ValidityTests {
     static let app = CommandText.app
 

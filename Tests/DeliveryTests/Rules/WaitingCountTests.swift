@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// What the core says of what waits, for those who watch a lane.
+/// The counts of waiting records that the core reports to metrics and /statusz.
 @Suite struct WaitingCountTests {
     @Test func aRecordIsCountedWhereItWaits() {
         let core = CoreHarness()

@@ -4,13 +4,14 @@ import Numbers
 
 /// How a run commits offsets and hands partitions over.
 struct SimulatedCommits {
-    /// Whether what is settled above the committed offset goes with it; else it is read again, as if it did not fit.
+    /// Whether the metadata of a commit holds the settled offsets above the committed one. Without it their records are read again, as when
+    /// the metadata does not fit.
     var keepMetadata: Bool
     var intervalMilliseconds: Int64
-    /// Every partition that moves is drained and committed first.
+    /// Every partition is drained and committed before it moves.
     var areHandoversOrderly: Bool
 
-    /// As it was before commits had metadata: of the seeds that found something then.
+    /// Commits as they were before they had metadata, for seeds that found something then.
     static let withoutMetadata = SimulatedCommits(
         keepMetadata: false,
         intervalMilliseconds: 0,
@@ -24,7 +25,7 @@ struct SimulatedCommits {
         self.areHandoversOrderly = areHandoversOrderly
     }
 
-    /// From random numbers of its own, so that the seed's other draws stay what they were.
+    /// Uses separate random numbers, so that the other draws of a seed do not change.
     init(seed: UInt64) {
         var coin = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepMetadata = coin.chance(700)
@@ -33,9 +34,10 @@ struct SimulatedCommits {
     }
 }
 
-/// The laws of handovers.
+/// The invariants of handovers.
 extension Simulation {
-    /// Nothing was drawn that may leave a result unacknowledged, or a record with a result to be read again: no result is written twice.
+    /// Whether the seed drew nothing that may lose an acknowledgement or cause a record with a result to be read again. Then no result is
+    /// written twice.
     private var repeatsNothing: Bool {
         commits.keepMetadata && commits.areHandoversOrderly && swarm.crash == 0 && swarm.productionFailure == 0
             && swarm.suppliedToken == 0

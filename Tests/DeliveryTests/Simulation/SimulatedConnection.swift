@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// One connection of a pool: how many streams it has, and whether it takes any.
+/// One connection of a pool: its number of streams, and whether it accepts pushes.
 struct SimulatedConnection {
-    /// What the core was told of a push, to be held against what it does next.
+    /// The answer to a push that the core has got, to compare with what the core does next.
     struct Told {
         var offset: Int64
         var partition: Int32
@@ -15,10 +15,10 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// One request until the first answer.
+    /// One request at a time until the first answer.
     var isCold = true
-    /// GOAWAY came: what is below its last stream is awaited, and nothing new is sent.
+    /// GOAWAY has come: pushes up to its last stream still get answers, and nothing new is sent.
     var isDraining = false
-    /// It takes its first push.
+    /// The connection accepts its first push.
     var opensAt: Int64
 }

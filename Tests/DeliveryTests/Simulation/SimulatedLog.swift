@@ -1,12 +1,12 @@
 import Delivery
 
-/// The topics that are read, and what the group has committed.
+/// The topics that workers read, and the offsets that the group has committed.
 struct SimulatedLog {
     struct Record {
         var timestampMilliseconds: Int64
         var key: [UInt8]
         var value: [UInt8]?
-        /// Of a command that was deferred, with the time at which it is due.
+        /// The time at which a deferred command is due.
         var deferral: (Deferral, dueMilliseconds: Int64)?
     }
 
@@ -16,7 +16,7 @@ struct SimulatedLog {
         var partition: Int
     }
 
-    /// What the group has committed of a partition.
+    /// The committed offset and metadata of a partition.
     struct Commit {
         var offset: Int64 = 0
         var metadata: [UInt8] = []
@@ -47,7 +47,7 @@ struct SimulatedLog {
         return (place, Int64(records[place, default: []].count - 1))
     }
 
-    /// To the partition of the command's source.
+    /// Appends to the partition of the command's source.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Place, Int64) {
         let place = Place(topic: 2, partition: Int(deferral.partition))
         records[place, default: []]
@@ -57,7 +57,7 @@ struct SimulatedLog {
         return (place, Int64(records[place, default: []].count - 1))
     }
 
-    /// What was deferred so far may be read now.
+    /// Allows workers to read the commands deferred so far now.
     mutating func readAllDeferred(of place: Place, now: Int64) {
         for offset in records[place, default: []].indices {
             guard let due = records[place]?[offset].deferral?.dueMilliseconds else { continue }

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// What Redis allowed, written down when it did, to be held against what the phones received.
+/// The permissions that Redis gave, recorded at once, to compare with what the phones received.
 struct SimulatedPace {
-    /// By activity and the sequence of an alert's command: when Redis was told that APNs has accepted the alert.
+    /// By activity and the sequence of an alert's command: when Redis learned that APNs has accepted the alert.
     var answered: [String: [Int: Int64]] = [:]
     /// By activity and version: the last send verdict.
     var admitted: [String: [Version: Int64]] = [:]
@@ -13,7 +13,7 @@ struct SimulatedPace {
         var mayUseReserve: Bool
     }
 
-    /// A start that was allowed to an activity on a device.
+    /// A permitted start of an activity on a device.
     struct StartDraw {
         var at: Int64
         var activity: String
@@ -23,14 +23,14 @@ struct SimulatedPace {
     struct Sending {
         var at: Int64
         var version: Version
-        /// Which of all workers that there were.
+        /// The number of the worker, among all workers of the run.
         var worker = -1
     }
 
     var draws: [String: [Draw]] = [:]
-    /// When each activity's start was allowed: its bucket is full then.
+    /// When each activity's start was permitted: the activity's bucket is full then.
     var births: [String: [Version: Int64]] = [:]
-    /// By device: the draws by which starts were allowed.
+    /// By device: the draws of permitted starts.
     var startDraws: [String: [StartDraw]] = [:]
     /// By activity: the last draw for its start.
     var lastStartDraws: [String: Int64] = [:]
@@ -41,7 +41,7 @@ struct SimulatedPace {
 
     mutating func started(_ activity: String) { startsArrived.insert(activity) }
 
-    /// What a bucket has left, when nothing was drawn from it but at these times; nil if one of the draws was too many.
+    /// The pushes left in a bucket after draws at exactly these times; nil if a draw exceeded the bucket.
     static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
         var fullAt: Int64 = 0
         var left = bucket.pushes

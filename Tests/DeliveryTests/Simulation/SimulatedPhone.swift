@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One activity on one phone, by ActivityKit's rules: what is older is ignored, nothing follows the end.
+/// One activity on one phone, by ActivityKit's rules: older states are ignored, and nothing follows the end.
 struct SimulatedPhone {
     struct Shown: Equatable {
         var timestamp: Int64
@@ -13,26 +13,27 @@ struct SimulatedPhone {
     let activity: String
     let device: String?
     var token: String?
-    /// The tokens it had before; APNs calls them dead.
+    /// The tokens that the activity had before; APNs calls them dead.
     var deadTokens: [String: Int64] = [:]
     var registeredAt: Int64 = 0
     var shown: Shown?
     var hasEnded = false
     var starts = 0
-    /// Alerts that were displayed, each by the sequence of its command.
+    /// The displayed alerts, each by the sequence of its command.
     var alerts: Set<Int> = []
-    /// Alerts whose states Redis has called overtaken, each by the sequence of its command.
+    /// The alerts whose states Redis has called overtaken, each by the sequence of its command.
     var overtaken: Set<Int> = []
-    /// Versions that came with priority 10.
+    /// The versions that came with priority 10.
     var urgent: Set<Version> = []
-    /// Set when APNs accepted something that the phone must have dropped.
+    /// Set when APNs accepted a push that the phone must have dropped.
     var violations: [String] = []
 
     mutating func start(_ push: Shown) { (starts, shown) = (starts + 1, push) }
 
     mutating func receive(_ event: Event, _ push: Shown) {
         if hasEnded {
-            // What was on its way elsewhere when the end was admitted arrives too late; what was admitted after it must not come.
+            // A push that was already on its way elsewhere when the end was admitted arrives too late, which is allowed. A push admitted
+            // after the end must not arrive.
             if event != .end, push.timestamp > (shown?.timestamp ?? 0) {
                 violations.append("\(activity): an update was admitted after the end")
             }
@@ -47,9 +48,10 @@ struct SimulatedPhone {
                 violations.append("\(activity): two states with timestamp \(push.timestamp)")
             }
         }
-        // A push with the timestamp of the one that is displayed is that one come again.
+        // A push with the timestamp of the displayed one is the same push again.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // Redis does not know whether what overtook a state rang an alert of its own: the older one rides on with the next state.
+            // Redis does not know whether the state that overtook another one rang its own alert, so the older alert moves to the next
+            // state.
             if let newest = alerts.max(), push.alert < newest, !overtaken.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
             }

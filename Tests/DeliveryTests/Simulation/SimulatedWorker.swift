@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// One worker with one lane: the real core, and in place of its shells queues of what is under way, each thing with a due time.
+/// One worker with one lane: the real core. Queues of pending work replace its shells; each item has a due time.
 final class SimulatedWorker {
     struct Assigned {
         var place: UInt32
@@ -14,11 +14,11 @@ final class SimulatedWorker {
         case lostBefore, lostAfter
         /// RST_STREAM with REFUSED_STREAM.
         case refusedStream
-        /// A 403 that is about the provider token.
+        /// A 403 about the provider token.
         case providerTokenRefused
-        /// A 400 BadDeviceToken, where the pool accepts no other token either.
+        /// A 400 BadDeviceToken while the pool accepts no other token either.
         case everyTokenRefused
-        /// A 400 with a reason that nobody knows.
+        /// A 400 with an unknown reason.
         case unknownReason
     }
 
@@ -27,27 +27,27 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var record: UInt32
         var fate: PushFate
-        /// The connection that carries it; 0: there are none in this run.
+        /// The connection that carries the push; 0: this run has no connections.
         var connection: UInt32 = 0
     }
 
-    /// Among all workers of a run, those that died included.
+    /// The worker's number among all workers of a run, including dead ones.
     let number: Int
     var delivery: Delivery
     let clockSkew: Int64
     var assigned: [SimulatedLog.Place: Assigned] = [:]
     var nextCommitMilliseconds: Int64 = 0
-    /// In the order in which they were sent: a connection keeps it.
+    /// The calls in the order in which they were sent; a connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
     var connectionsMade: UInt32 = 0
-    /// By record: what this worker was told of a push that it may send again.
+    /// By record: the answer to a push that this worker may send again.
     var told: [UInt32: SimulatedConnection.Told] = [:]
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
-    /// With the core of audiences.
+    /// The run also simulates audiences.
     var handedOver: [(dueMilliseconds: Int64, record: UInt32)] = []
     var changes: [SimulatedChange] = []
 
@@ -82,7 +82,7 @@ final class SimulatedWorker {
         Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)
     }
 
-    /// The next time at which something of this worker is due.
+    /// The next time at which an item of this worker is due.
     var nextDueMilliseconds: Int64 {
         var due = delivery.nextDueMilliseconds ?? .max
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }

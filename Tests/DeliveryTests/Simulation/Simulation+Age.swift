@@ -1,17 +1,17 @@
 import Delivery
 import LiveActivity
 
-/// The eight hours that the system gives an activity: afterwards nothing but its end is sent.
+/// The eight hours that the system gives an activity: afterwards only its end is sent.
 extension Simulation {
     static let ageMillisecondsMax: Int64 = 8 * 3_600_000
-    /// They are kept in whole seconds, and end with the second in which they are over.
+    /// Redis keeps the eight hours in whole seconds, up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
-    /// From an activity's first command to its last, at most; its hash lives longer.
+    /// The maximum time from an activity's first command to its last; its value in Redis lives longer.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
-    /// What was admitted in time may still wait for its stream and its retries, while the world stands still.
+    /// A push that was admitted in time may still wait for its stream and its retries while all workers are stopped.
     private static let lateMillisecondsMax: Int64 = 3_600_000
 
-    /// Mostly seconds; and now and then to just about eight hours, or far beyond.
+    /// A gap between two commands: mostly seconds; sometimes up to about eight hours after the birth, or far beyond.
     func longGap(birth: Int64, time: Int64) -> Int64 {
         let edge = birth + Self.ageMillisecondsMax
         let last = birth + Self.longLifeMilliseconds
@@ -24,7 +24,7 @@ extension Simulation {
         return min(gap, max(0, last - time))
     }
 
-    /// Redis gave its word on a call. An activity is born when Redis hears of it, or when its start is allowed.
+    /// Records Redis' verdict on a call. An activity is born when Redis learns about it, or when its start is permitted.
     func noteAge(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>, of activity: String) {
         let isOfActivity =
             call.ticket.purpose == .admit || call.ticket.purpose == .register && view.attributesType.isEmpty
@@ -53,7 +53,7 @@ extension Simulation {
         }
     }
 
-    /// What is older than an activity lives is sent only if a version of its activity is known.
+    /// A command older than the life of an activity is sent only if Redis knows a version of its activity.
     private func noteUnknown(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -69,7 +69,7 @@ extension Simulation {
         }
     }
 
-    /// A push is handed out: neither its start nor its alert is older than its worker's policy allows.
+    /// When a push is handed out, neither its start nor its alert is older than its worker's policy allows.
     func checkAges(_ view: RecordView, by worker: SimulatedWorker) {
         let seconds = worker.moment(now).wallMilliseconds / 1_000
         if view.isStart, seconds - view.version.timestamp > swarm.policy.expiration.startSeconds {

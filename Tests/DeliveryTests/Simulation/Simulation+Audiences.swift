@@ -3,19 +3,19 @@ import LiveActivity
 
 @testable import Delivery
 
-/// What audiences were told of their members.
+/// The membership changes that audiences were sent.
 struct SimulatedAudiences {
     struct Entry {
         var atMilliseconds: Int64
         var isLeaving: Bool
     }
 
-    /// By audience and member, in the order in which they came.
+    /// By audience and member, in the order in which the entries came.
     var entries: [AudienceDigest: [String: [Entry]]] = [:]
-    /// By activity: what its last registration names.
+    /// By activity: the audiences that its last registration names.
     var named: [String: [AudienceDigest]] = [:]
 
-    /// The latest entry counts, of equal ones the last.
+    /// The entry with the latest time counts; of entries with equal times, the last one.
     func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
         guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
         return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
@@ -35,7 +35,7 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// The member of a registration that names audiences; nothing in a run without any.
+    /// The member of a registration that names audiences; nil in a run without audiences.
     func namedAudiences(of activity: String) -> String {
         guard swarm.audiences > 0 else { return "" }
         let names = (0..<swarm.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
@@ -54,7 +54,7 @@ extension Simulation {
         }
     }
 
-    // MARK: - In place of the core of audiences
+    // MARK: - Replacement for the core of audiences
 
     func performAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
@@ -62,7 +62,7 @@ extension Simulation {
             worker.handedOver.append((now + Int64(random.number(0...swarm.latencyMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
-            // In their order: of entries of one time the last counts.
+            // Entries keep their order: of entries with the same time the last one counts.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...swarm.latencyMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
@@ -111,7 +111,7 @@ extension Simulation {
         }
     }
 
-    /// Its worker dies: some audiences of a change know, others do not.
+    /// The worker dies: some audiences have got a change, others have not.
     func loseAudiences(of worker: SimulatedWorker) {
         for change in worker.changes {
             for entry in change.entries where random.chance(500) {
@@ -120,9 +120,9 @@ extension Simulation {
         }
     }
 
-    // MARK: - The law
+    // MARK: - The invariant
 
-    /// When all is quiet each audience knows who is in it, and each activity is in what its last registration names.
+    /// At the end of a run each audience knows its members, and each activity is in exactly the audiences that its last registration names.
     func checkAudiences() {
         guard swarm.audiences > 0, !wasWiped else { return }
         let all = (0..<swarm.audiences).map { Self.digest("m\($0)") }

@@ -1,16 +1,15 @@
 import Delivery
 import LiveActivity
 
-/// The laws, read off the world when all is quiet.
+/// The invariants, checked at the end of a run, when no work is left.
 extension Simulation {
     func check() {
         checkAudiences()
         for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
-            // A start that was held may be in two hands: with the registration that set it free, and still with its own record.
-            // One of them is told `unknown` while the other sends.
-            // The one that backs off is not sent once the activity is over.
+            // A start that was held may exist in two records: the registration that released it, and its own record. One of them may get
+            // `unknown` while the other sends. A start that backs off is not sent once the activity is over.
             let told = results["\(activity)#1"] ?? []
             let isStartUnknown = told.contains(.unknown) && !(final.ends && told.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
@@ -34,18 +33,18 @@ extension Simulation {
         }
     }
 
-    /// Nothing was drawn that may end a push for good: no service's fault does.
+    /// Whether the seed drew nothing that may end a push for good: no service's fault does.
     private var isCalm: Bool {
         swarm.connections?.unknownReason ?? 0 == 0
             && swarm.activitiesPerDevice <= swarm.heldStartsMax
     }
 
-    /// Nothing was drawn that may part a start from the record that was admitted: Redis' own hiccups must not.
+    /// Whether the seed drew nothing that may separate a start from the admitted record: a short failure of Redis must not do so.
     private var everyStartIsKnown: Bool {
         swarm.pushLoss == 0 && swarm.crash == 0 && swarm.rebalance == 0 && swarm.connections == nil
     }
 
-    /// Once a tombstone's call is answered, nothing is admitted to the token that it took away, unless the token comes again later.
+    /// After a tombstone's call is answered, nothing is admitted to the removed token, unless the token is registered again later.
     func checkUnregistered(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let at = view.registeredAtMilliseconds
@@ -68,7 +67,7 @@ extension Simulation {
         }
     }
 
-    /// A token that a 410 has retired does not come back by being told again.
+    /// A token that a 410 has retired does not come back because a command brings it again.
     func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         if reply.retiredToken, case .retire(_, let retirement) = call.operation {
@@ -89,18 +88,18 @@ extension Simulation {
         // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
-        // It waited for its device's budget for longer than starts are good for.
+        // The start waited for its device's budget for longer than starts are valid.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
-        // The same, when the worker that knew died after it had settled the start and before it said so.
+        // The same, when the worker died after it had settled the start and before it wrote the result.
         if phone.device != nil, phone.starts == 0, swarm.crash > 0,
             results["\(activity)#1"]?.contains(.duplicate) ?? false
         {
             return
         }
-        // A start that comes to its turn only after the whole activity is over is not sent.
+        // A start that comes to its turn after the whole activity is over is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
-        // Its last update came too late; an end never does.
+        // Its last update came too late; an end is never too late.
         if tooOld.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(
@@ -110,7 +109,7 @@ extension Simulation {
         if final.ends, !phone.hasEnded { violations.append("\(activity): has not ended; \(outcomes(activity))") }
     }
 
-    /// What has expired need not reach its phone.
+    /// An expired command need not reach its phone.
     func mayHaveExpired(_ activity: String, _ version: Version) -> Bool {
         results["\(activity)#\(version.sequence)"]?.contains(.expired) ?? false
     }
@@ -129,7 +128,7 @@ extension Simulation {
             .joined(separator: " ")
     }
 
-    /// Whether what was said of the activity's commands admits that the phone does not show the last of them: its push failed for good.
+    /// Whether the outcomes of the activity's commands allow that the phone does not show the last of them: its push failed for good.
     func mayHaveLostFinal(_ activity: String) -> Bool {
         givenUp.contains(activity) || wasWiped && swarm.wipesRedis || forsaken.contains(activity)
     }

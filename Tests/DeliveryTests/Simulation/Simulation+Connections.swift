@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The pools of the workers, as far as the core can tell them: connections with streams, and what becomes of both.
+/// The workers' pools as the core sees them: connections with streams, and the faults of both.
 extension Simulation {
-    /// Hands out pushes for as long as a connection has a stream.
+    /// Hands out pushes while a connection has a free stream.
     func performPushes(_ worker: SimulatedWorker, _ swarm: Swarm.Connections) {
         let moment = worker.moment(now)
         openConnections(worker, swarm)
@@ -63,7 +63,7 @@ extension Simulation {
         return fate()
     }
 
-    // MARK: - What happens to connections
+    // MARK: - Faults of connections
 
     func injectConnectionFaults(_ swarm: Swarm.Connections) {
         for case let worker? in workers {
@@ -73,14 +73,14 @@ extension Simulation {
         }
     }
 
-    /// Of what is in flight some was processed and some was not, and nobody can know.
+    /// The peer has processed some of the pushes in flight and not the others, and nobody can know which.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lost = takePushes(worker) { $0.connection == connection.number }
         worker.connections.removeAll { $0.number == connection.number }
         trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lost.count) pushes")
         for push in lost {
-            // One whose end had not left is known not to have been processed.
+            // A push whose end of stream was not sent is known not to have been processed.
             if random.chance(200) {
                 answer(push, worker, .retryNow, 0)
                 continue
@@ -90,7 +90,7 @@ extension Simulation {
         }
     }
 
-    /// What is above the last stream goes again; what is not is still answered.
+    /// Pushes above the last stream are sent again; the others still get answers.
     private func sendGoAway(_ worker: SimulatedWorker) {
         guard
             let place = worker.connections.indices.filter({ !worker.connections[$0].isDraining })
@@ -126,18 +126,18 @@ extension Simulation {
         return taken
     }
 
-    // MARK: - The laws
+    // MARK: - The invariants
 
-    /// A push comes back only if it may, on another connection than before, and as what it was.
+    /// A push is sent again only if that is allowed, on another connection than before, and unchanged.
     private func checkHandedOut(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
-        // What was told of the slot's record before this one is nobody's any more.
+        // The answer noted for the slot's record before this one is no longer valid.
         let told = worker.told.removeValue(forKey: record)
-        // What was told of one that was deferred since was told of another slot.
+        // A record that was deferred since then had another slot when its answer came.
         guard view.isRetry, view.deferral.count == 0 else { return }
         let name = identifier(view)
         guard let told, told.offset == view.offset, told.partition == view.partition, told.version == view.version
         else {
-            violations.append("\(name): sent again, though nothing was told of it")
+            violations.append("\(name): sent again, although no answer of it was noted")
             return
         }
         switch told.disposition {
@@ -155,7 +155,7 @@ extension Simulation {
         }
     }
 
-    /// The core is about to be told of a push.
+    /// Records an answer that the core is about to get.
     func noteAnswer(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
@@ -175,15 +175,15 @@ extension Simulation {
         }
     }
 
-    /// A command comes to one outcome for each of its records, and to one push, where nothing of them is in two hands: after the loss of a
-    /// worker, of a partition, of an acknowledgement or of Redis' reply to a `hold`, another carries on with the same version.
+    /// A command has one outcome for each of its records, and one push, unless two workers or records have it. That happens after the loss
+    /// of a worker, of a partition, of an acknowledgement or of Redis' reply to a `hold`: then another one continues with the same version.
     func checkOutcomes() {
         let isUndisturbed =
             swarm.crash == 0 && swarm.rebalance == 0 && swarm.productionFailure == 0 && swarm.redisLoss == 0
             && !swarm.wipesRedis
         guard swarm.connections != nil, isUndisturbed else { return }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            // What is held comes back with every registration until it is settled.
+            // A held command comes back with every registration until it is settled.
             if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
                 violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
             }

@@ -1,35 +1,36 @@
 import Delivery
 import LiveActivity
 
-/// What the results say of commands that have none.
+/// The counts of superseded commands that have no result of their own.
 struct SimulatedCounting {
-    /// By place and offset: which command stands there.
+    /// By place and offset: the command of the record.
     var commands: [SimulatedLog.Place: [Int64: String]] = [:]
-    /// By activity: results of records of the commands topic, and the commands that all results count.
+    /// By activity: the number of results of records of the commands topic, and of the commands that these results count.
     private(set) var results: [String: Int] = [:]
     private(set) var superseded: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
     mutating func note(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // What the token of a command set free has a result of its own, after the one of the command.
+        // A command that another command's token released has its own result, after the result of that command.
         if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
         superseded[activity, default: 0] += view.superseded
     }
 
-    /// A record in a trace stays until that has been told.
+    /// A record in a trace stays until its spans have been exported.
     func trace(of offset: Int64) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(trace)[..<(offset % 4 == 0 ? 1 : 0)])
     }
 }
 
 extension Simulation {
-    /// Whether a command may do without a result: it starts nothing, and one of a higher version is there, with an alert if it has one.
+    /// Whether a command may have no result: it starts nothing, and there is a command of a higher version, with an alert if this one has
+    /// an alert.
     func isReplaced(_ command: String) -> Bool {
         !newer(than: command).isEmpty
     }
 
-    /// Whether the offset of a record without a result may be committed: what is newer has a result, or will be read again.
+    /// Whether the offset of a record without a result may be committed: a newer command has a result, or will be read again.
     func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Place) -> Bool {
         guard let command = counting.commands[place]?[offset] else { return false }
         return newer(than: command)
@@ -57,7 +58,7 @@ extension Simulation {
             .map(\.key)
     }
 
-    /// When no worker and no result was lost, results and counts together are the commands, of each activity.
+    /// If no worker and no result was lost, the results and counts of each activity add up to its commands.
     func checkCounts() {
         if swarm.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")

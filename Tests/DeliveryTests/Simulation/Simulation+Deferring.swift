@@ -11,7 +11,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
     }
 
-    /// A deferred record that is not due is none.
+    /// A deferred record that is not due cannot be read.
     var hasUnreadRecords: Bool {
         workers.contains { worker in
             worker?.assigned
@@ -34,7 +34,7 @@ extension Simulation {
         return due
     }
 
-    /// A pool that is back has what was deferred read at once.
+    /// When a pool is back, its deferred commands are read at once.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolReturn() else { return }
         for place in worker.assigned.keys where place.topic == 2 { log.readAllDeferred(of: place, now: now) }
@@ -56,7 +56,7 @@ extension Simulation {
         acknowledged[source, default: []].insert(view.offset)
     }
 
-    /// A start whose draw was refunded when it was deferred draws once more.
+    /// A start whose draw was refunded when it was deferred draws again.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
         guard swarm.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
@@ -64,18 +64,18 @@ extension Simulation {
         pace.startDraws[device]?[place].at = drawn
     }
 
-    /// Only a lane that has deferred an alert knows that it comes back, and lets no newer state without one pass it.
+    /// Only the lane that has deferred an alert knows that it will come back, and lets no newer state without an alert pass it.
     func mayHavePassedAlert(_ activity: String) -> Bool {
         let hasOneLane = swarm.workers == 1 && swarm.crash == 0 && swarm.rebalance == 0
         return deferredActivities.contains(activity) && !hasOneLane
     }
 
-    /// Whatever APNs does, the committed offset follows the log's end.
+    /// The committed offset keeps near the log's end, also while APNs is away.
     func checkFollowing(_ worker: SimulatedWorker) {
         guard let deferrals = swarm.deferrals, swarm.redisLoss == 0, swarm.productionFailure == 0,
             swarm.connections == nil, swarm.pushFailure == 0, swarm.limited == 0, swarm.latencyMax < 100
         else { return }
-        // The wait before, the wait for one that comes back, and as much for what came behind that.
+        // The wait before a command is deferred, the wait until it is read again, and the same for the commands behind it.
         let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
         for (place, entry) in worker.assigned where place.topic == 0 {
             guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.place), now - since > patience else {

@@ -34,7 +34,7 @@ extension Simulation {
         registerActivity(activity)
     }
 
-    /// A tombstone; mostly the app registers again some time later.
+    /// Writes a tombstone; mostly the app registers again some time later.
     private func unregisterAnActivity() {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
         _ = log.append(topic: 1, key: activity, value: nil, at: now)
@@ -64,7 +64,7 @@ extension Simulation {
         owners[place] = owner
     }
 
-    /// A partition goes to another worker (or comes back): drained, or given up in the middle, or lost without a word.
+    /// A partition moves to another worker or comes back: drained, given up in the middle, or lost without a revocation.
     private func moveAPartition() {
         guard let place = log.places.randomElement(using: &random), let owner = owners[place],
             let worker = workers[owner], let entry = worker.assigned[place], entry.nextOffset != .max
@@ -105,7 +105,7 @@ extension Simulation {
         assign(place, to: random.number(0...swarm.workers - 1))
     }
 
-    /// SIGKILL: what was under way is decided by chance, and another process takes over from the committed offsets.
+    /// SIGKILL: chance decides which work in progress was done, and another process continues from the committed offsets.
     private func crash(_ number: Int) {
         guard let worker = workers[number] else { return }
         for entry in worker.storeCalls where random.chance(500) {

@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The laws of pace, budget and alerts.
+/// The invariants of pace, budget and alerts.
 extension Simulation {
-    /// Redis gave its word on a call, whether or not the reply arrives.
+    /// Records Redis' verdict on a call, even if the reply never arrives.
     func noteVerdict(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         noteAge(call, view, reply, of: activity)
@@ -13,7 +13,7 @@ extension Simulation {
         case (.admit, .overtaken):
             phones[activity]?.overtaken.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
-            // The word is repeated to the record that has it, and nothing starts over.
+            // Redis repeats the verdict to the record that already has it, so nothing starts over.
             guard pace.births[activity]?[view.version] == nil else { return noteDrawAgain(view, of: activity) }
             pace.births[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
@@ -42,7 +42,7 @@ extension Simulation {
         if pace.answered[activity]?[sequence] == nil { pace.answered[activity, default: [:]][sequence] = now }
     }
 
-    /// Once Redis knows that an alert was accepted, no push is admitted with it again.
+    /// After Redis knows that an alert was accepted, no push is admitted with this alert again.
     func checkRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasWiped, !view.isStart, phones[activity]?.alerts.contains(alert) ?? false,
             let answered = pace.answered[activity]?[alert], let admitted = pace.admitted[activity]?[view.version],
@@ -51,7 +51,7 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// A push was handed out. Of one worker, two of them keep the spacing; of two, Redis' words do.
+    /// Records that a push was handed out. Two pushes of one worker keep the spacing; for two workers, Redis' verdicts keep it.
     func noteSending(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkAges(view, by: worker)
@@ -77,7 +77,7 @@ extension Simulation {
         last[activity] = sending
     }
 
-    /// What arrived with priority 10 was drawn, and what was drawn was there.
+    /// Each push that arrived with priority 10 was drawn, and the budget had enough for each draw.
     func checkPace() {
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let draws = pace.draws[activity, default: []].filter { phone.urgent.contains($0.version) }
@@ -94,7 +94,7 @@ extension Simulation {
         }
     }
 
-    /// Draws that came to nothing are left out, so that the bucket has at least what it is taken to have.
+    /// Leaves out draws without an arrived push, so the real bucket has at least what is calculated here.
     private func checkBudget(of activity: String, _ draws: [SimulatedPace.Draw]) {
         // Until its first registration an activity has the usual bucket, which may hold more and refill faster.
         let (usual, frequentUpdates) = (swarm.policy.budget, swarm.policy.frequentBudget)
@@ -115,7 +115,7 @@ extension Simulation {
         }
     }
 
-    /// Each alert was displayed, or a newer one in its place.
+    /// Each alert was displayed, or a newer alert replaced it.
     func checkAlerts() {
         for (activity, sequences) in alerts.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinal(activity), !mayHavePassedAlert(activity),
@@ -127,9 +127,9 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let told = results[command] ?? []
-                // What is held is one state with the alert that rides on it, and both are good for as long as the state. And once a newer
-                // state was admitted, an older one is never sent, whatever became of the newer: a phone may have shown it. A second record
-                // of the command says nothing of its alert.
+                // A held state and the alert that it carries expire together. And after a newer state was admitted, an older one is never
+                // sent, even if the newer one fails: a phone may have shown it. The result of a second record of the command says nothing
+                // about its alert.
                 let toldOnce = told.filter { $0 != .duplicate }
                 let isPassed =
                     toldOnce.allSatisfy { $0 == .held || $0 == .superseded }

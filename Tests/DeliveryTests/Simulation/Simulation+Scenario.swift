@@ -2,7 +2,7 @@ import Delivery
 import Foundation
 import LiveActivity
 
-/// What happens in a run: who starts, what is sent, what the phones do, and what goes wrong.
+/// The events of a run: which activities start, which commands are sent, what the phones do, and which faults occur.
 extension Simulation {
     func makeScenario() {
         for number in 0..<swarm.activities {
@@ -35,7 +35,7 @@ extension Simulation {
             script.append((time - 100, { [self] in giveToken(activity) }))
         } else {
             phones[activity] = SimulatedPhone(activity: activity, device: nil)
-            // The app may post its token long after the first update was sent.
+            // The app may register its token long after the first update was sent.
             let delay = random.chance(300) ? random.number(0...9_000) : -100
             script.append((time + Int64(delay), { [self] in registerActivity(activity) }))
         }
@@ -57,14 +57,14 @@ extension Simulation {
         if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
     }
 
-    /// A command that was sent is sent again, with the token that is known now.
+    /// Sends a command again, with the token that is known now.
     private func bringToken(_ activity: String, among commands: Int, at time: Int64) {
         let identifier = "\(activity)#\(random.number(1...commands))"
         script.append(
             (
                 time,
                 { [self] in
-                    // What has not been sent yet brings the token when it has.
+                    // If the command has not been sent yet, it brings the token when it is sent.
                     guard let value = written[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
@@ -102,7 +102,7 @@ extension Simulation {
         let isShortLived = swarm.shortLived > 0 && event == .update && random.chance(swarm.shortLived)
         if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
-        // An alert is good for as long as its command.
+        // An alert is valid for as long as its command.
         if swarm.alert > 0, !isShortLived, event != .start, random.chance(swarm.alert) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alerts[activity, default: []].append(Int(sequence))
@@ -134,7 +134,7 @@ extension Simulation {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
-    /// The token that a command's producer tells: the phone's, or one that it does not know to be dead.
+    /// The token that a command's producer sends: the phone's, or one that the producer does not know to be dead.
     private func toldToken(of activity: String, isSupplied: Bool) -> String? {
         if swarm.staleToken > 0, let token = retiredTokens[activity], random.chance(swarm.staleToken) { return token }
         return isSupplied ? phones[activity]?.token : nil
@@ -178,7 +178,7 @@ extension Simulation {
         _ = log.append(topic: 1, key: activity, value: value, at: now)
     }
 
-    /// The phone has a new token, of which nobody is told yet. nil if the activity is over there.
+    /// Gives the phone a new token, which nobody knows yet. Returns nil if the activity is over on the phone.
     @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
         nextToken += 1
@@ -192,9 +192,9 @@ extension Simulation {
         return phone
     }
 
-    /// Later than every registration before it: the phone's own clock orders its tokens.
+    /// A time later than every registration before: the phone's own clock orders its tokens.
     private func registeredAt() -> Int64 {
-        // Between two registrations lies the time at which a token died.
+        // The time at which a token died lies between two registrations.
         nextRegistration = max(nextRegistration + (swarm.audiences > 0 ? 2 : 1), now)
         return nextRegistration
     }
@@ -204,12 +204,12 @@ extension Simulation {
         return String(repeating: "0", count: 12 - digits.count) + digits
     }
 
-    /// The sequence of the command whose alert a state has; below 0: it has none.
+    /// The sequence of the command whose alert a state has; negative if the state has none.
     func alert(of view: RecordView) -> Int {
         number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
 
-    /// What APNs answers, and what the phone makes of the push.
+    /// APNs' answer to a push, and what the phone does with the push.
     func push(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
         let token = String(decoding: view.token, as: UTF8.self)
         let body = String(decoding: view.body, as: UTF8.self)
@@ -236,7 +236,7 @@ extension Simulation {
         checkRing(shown.alert, with: view, of: activity)
         phone.receive(view.event, shown)
         if view.priority == 10 { phone.urgent.insert(view.version) }
-        // A Redis that forgot everything may repeat a push, with the timestamp of another; a phone that is told so is not wrong.
+        // A Redis that has lost everything may repeat a push, with the timestamp of another one. Then the phone's state is not wrong.
         if !wasWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone
@@ -259,7 +259,7 @@ extension Simulation {
         return (.accepted, 200, -1)
     }
 
-    /// The number behind `key`, in the part of a body that begins with `mark`.
+    /// The number after `key`, in the part of a body that begins with `mark`.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
         guard let part = body.place(of: mark), let found = body.place(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }

@@ -3,9 +3,9 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed, one run.
+/// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed is one run.
 final class Simulation {
-    /// Sends, settles and everything else end within this much virtual time after the last fault, or the run has failed.
+    /// All sends and settlements must end within this virtual time after the last fault; otherwise the run has failed.
     static let quietLimitMilliseconds: Int64 = 900_000
     static let pool = PoolIndex(application: 0, environment: .production)
 
@@ -16,22 +16,22 @@ final class Simulation {
     let faultsUntil: Int64
     var log: SimulatedLog
     static let application = "com.example.match"
-    /// The model in place of Redis.
+    /// The model that replaces Redis.
     var store: StoreModel
     var workers: [SimulatedWorker?] = []
     var owners: [SimulatedLog.Place: Int] = [:]
     var phones: [String: SimulatedPhone] = [:]
-    /// By token: whose it is.
+    /// By update token: its activity.
     var tokens: [String: String] = [:]
-    /// By push-to-start token.
+    /// By push-to-start token: its device.
     var startTokens: [String: String] = [:]
     var script: [(at: Int64, action: () -> Void)] = []
-    /// The command that each activity must show when all is quiet.
+    /// The command that each activity must show at the end of the run.
     var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
     /// By command.
     var versions: [String: Version] = [:]
-    /// What Redis has said in this run.
+    /// All verdicts that Redis has given in this run.
     private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
     /// By command: how many records of it were written.
@@ -44,45 +44,45 @@ final class Simulation {
     var redisAwayUntil = Int64.min
     var apnsAwayUntil = Int64.min
     var nextToken = 0
-    /// Told of every step, to investigate a seed that failed.
+    /// Called with every step, to investigate a seed that failed.
     var trace: ((String) -> Void)?
     var nextRegistration: Int64 = 0
-    /// When the phone was given each token.
+    /// When the phone got each token.
     var tokensGivenAt: [String: Int64] = [:]
-    /// By token: since which registration time Redis knows that it is not to be used.
+    /// By token: the registration time since which Redis knows that the token must not be used.
     var unregisteredTokens: [String: Int64] = [:]
     /// By activity: the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
-    /// Activities whose token was taken away and never replaced.
+    /// Activities whose token was removed and never replaced.
     var forsaken: Set<String> = []
-    /// Activities of which a push was given up for good.
+    /// Activities with a push that was given up for good.
     var givenUp: Set<String> = []
     /// Of each activity, the commands that have an alert, by sequence.
     var alerts: [String: [Int]] = [:]
-    /// By activity: how much older than their records its commands are.
+    /// By activity: how much older its commands are than their records.
     var agesSeconds: [String: Int64] = [:]
     /// Activities of which Redis has admitted a version.
     var knownActivities: Set<String> = []
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
     var pace = SimulatedPace()
-    /// When Redis first heard of each activity.
+    /// When Redis first learned about each activity.
     var heardOf: [String: Int64] = [:]
     var startsAllowed: Set<String> = []
-    /// Activities of which an update came after their eight hours.
+    /// Activities with an update that came after their eight hours.
     var tooOld: Set<String> = []
     var counting = SimulatedCounting()
     let commits: SimulatedCommits
     /// By place and offset: how often the first result of a record was written.
     var firstResults: [SimulatedLog.Place: [Int64: Int]] = [:]
-    /// Until when APNs is away.
+    /// The time until which APNs is away.
     var poolAwayUntil: Int64 = 0
-    /// Activities of which a command was deferred.
+    /// Activities with a deferred command.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
     private var workersMade = 0
 
-    /// - Parameter supersededResults: nil: drawn by the seed, beside the other draws, so that they stay what they were.
+    /// - Parameter supersededResults: nil: drawn by the seed, with separate random numbers, so that the other draws do not change.
     init(
         seed: UInt64,
         kind: Swarm.Kind = .plain,
@@ -125,7 +125,7 @@ final class Simulation {
 
     // MARK: - Running
 
-    /// - Returns: what was violated; empty for a good run.
+    /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
         var nextFault = now
         let limit = faultsUntil + Self.quietLimitMilliseconds
@@ -284,7 +284,7 @@ final class Simulation {
         }
     }
 
-    /// Redis performs a call, whether or not its reply will arrive.
+    /// Redis performs a call, even if its reply never arrives.
     @discardableResult func perform(_ call: StoreCall<[UInt8]>, _ worker: SimulatedWorker) -> StoreReply<[UInt8]> {
         let view = worker.delivery.view(call.ticket.record)
         let reply = call.withBorrowedBytes { store.perform($0) }
@@ -294,7 +294,7 @@ final class Simulation {
         return reply
     }
 
-    /// Of what was under way the first few were performed and their replies lost; the rest never arrived.
+    /// Redis performed the first few calls in progress, and their replies were lost. The other calls never arrived.
     private func loseConnection(of worker: SimulatedWorker) {
         let lost = worker.storeCalls
         worker.storeCalls.removeAll()
@@ -343,7 +343,7 @@ final class Simulation {
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
-        // Only what APNs says of this very push ends it; what a dead token was refused with waits for the next.
+        // Only an APNs answer about this very push ends it. A command that a dead token refused waits for the next token.
         if disposition == .rejected {
             givenUp.insert(String(decoding: view.activity, as: UTF8.self))
         }

@@ -2,22 +2,22 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// What one seed draws before it runs: sizes, limits and fault rates, so that seeds differ in kind and not only in order.
+/// The draws of one seed before its run: sizes, limits and fault rates. So seeds differ in kind, not only in the order of events.
 struct Swarm {
-    /// What a run is about, beside what all runs are about.
+    /// The subject of a run, in addition to what all runs test.
     enum Kind: String, CaseIterable {
         case plain
-        /// Tokens come with commands, and tombstones take them away.
+        /// Tokens come with commands, and tombstones remove them.
         case tokens
-        /// Budgets, spacings, alerts, priorities, limited tokens, devices of several activities, and reading ahead.
+        /// Budgets, spacings, alerts, priorities, limited tokens, devices with several activities, and reading ahead.
         case pace
-        /// HTTP/2 as a pool tells the core of it: connections that are lost, drained or narrowed, streams that are refused or reset.
+        /// HTTP/2 as a pool reports it to the core: connections that are lost, drained or narrowed, streams that are refused or reset.
         case connections
         /// Activities that live longer than eight hours, and time that jumps.
         case longLives
-        /// States that say what the one before has said, and commands that expire.
+        /// States that repeat the one before, and commands that expire.
         case repeats
-        /// Commands that are minutes or hours old when they are written, alerts among them; time that jumps, and long outages.
+        /// Commands that are minutes or hours old when they are written, some with alerts; time that jumps, and long outages.
         case old
         /// An APNs that is away for a while, and commands that are deferred.
         case deferrals
@@ -34,7 +34,7 @@ struct Swarm {
         var outageMillisecondsMax: Int
     }
 
-    /// What happens to the connections of a worker, per mille of 100 ms steps, and to their streams, per mille of pushes.
+    /// Faults of a worker's connections, per mille of 100 ms steps, and of their streams, per mille of pushes.
     struct Connections {
         var count: Int
         var loss: Int
@@ -45,9 +45,9 @@ struct Swarm {
         var lostAnswer: Int
         var unknownReason: Int
         var refusedProviderToken: Int
-        /// Handed out, and then there was no stream after all.
+        /// A push was handed out, and then there was no stream.
         var returned: Int
-        /// Times in which the pool's retry budget is used up.
+        /// Times in which the pool's retry budget is empty.
         var spentBudget: Int
     }
 
@@ -58,7 +58,7 @@ struct Swarm {
     var recordsMax: Int
     var inFlightMax: Int
     var streams: Int
-    /// Milliseconds between two commands of an activity, at most.
+    /// The maximum milliseconds between two commands of an activity.
     var commandGap: Int
     var latencyMax: Int
     /// Per mille of calls, pushes, records and of 100 ms steps.
@@ -69,17 +69,17 @@ struct Swarm {
     var rebalance: Int
     var crash: Int
     var tokenRotation: Int
-    /// Redis forgets everything once, in the middle.
+    /// Redis loses everything once, in the middle of the run.
     var wipesRedis: Bool
-    /// Milliseconds that each worker's wall clock is off, at most.
+    /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkew: Int
     /// Per mille of apps that never register, whose tokens come with their commands.
     var silentApp = 0
-    /// Per mille of a silent app's commands that bring the token, beside the first.
+    /// Per mille of such an app's commands that bring the token, besides the first.
     var suppliedToken = 0
-    /// Per mille of silent apps that know their token late: it comes with a command that is sent again, mostly one of the past.
+    /// Per mille of such apps that know their token late: it comes with a command that is sent again, mostly an old one.
     var lateToken = 0
-    /// Per mille of commands whose producer tells a token that Redis has retired.
+    /// Per mille of commands whose producer sends a token that Redis has retired.
     var staleToken = 0
     /// Per mille of 100 ms steps.
     var tombstone = 0
@@ -88,39 +88,39 @@ struct Swarm {
     /// Per mille of updates that have an alert, and of updates whose producer names a priority.
     var alert = 0
     var priority = 0
-    /// Per mille of pushes that are answered by 429.
+    /// Per mille of pushes that APNs answers with 429.
     var limited = 0
     /// Per mille of apps that allow frequent updates.
     var frequent = 0
-    /// Activities that are started on one device.
+    /// The number of activities started on one device.
     var activitiesPerDevice = 1
-    /// Starts that are held for one token of a device.
+    /// The number of starts that are held for one token of a device.
     var heldStartsMax = 8
     var readAheadLag: Int64 = 1_000_000
-    /// Per mille of updates and ends that have the content of the one before, and of updates that are good for a few seconds only.
+    /// Per mille of updates and ends with the content of the one before, and of updates that are valid for a few seconds only.
     var sameContent = 0
     var shortLived = 0
-    /// Nil: pushes come to their answers without connections.
+    /// Nil: pushes get their answers without connections.
     var connections: Connections?
     /// Nil: nothing is deferred.
     var deferrals: Deferrals?
     var livesLong = false
-    /// Per mille of 100 ms steps in which the whole world stands still for minutes.
+    /// Per mille of 100 ms steps in which all workers stop for minutes.
     var timeJump = 0
-    /// Per mille of 100 ms steps in which Redis goes away for seconds or a minute, or APNs.
+    /// Per mille of 100 ms steps in which Redis or APNs goes away for seconds or a minute.
     var outage = 0
     /// Per mille of devices whose push-to-start token comes after their starts.
     var lateStartToken = 300
-    /// How old the commands of an activity may be when they are written; one of these for each.
+    /// How old the commands of an activity may be when they are written; each activity draws one of these.
     var agesSeconds: [Int64] = []
 
-    /// Audiences that registrations name; 0: they name none.
+    /// The number of audiences that registrations name; 0: they name none.
     var audiences = 0
 
-    /// What is told of commands that are superseded before Redis has seen them.
+    /// The results of commands that are superseded before Redis has seen them.
     var supersededResults = SupersededResults.each
 
-    /// What its kind adds is drawn last, so that a plain seed stays the run that it was.
+    /// The draws of the kind come last, so that a plain seed keeps its run.
     init(_ random: inout SplitMix64, kind: Kind) {
         workers = random.number(1...2)
         partitions = random.number(1...3)
@@ -139,13 +139,13 @@ struct Swarm {
         crash = [0, 0, 25][random.number(0...2)]
         tokenRotation = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
-        // More than the lead of a timestamp would make commands invalid.
+        // Larger errors than the allowed lead of a timestamp would make commands invalid.
         clockSkew = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
         case .tokens:
             drawTokens(&random)
-            // From a copy, so that the seeds without late tokens stay the runs that they were.
+            // Draws from a copy, so that seeds without late tokens keep their runs.
             var copy = random
             if crash == 0 && rebalance == 0 { lateToken = [0, 600][copy.number(0...1)] }
             staleToken = [0, 500][copy.number(0...1)]
@@ -159,7 +159,7 @@ struct Swarm {
             if random.chance(300) { drawConnections(&random) }
             livesLong = true
             timeJump = [0, 0, 30][random.number(0...2)]
-            // An activity that was forgotten is born again.
+            // A forgotten activity is born again.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { drawPace(&random) }
@@ -183,7 +183,7 @@ struct Swarm {
                 outageMillisecondsMax: [3_000, 40_000][random.number(0...1)]
             )
         }
-        // From a copy, so that seeds whose devices hold all starts stay the runs that they were.
+        // Draws from a copy, so that seeds whose devices hold all starts keep their runs.
         var copy = random
         if activitiesPerDevice > 1 { heldStartsMax = kind == .old ? 1 : [8, 8, 1][copy.number(0...2)] }
     }
@@ -214,7 +214,7 @@ struct Swarm {
     private mutating func drawTokens(_ random: inout SplitMix64) {
         silentApp = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
-        // A token is passed on in memory only when its command is merged into a newer one, so a worker that goes away may lose it.
+        // A merged command passes its token to the newer command in memory only, so a worker that goes away may lose the token.
         if crash > 0 || rebalance > 0 { suppliedToken = 1_000 }
         tombstone = [0, 30][random.number(0...1)]
     }

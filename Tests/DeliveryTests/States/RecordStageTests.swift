@@ -2,7 +2,7 @@ import Testing
 
 @testable import Delivery
 
-/// The stages of a record, and what is counted with them.
+/// The stages of a record, and the counts that change with them.
 struct RecordStageTests {
     private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
 
@@ -24,7 +24,7 @@ struct RecordStageTests {
 
     @Test func aRecordHasItsOutcomeOnce() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
-            // What the deferred topic does not take has no outcome yet.
+            // A record that the deferred topic did not accept has no outcome yet.
             #expect(!stage.mayLead(to: .finished) || stage == .deferring, "\(stage)")
         }
     }
@@ -91,7 +91,7 @@ struct RecordStageTests {
 }
 
 extension Records {
-    /// A command record with nothing in it.
+    /// An empty command record.
     mutating func addSample() -> UInt32 {
         allocate(
             RecordSlot(

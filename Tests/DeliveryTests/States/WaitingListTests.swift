@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// The waiting list beside an array, over random operations.
+/// Compares the waiting list with an array over random operations.
 struct WaitingListTests {
     @Test(arguments: UInt64(1)...50) func holdsWhatAnArrayHolds(seed: UInt64) {
         var random = SplitMix64(seed: seed)
@@ -43,7 +43,7 @@ struct WaitingListTests {
         #expect(expected.isEmpty)
     }
 
-    /// What was taken out may be put in again once it is in another stage.
+    /// A record that was taken out may be put in again when it is in another stage.
     private static func giveBack(_ record: UInt32, to free: inout [UInt32], in records: inout Records) {
         records.enter(.current, record)
         free.insert(record, at: 0)

@@ -6,13 +6,13 @@ import Testing
 @testable import Delivery
 
 @Suite struct PartitionLedgerTests {
-    /// Receives offsets and says which were new.
+    /// Receives offsets and returns the new ones.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {
         offsets.map { ledger.receive($0) == .accepted }
     }
 
-    /// The ledger's successor, which has read everything again, takes its place. What is not settled, or was not told, is accepted, all else
-    /// is skipped.
+    /// A new ledger that has read everything again replaces the first one. It accepts the offsets that were not settled or not written to
+    /// the metadata, and skips all others.
     private func handOver(_ ledger: inout PartitionLedger, open: inout [Int64], untold: inout Set<Int64>, next: Int64) {
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
@@ -96,7 +96,7 @@ import Testing
         ledger.settle(7)
         #expect(receive([7], by: &ledger) == [false])
         #expect(ledger.committableOffset == 8)
-        #expect(ledger.hasRoom(for: 3) == true, "what is let fall needs no room")
+        #expect(ledger.hasRoom(for: 3) == true, "a dropped record needs no room")
     }
 
     @Test func whatAnEarlierOwnerHasSettledIsSkipped() {
@@ -155,8 +155,8 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    /// In a backlog whose commands bring tokens nearly every offset is one that is not told. A step for each offset that was not told before
-    /// would be ten thousand times as much work: this thread's own time tells that, whatever else the machine does.
+    /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. A loop over all left-out offsets before
+    /// each one would take ten thousand times as long. The thread's own CPU time shows that, independent of other work on the machine.
     @Test func whatIsNotToldCostsNoMoreThanWhatIs() {
         let told = processorNanoseconds(settlingAs: true)
         let untold = processorNanoseconds(settlingAs: false)
@@ -174,13 +174,13 @@ import Testing
         var ledger = PartitionLedger(windowOffsets: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let began = threadNanoseconds()
-        // Of two neighbours one is told, so that there are many ranges.
+        // One offset of two neighbours is written, so that there are many ranges.
         for offset in 1..<count { ledger.settle(offset, isTold: isTold || offset.isMultiple(of: 2)) }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - began
     }
 
-    /// Against a model that keeps every offset.
+    /// Compares the ledger with a model that keeps every offset.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func itKeepsStepWithASet(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)

@@ -23,7 +23,7 @@ import Testing
         #expect(first == nil && second == 100)
     }
 
-    /// A record that is stuck for hours, while others come: its own time is kept, the others' become coarse.
+    /// One record is stuck for hours, while others come. Its own time is kept exactly; the others' times become coarse.
     @Test func theErrorGrowsWithTheAgeOnly() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(100_000) {
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    /// Much comes and is settled in time: what is settled makes room, and the times stay fine.
+    /// Many records come and settle in time. Settled records free their room, and the times stay exact.
     @Test func whatIsSettledMakesRoom() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {

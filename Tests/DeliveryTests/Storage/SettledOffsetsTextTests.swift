@@ -22,7 +22,7 @@ import Testing
             }
     }
 
-    /// Workers of several releases read each other's commits: what is written here must stay readable.
+    /// Workers of several releases read each other's commits, so this text must stay readable.
     @Test func theFormsStayWhatTheyAre() {
         #expect(encode([], above: 7) == "")
         #expect(encode([1_000_000..<2_000_000], above: 999_999) == "1r_h@m0L24?@")
@@ -84,7 +84,7 @@ import Testing
         #expect(decode(text, at: base) == ranges)
     }
 
-    /// Whatever the bytes are, they are refused or give ranges in order, none below the committed offset.
+    /// Any bytes are either rejected or give ranges in order, none below the committed offset.
     @Test(arguments: 1...200 as ClosedRange<UInt64>) func spoiledTextIsReadWithoutHarm(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         let base = Int64(random.number(0...100_000))

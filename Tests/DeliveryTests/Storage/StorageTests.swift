@@ -35,7 +35,7 @@ import Testing
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
-            // Phases that fill it and phases that empty it, so that it wraps and grows at every place.
+            // Phases that fill the queue and phases that empty it, so that it wraps and grows at every place.
             let filling = (step / 1_500) % 2 == 0 ? 650 : 350
             if random.chance(filling), model.count < 1_000 {
                 if random.chance(100) {
@@ -152,7 +152,7 @@ import Testing
         #expect(arena.chunksBytes == 0)
     }
 
-    /// A backlog of one size, then one of another: what the first needed is not kept beside it.
+    /// A backlog of one size, then one of another size: the memory of the first one is not kept as well.
     @Test func chunksOfWhichAllIsFreeAreGivenBack() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }
@@ -188,7 +188,7 @@ import Testing
     @Test func aProbeRunThatWrapsIsMendedWhenItsFirstMemberGoes() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
-        // The run begins in the last bucket and goes on in the first ones; one member is at home there.
+        // The run begins in the last bucket and continues in the first ones; one member has its home there.
         for (index, hash) in [last, last, 0, last, 1].enumerated() { table.insert(hash, index: UInt32(index)) }
         table.remove(last, index: 0)
         #expect(table.find(last) { $0 == 1 } == 1)
@@ -197,7 +197,7 @@ import Testing
         #expect(table.find(1) { $0 == 4 } == 4)
     }
 
-    /// Hashes crowd together, so that runs are long and wrap; the table grows on the way.
+    /// Hashes collide often, so runs are long and wrap. The table grows meanwhile.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithADictionary(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()

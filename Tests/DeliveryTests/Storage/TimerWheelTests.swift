@@ -86,7 +86,7 @@ import Testing
         #expect(fire(&wheel, at: 1_504) == [1])
     }
 
-    /// Thousands of timers, cleared and set at random, against a list of them.
+    /// Thousands of timers, cleared and set at random, compared with a list of them.
     @Test(arguments: 1...8 as ClosedRange<UInt64>) func itKeepsStepWithAList(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
@@ -117,8 +117,7 @@ import Testing
         }
     }
 
-    /// To be called at `next` is to be called in time: not after the slot in which the first timer fires, which is the one after the
-    /// slot that the timer is due in.
+    /// A call at `next` is in time: at most in the slot in which the first timer fires, which is the slot after the timer's due slot.
     private func checkNext(_ next: Int64?, earliest: Int64?, now: Int64) {
         guard let earliest else {
             #expect(next == nil)
