@@ -131,6 +131,7 @@ let package = Package(
 
         // Helpers that several test targets share.
         .target(name: "Testbed", dependencies: ["Numbers"], path: "Tests/Testbed", swiftSettings: settings),
+        .testTarget(name: "NumbersTests", dependencies: ["Numbers"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
             dependencies: ["Numbers", "LiveActivity", "Testbed"],

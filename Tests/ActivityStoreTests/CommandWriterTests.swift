@@ -129,22 +129,6 @@ import Testing
         #expect(isEmpty)
     }
 
-    @Test(arguments: [0, 1, 9, 10, 99, 100, 9_999_999_999, 10_000_000_000, .max] as [UInt64])
-    func `Decimal numbers are written and read`(number: UInt64) {
-        let digits = Decimal.digits(of: number)
-        var text = [UInt8](repeating: 0, count: digits)
-        text.withUnsafeMutableBytes {
-            if let start = $0.baseAddress { Decimal.write(number, digits: digits, to: start) }
-        }
-        #expect(String(decoding: text, as: UTF8.self) == String(number))
-        #expect(text.withUnsafeBytes { Decimal.parse($0) } == number)
-    }
-
-    @Test(arguments: ["", "18446744073709551616", "99999999999999999999", "100000000000000000000", "1a", "-1", " 1"])
-    func `A text that is not a number is refused`(text: String) {
-        #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0) } == nil)
-    }
-
     @Test(arguments: [
         "00", "0123456789abcdef", "ABCDEF", "abc", "xyz!", "a", "0g", String(repeating: "f7", count: 100),
     ])

@@ -1,5 +1,6 @@
 import LiveActivity
 import Numbers
+import Testbed
 import Testing
 
 @testable import Audiences

@@ -1,4 +1,3 @@
-import Numbers
 import Testbed
 import Testing
 
@@ -121,16 +120,6 @@ struct PageTests {
         var twice = try Self.figures()
         twice.phonesStartedTwice = 1
         #expect(!twice.isGood)
-    }
-
-    @Test(arguments: [(0, "0"), (999, "999"), (1_000, "1,000"), (718_800, "718,800"), (-1_234_567, "-1,234,567")])
-    func thousands(number: Int, text: String) {
-        #expect(Numeral.grouped(number) == text)
-    }
-
-    @Test(arguments: [(0.0, "0.0"), (9.96, "10.0"), (1_234.56, "1,234.6"), (Double.infinity, "?")])
-    func tenths(number: Double, text: String) {
-        #expect(Numeral.oneDecimal(number) == text)
     }
 }
 

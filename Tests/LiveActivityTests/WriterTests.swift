@@ -275,8 +275,8 @@ struct WrittenRecordTests {
     }
 }
 
-@Suite("Hexadecimal digits")
-struct HexadecimalTests {
+@Suite("Device tokens")
+struct DeviceTokenTests {
     @Test("are copied in lower case")
     func lowerCase() {
         let digits = Record("0123456789abcdefABCDEF")

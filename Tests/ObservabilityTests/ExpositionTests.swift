@@ -16,15 +16,6 @@ struct ExpositionTests {
         .text
     }
 
-    @Test(arguments: [
-        (Int64(0), Int64(1_000_000), "0"), (1, 1_000_000, "0.000001"), (-1, 1_000_000, "-0.000001"),
-        (1_250_000, 1_000_000, "1.25"),
-        (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
-    ])
-    func numbersAreExact(_ stored: Int64, _ divisor: Int64, _ text: String) {
-        #expect(Numeral.exact(stored, divisor: divisor) == text)
-    }
-
     @Test func labelValuesAndHelpAreEscaped() {
         #expect(Exposition.escapedValue("a\\b\"c\nd") == "a\\\\b\\\"c\\nd")
         #expect(Exposition.escapedHelp("a\\b\"c\nd") == "a\\\\b\"c\\nd")

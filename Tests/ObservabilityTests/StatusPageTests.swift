@@ -134,14 +134,6 @@ struct StatusPageTests {
         #expect(StatusPage.html(report).contains("All is well."))
     }
 
-    @Test(arguments: [
-        (Int64(0), "0 ms"), (1_230, "1.23 ms"), (162_400, "162 ms"), (1_500_000, "1.5 s"), (61_000_000, "1 min 1 s"),
-        (7_260_000_000, "2 h 1 min"), (259_200_000_000, "3 days"),
-    ])
-    func durationsReadWell(_ microseconds: Int64, _ text: String) {
-        #expect(Numeral.duration(microseconds: microseconds) == text)
-    }
-
     @Test func jsonIsForWhoeverAsksForIt() {
         #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", query: "format=json")))
         #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "application/json;q=0.9")))

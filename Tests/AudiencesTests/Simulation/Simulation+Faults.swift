@@ -1,6 +1,7 @@
 import Audiences
 import Delivery
 import LiveActivity
+import Testbed
 
 /// The faults.
 extension Simulation {

@@ -1,6 +1,7 @@
 import ActivityStore
 import Delivery
 import LiveActivity
+import Testbed
 
 @testable import Audiences
 

@@ -2,6 +2,7 @@ import ActivityStore
 import Delivery
 import LiveActivity
 import Numbers
+import Testbed
 
 @testable import Audiences
 

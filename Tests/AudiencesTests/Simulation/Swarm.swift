@@ -1,4 +1,5 @@
 import Numbers
+import Testbed
 
 /// The properties of one run, drawn from its seed.
 struct Swarm {

@@ -1,4 +1,5 @@
 import Numbers
+import Testbed
 
 @testable import Delivery
 

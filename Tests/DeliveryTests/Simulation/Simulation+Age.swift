@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Testbed
 
 /// The eight hours that the system gives an activity: afterwards only its end is sent.
 extension Simulation {

@@ -1,5 +1,6 @@
 import ActivityStore
 import LiveActivity
+import Testbed
 
 @testable import Delivery
 

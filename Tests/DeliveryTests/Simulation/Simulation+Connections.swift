@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Testbed
 
 /// The workers' pools as the core sees them: connections with streams, and the faults of both.
 extension Simulation {

@@ -1,5 +1,6 @@
 import Delivery
 import LiveActivity
+import Testbed
 
 /// An APNs that is away, and the deferred topic.
 extension Simulation {

@@ -1,6 +1,7 @@
 import ActivityStore
 import LiveActivity
 import Numbers
+import Testbed
 
 @testable import Delivery
 

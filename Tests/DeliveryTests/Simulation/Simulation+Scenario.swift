@@ -1,6 +1,7 @@
 import Delivery
 import Foundation
 import LiveActivity
+import Testbed
 
 /// The events of a run: which activities start, which commands are sent, what the phones do, and which faults occur.
 extension Simulation {

@@ -2,6 +2,7 @@ import ActivityStore
 import Delivery
 import LiveActivity
 import Numbers
+import Testbed
 
 /// A whole fleet in one thread and virtual time: the real core with a log, the scripts' model and phones around it. One seed is one run.
 final class Simulation {

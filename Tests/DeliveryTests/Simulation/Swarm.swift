@@ -1,6 +1,7 @@
 import Delivery
 import LiveActivity
 import Numbers
+import Testbed
 
 /// The draws of one seed before its run: sizes, limits and fault rates. So seeds differ in kind, not only in the order of events.
 struct Swarm {

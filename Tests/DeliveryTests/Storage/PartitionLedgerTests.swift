@@ -1,6 +1,7 @@
 import Glibc
 import LiveActivity
 import Numbers
+import Testbed
 import Testing
 
 @testable import Delivery

@@ -1,4 +1,5 @@
 import Numbers
+import Testbed
 import Testing
 
 @testable import Delivery
