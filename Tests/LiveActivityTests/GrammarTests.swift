@@ -177,7 +177,7 @@ struct WholeRecordTests {
         }
     }
 
-    @Test("of registrations that end early are refused, at any place", arguments: [RecordText.registration, .pushToStart])
+    @Test("of registrations that end early are refused", arguments: [RecordText.registration, .pushToStart])
     func truncatedRegistration(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
