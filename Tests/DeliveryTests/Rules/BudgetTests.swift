@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Pace and budget (design §4): what is asked of Redis, and what its word comes to.
+/// Pace and budget: what the core asks of Redis, and what it does with the answer.
 @Suite struct BudgetTests {
     @Test(
         arguments: [
