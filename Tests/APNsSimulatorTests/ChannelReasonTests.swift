@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Every reason of Apple's table for broadcasts and channels that a request can provoke.
+/// Every reason of Apple's table for broadcasts and channels that a request can cause.
 @Suite(.ownThread) struct ChannelReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String
@@ -141,7 +141,7 @@ import Testing
         let answer = try client.perform(fields, body: body)
         #expect(answer.status == (row.reason == .success ? row.status : row.reason.status))
         if row.reason != .success { #expect(answer.body == "{\"reason\":\"\(row.reason.word)\"}") }
-        // A path that is none belongs to neither kind of request.
+        // A path that does not exist belongs to neither kind of request.
         let identifier = try #require(answer.headers["apns-request-id"] ?? answer.headers["apns-id"])
         if row.reason != .badPath { #expect(answer.headers["apns-id"] == nil) }
         let sent = fields.first { $0.0 == "apns-request-id" }?.1

@@ -56,7 +56,7 @@ extension Scene {
         return try #require(answer.headers["apns-channel-id"])
     }
 
-    /// Starts an activity on a channel by a push, on a phone of its own.
+    /// Starts an activity on a channel by a push, on a separate phone.
     func startByPush(_ match: String, device: String, channel: String) async throws -> PushEffectRow {
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.install(app: Scene.app, device: device, hasChannels: true, nowMilliseconds: now)
@@ -78,7 +78,7 @@ extension Scene {
         )
     }
 
-    /// What an activity's phone shows, and how it got it.
+    /// The state that an activity's phone shows, and how the phone got it.
     func screen(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(Scene.app)&activity=\(activity)").object
     }

@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Channels and those who subscribe to them: what a server sees, and what the phones show.
+/// Channels and their subscribers: the server's view, and the states that the phones show.
 @Suite(.ownThread) struct ChannelTests {
     private typealias Object = [String: Any]
 
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    /// A phone that was away gets the newest message of a channel with storage, once, and nothing of one without.
+    /// A phone that was away gets the newest message of a channel with storage, once. It gets none of a channel without storage.
     @Test(arguments: [true, false]) func aPhoneThatComesBackGetsWhatIsStored(_ storesNewest: Bool) async throws {
         try await Scene.run(\.channelRules, ChannelRules(publishBudget: nil)) { scene in
             let channel = try scene.createChannel(storesNewest: storesNewest)
@@ -146,7 +146,7 @@ import Testing
             let devices = #"{"app":"\#(Scene.app)","devices":["by-push"]}"#
             try send(1, 0)
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
-            // What came before it left is not given again.
+            // Messages from before it left do not come again.
             #expect(try await scene.control("POST", "/online", devices).status == 200)
             #expect(try await scene.effects("m7") == ["started": 1, "shown": 1])
             #expect(try await scene.control("POST", "/offline", devices).status == 200)
@@ -190,7 +190,7 @@ import Testing
         }
     }
 
-    /// The one request that has no idempotency key: its answer is lost, and the channel is there.
+    /// The only request without an idempotency key: its answer is lost, but the channel exists.
     @Test func faultsOfTheManagementAreItsOwn() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
@@ -241,7 +241,7 @@ import Testing
         try await Scene.run(\.pushLog, file.path) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try scene.connect().perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
-            // The line is out before the answer to a later call of the control interface.
+            // The line is written before the answer to a later call of the control interface.
             _ = try await scene.control("GET", "/stats")
             let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)

@@ -104,7 +104,7 @@ import Testing
 
     @Test func clientsWithoutH2AreDropped() async throws {
         try await Scene.run { scene in
-            // TLS 1.3: the client may take its handshake for done before it hears of the refusal.
+            // TLS 1.3: the client may consider its handshake complete before it gets the refusal.
             for protocols in [[], Array("\u{8}http/1.1".utf8)] {
                 #expect(throws: H2Client.Failure.self) {
                     let client = try H2Client(
@@ -152,7 +152,7 @@ import Testing
 }
 
 @Suite(.ownThread) struct FaultTests {
-    /// 200 pushes on one connection, and what became of them.
+    /// 200 pushes on one connection, and their outcomes.
     private func outcomes(_ scene: Scene, _ faults: Faults) async throws -> [String: Int] {
         let client = try scene.connect()
         _ = try client.perform(scene.headers(), body: scene.update(home: 0))
@@ -164,7 +164,7 @@ import Testing
             unanswered || streams.allSatisfy { client.answers[$0]?.isClosed == true }
         }
         if unanswered {
-            // Nothing tells the client: the service says when it has judged them all.
+            // The client cannot know: the service says when it has judged all pushes.
             while try await scene.simulator.statistics().requests < 201 { await Task.yield() }
         }
         return streams.reduce(into: [:]) { counts, stream in

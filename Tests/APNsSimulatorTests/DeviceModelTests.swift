@@ -7,7 +7,7 @@ import Testing
 /// ActivityKit's rules, with time as an argument: no service, no sockets.
 @Suite(.ownThread) struct DeviceModelTests {
     private static let hour: Int64 = 3_600
-    /// UNIX seconds at which every scene begins, and the timestamp of what its activity shows.
+    /// UNIX seconds at which every scene begins, and the timestamp of its activity's first state.
     private static let birth: Int64 = 1_790_000_000
 
     struct Step: Sendable {
@@ -54,7 +54,7 @@ import Testing
             )
         }
 
-        /// As the service does it: the verdict of APNs, and if it is good the phone.
+        /// As in the service: APNs' verdict, and if the push is accepted, the phone.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
             Reason, PushEffect?
         ) {
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    /// What the last step comes to, and what is shown right after it.
+    /// The effect of the last step, and the state right after it.
     static let rows: [Row] = [
         Row("newer", [Step(timestamp: 1)], .shown, "active 1"),
         Row("equal: the last to arrive is shown", [Step(timestamp: 0)], .shown, "active 1"),
@@ -192,7 +192,7 @@ import Testing
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
     }
 
-    /// An end at 1 h with a dismissal date: seconds after the beginning, until when it stays.
+    /// An end at 1 h with a dismissal date: the seconds after the beginning until which it stays.
     @Test(
         arguments: [
             (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
@@ -294,7 +294,7 @@ import Testing
             return
         }
         #expect(try stage.state("n", at: 10) == "active 5")
-        // The app posts the update token of the new activity, by which it goes on.
+        // The app registers the update token of the new activity, and updates use that token.
         let record = try #require(stage.model.registrations(since: posted, limit: 9)?.first)
         let value = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
         #expect(

@@ -3,9 +3,9 @@ import Foundation
 import Testbed
 import Testing
 
-/// Trouble on demand that is more than a share of Apple's answers: what each fault is on the wire, and what is written down of it.
+/// Faults on demand other than a share of Apple's answers: each fault on the wire and in the log.
 @Suite(.ownThread) struct OddFaultTests {
-    /// A client that may have a thousand streams, and the faults that are in force from then on.
+    /// A client that may have a thousand streams, and the faults that apply from then on.
     private func client(_ scene: Scene, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try scene.connect()
         _ = try client.perform(scene.headers(), body: scene.update(home: 0))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// What is above the last stream was never judged: a client that sends it again sends it once.
+    /// Pushes above the last stream were never judged: a client that sends them again sends them once.
     @Test func goAwayLeavesTheLastRequestsUnprocessed() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    /// The other end of a cut: a connection that ends in order says so.
+    /// The opposite of a cut: a connection that ends in order says so.
     @Test func anOrderlyEndIsAnnounced() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { _ in }
@@ -159,7 +159,7 @@ import Testing
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
                 try client.run(seconds: 1) { $0.pingsAnswered > 0 }
             }
-            // The first two were complete before the silence, but what falls silent loses what it had not written.
+            // The first two answers were complete before the silence; a silent connection loses the bytes that it has not written.
             #expect(streams.suffix(3).allSatisfy { client.answers[$0]?.isClosed == false })
             let statistics = try await scene.simulator.statistics()
             #expect(statistics.requests == 6 && statistics.requestsUnanswered == 3)

@@ -4,7 +4,7 @@ import Glibc
 import Testbed
 import Testing
 
-/// Clients that others wrote.
+/// Independent clients.
 @Suite(.serialized, .ownThread) struct ForeignClientTests {
     @Test func curl() async throws {
         try await Scene.run { scene in

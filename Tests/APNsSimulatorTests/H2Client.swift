@@ -2,11 +2,11 @@ import CNghttp2
 import COpenSSL
 import Glibc
 
-/// A small HTTP/2 client for tests: blocking, one connection, any number of streams, and everything the server says kept.
+/// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records everything from the server.
 final class H2Client {
     struct Answer: Equatable {
         var status = 0
-        /// Statuses from 100 to 199, which came before.
+        /// The statuses from 100 to 199 before the final one.
         var informational: [Int] = []
         var headers: [String: String] = [:]
         var body = ""
@@ -29,17 +29,17 @@ final class H2Client {
     private(set) var goAways: [GoAway] = []
     var goAway: GoAway? { goAways.last }
     private(set) var pingsAnswered = 0
-    /// Values of SETTINGS_MAX_CONCURRENT_STREAMS, in the order in which they came.
+    /// Values of SETTINGS_MAX_CONCURRENT_STREAMS, in order.
     private(set) var concurrentStreams: [UInt32] = []
     private(set) var isEnded = false
-    /// Whether TLS said that it ends: the peer's close_notify came.
+    /// Whether the peer's close_notify came, which ends TLS in order.
     private(set) var wasEndAnnounced = false
     private var descriptor: Int32 = -1
     private var context: OpaquePointer?
     private var tls: OpaquePointer?
     private var session: OpaquePointer?
     private var bodies: [Int32: [UInt8]] = [:]
-    /// As much as goes into one TLS record.
+    /// The maximum for one TLS record.
     var bytesPerWrite = 16_384
 
     init(port: UInt16, caFile: String, protocols: [UInt8] = [2, 0x68, 0x32]) throws {
@@ -147,7 +147,7 @@ final class H2Client {
         }
     }
 
-    /// Queues a request; its answer is found under the stream's id.
+    /// Queues a request; its answer is stored under the stream's id.
     @discardableResult
     func submit(_ headers: [(String, String)], body: String) throws -> Int32 {
         var strings: [UnsafeMutablePointer<CChar>?] = []
@@ -190,7 +190,7 @@ final class H2Client {
         return stream
     }
 
-    /// Moves bytes until a condition holds, the server ends, or nothing has come for so many seconds: then it throws.
+    /// Moves bytes until a condition holds or the server ends. Throws if nothing has come for this many seconds.
     func run(seconds: Int = 120, until condition: (H2Client) -> Bool) throws {
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
@@ -205,7 +205,7 @@ final class H2Client {
                 }
             }
             if condition(self) { return }
-            // What other clients of this thread left behind would be taken for this one's failure.
+            // Errors that other clients of this thread left behind would count as this client's failure.
             ERR_clear_error()
             let count = SSL_read(tls, &buffer, Int32(buffer.count))
             if count <= 0 {
@@ -221,7 +221,7 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
-    /// The connection's window, which the server gives for bodies.
+    /// The connection's window, which the server grants for bodies.
     var window: Int32 { nghttp2_session_get_remote_window_size(session) }
 
     /// One request and its answer.

@@ -4,11 +4,11 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Crowds of light phones, without a service before them.
+/// Crowds of light phones, without a service.
 @Suite struct LightPhoneTests {
     private static let now: Int64 = 1_790_000_000
 
-    /// A model with a crowd, and what the service does with a push for it.
+    /// A model with a crowd, and the service's steps for a push to it.
     private struct Bench: ~Copyable {
         var model = DeviceModel(environment: .sandbox, seed: 1)
         var tape = JSONTape()
@@ -85,7 +85,7 @@ import Testing
         #expect(bench.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
         #expect(bench.model.light.crowds[0].phones[1_234].pushes == 1)
         #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
-        // The same crowd elsewhere has the same tokens; what differs in anything is nobody's.
+        // The same crowd in another model has the same tokens. A token that differs in anything belongs to nobody.
         #expect(LightCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
         for place in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)
@@ -122,7 +122,7 @@ import Testing
         _ = bench.push(Self.update(2, alert: "goal 2"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 1"), token: tokens[1])
         _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
-        // What is not shown is not heard either.
+        // An alert of a state that is not shown is not heard.
         _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
         let answer = try bench.answer()
         #expect(answer["alertedTwice"] as? Int == 2 && answer["alerts"] as? Int == 6)
@@ -198,7 +198,7 @@ import Testing
     }
 }
 
-/// The same over HTTP, before a service: what programs of others see.
+/// The same over HTTP, with a service: as other programs see it.
 @Suite(.ownThread) struct CrowdInterfaceTests {
     private typealias Object = [String: Any]
 
@@ -214,7 +214,7 @@ import Testing
                 """
             )
             #expect(made.status == 200 && made.object["phones"] as? Int == 1_000_000)
-            // 100 bytes each, and what else the process has taken meanwhile.
+            // 100 bytes each, and the other memory that the process has taken meanwhile.
             #expect(try residentBytes() - before < 100_000_000)
             let page = try await scene.control(
                 "GET",

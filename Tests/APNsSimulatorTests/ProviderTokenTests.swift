@@ -36,7 +36,7 @@ import Testing
                 scene
             )
             try expect(.invalidProviderToken, signer.token(issuedAt: now + 3_700), scene)
-            // A number of seconds is what Apple asks for; the digits as a string are taken too.
+            // Apple asks for a number of seconds; the digits as a string are accepted, too.
             try expect(.success, signer.token(claims: #"{"iss":"TEAM123456","iat":"\#(now)"}"#), scene)
             try expect(.success, signer.token(issuedAt: now - 3_500), scene)
             try expect(.expiredProviderToken, signer.token(issuedAt: now - 3_700), scene)

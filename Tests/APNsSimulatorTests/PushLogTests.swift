@@ -6,17 +6,17 @@ import Testing
 
 @testable import APNsSimulator
 
-/// What the log says of each push, over TLS and HTTP/2.
+/// The log's lines about each push, over TLS and HTTP/2.
 @Suite(.ownThread) struct PushLogTests {
     private typealias Line = [String: Any]
 
-    /// Runs a scene with a log, and gives the log's lines.
+    /// Runs a scene with a log, and returns the log's lines.
     private func log(_ body: (Scene) async throws -> Void) async throws -> [Line] {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("pushes-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: file) }
         try await Scene.run(\.pushLog, file.path) { scene in
             try await body(scene)
-            // Asked of the service's thread, in a later turn than that of the last push.
+            // Runs on the service's thread, in a later turn than the last push.
             #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
         }
         return try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
@@ -32,7 +32,7 @@ import Testing
         var (token, now) = ("", 0)
         let lines = try await log { scene in
             token = scene.token
-            // Not before the activity was born: a phone lets what is older lie.
+            // Not before the activity was born, because a phone ignores older states.
             now = time(nil)
             let body =
                 #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"#
@@ -56,7 +56,7 @@ import Testing
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
     }
 
-    /// A disk that is full and has room again: what is lost is counted, and every line of the file is whole.
+    /// A disk is full and then has room again: lost lines are counted, and every line of the file is complete.
     @Test func linesAreWholeThoughTheFileTakesOnlyAPart() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)
@@ -64,10 +64,10 @@ import Testing
         for end in ends { #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0) }
         let loop = try EventLoop()
         let log = PushLog(file: PushLogFile(descriptor: ends[1]), loop: loop)
-        // It holds the log until then.
+        // The scene retains the log until then.
         defer { loop.turn(waitMilliseconds: 0) }
         let lineBytes = 1_000
-        // More than a pipe takes.
+        // More than a pipe holds.
         let appended = 200
         for number in 0..<appended {
             log.append(Array(String(repeating: "\(number % 10)", count: lineBytes - 1).utf8))
@@ -93,7 +93,7 @@ import Testing
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
     }
 
-    /// Against values of the hash's own authors.
+    /// Compared with values of the hash's own authors.
     @Test func theDigestIsFNV1a() {
         #expect(digest("") == "cbf29ce484222325")
         #expect(digest("a") == "af63dc4c8601ec8c")

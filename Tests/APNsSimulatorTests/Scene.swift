@@ -4,7 +4,7 @@ import FoundationNetworking
 import Glibc
 import Testing
 
-/// A running simulator with one app, one phone and one activity: what most tests of the service need.
+/// A running simulator with one app, one phone and one activity, as most tests of the service need it.
 struct Scene {
     static let app = "com.example.scores"
     static let topic = app + ".push-type.liveactivity"
@@ -12,7 +12,7 @@ struct Scene {
     let simulator: Simulator
     let signer: ProviderTokenSigner
     let otherSigner: ProviderTokenSigner
-    /// Two signatures of the same claims differ: a connection must be given one and the same.
+    /// Two signatures of the same claims differ, so a connection must always get the same one.
     let providerToken: String
     let directory: URL
     let caFile: String
@@ -23,7 +23,7 @@ struct Scene {
         try await run(\.threads, 1, body)
     }
 
-    /// With one setting of the configuration other than it is by default.
+    /// With one setting of the configuration changed.
     static func run<Value>(
         _ setting: WritableKeyPath<SimulatorConfiguration, Value>,
         _ value: Value,
@@ -114,7 +114,7 @@ struct Scene {
         try H2Client(port: simulator.port, caFile: caFile)
     }
 
-    /// The header fields of a push that is in order, some of them replaced (nil: left out).
+    /// The header fields of a valid push, some of them replaced (nil: left out).
     func headers(_ changes: [String: String?] = [:], token: String? = nil) -> [(String, String)] {
         var fields: [(String, String)] = [
             (":method", "POST"), (":scheme", "https"), (":authority", "localhost"),
@@ -136,7 +136,7 @@ struct Scene {
     }
 }
 
-/// Runs a program and gives what it wrote.
+/// Runs a program and returns its output.
 func output(of program: String, _ arguments: [String]) async throws -> (text: String, status: Int32) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/" + program)

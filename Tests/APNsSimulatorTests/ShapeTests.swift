@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Shapes against what they stand for: `Codable` structs, decoded by Foundation's decoder with default strategies.
+/// Compares shapes with the `Codable` structs that they describe, decoded by Foundation's decoder with default strategies.
 @Suite(.ownThread) struct ShapeTests {
     private enum Status: String, Decodable { case driverEnRoute, completed }
 
@@ -77,7 +77,7 @@ import Testing
         (try? JSONDecoder().decode(Everything.self, from: Data(json.utf8))) != nil
     }
 
-    /// Every field takes every value, and is left out: both decoders say the same.
+    /// Every field gets every value, and is left out: both decoders agree.
     @Test func fieldsTakeWhatFoundationsDecoderTakes() throws {
         let shape = try Shape(json: Self.shape)
         var taken = 0
@@ -95,11 +95,11 @@ import Testing
                 if expected { taken += 1 }
             }
         }
-        // Both outcomes were met often: the comparison would otherwise prove nothing.
+        // Both outcomes occurred often; otherwise the comparison would prove nothing.
         #expect((100...600).contains(taken), "\(taken)")
     }
 
-    /// RFC 8259 to the letter. Foundation's decoder reads what it is not asked for less strictly.
+    /// RFC 8259 exactly. Foundation's decoder is less strict in parts that it does not need.
     @Test(arguments: [
         "", "null", "[]", "{", "{}x", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}",
         "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\t\"}", "{\"a\":NaN}", "{\"a\":tru}", "{\"a\" 1}", "{,}",

@@ -4,7 +4,7 @@ import Testing
 @testable import APNsSimulator
 @testable import Reactor
 
-/// What a connection that is left half open does with its stream.
+/// The stream of a half-open connection.
 @Suite struct SilenceTests {
     private func withConnection(_ body: (ServerConnection, Stream) throws -> Void) throws {
         let loop = try EventLoop()

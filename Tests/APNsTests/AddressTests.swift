@@ -5,9 +5,10 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// Where the connections go: each looks the name up again, they spread over what the name stands for, and follow when it stands for something else.
+/// The addresses of connections: each connection resolves the name, connections spread over the addresses, and follow when the addresses
+/// change.
 @Suite struct AddressTests {
-    /// Answers as a name server whose zone changes: the first so many times with two addresses, then with a third.
+    /// Answers as a name server whose zone changes: at first with two addresses, after a number of queries with a third.
     private final class ChangingZone: Sendable {
         static let before = ["127.0.0.1", "127.0.0.2"]
         static let after = ["127.0.0.3"]
@@ -27,7 +28,7 @@ import Testing
         }
     }
 
-    /// Three services on one port of three addresses, each of which lets a connection go after 200 requests.
+    /// Three services on the same port of three addresses. Each closes a connection after 200 requests.
     private func withServices(_ body: (SimulatorStage, [Simulator]) async throws -> Void) async throws {
         let adjust = { (configuration: inout SimulatorConfiguration, host: String, port: UInt16) in
             configuration.host = host
@@ -59,7 +60,7 @@ import Testing
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            // One for each connection; of the last, some may be under way when the last answer comes.
+            // One look-up for each connection; the last ones may still run when the last answer comes.
             #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
             var accepted: [Int] = []
             for service in services {
@@ -72,7 +73,7 @@ import Testing
         }
     }
 
-    /// A name that cannot be turned into addresses is asked for again, and what is open stays.
+    /// A name that cannot be resolved is resolved again, and open connections stay.
     @Test func aNameServerThatFailsIsAskedAgain() async throws {
         try await withServices { stage, _ in
             let zone = ChangingZone(answersBefore: .max)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import APNs
 
-/// What answers of every shape come to.
+/// The outcomes of answers of every form.
 @Suite(.ownThread) struct AnswerTests {
-    /// Apple's table for `/3/device`, with what the reference says to do about each row.
+    /// Apple's table for `/3/device`, with the action that the reference gives for each row.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
@@ -25,7 +25,7 @@ import Testing
     ]
 
     @Test func everyReasonOfTheTableOverTheWire() throws {
-        // All but two are refusals: the breaker is not what is tested here.
+        // All answers but two are refusals, so the breaker gets high limits: it has its own tests.
         let fixture = try Fixture {
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectAnswersMin = 1_000
@@ -50,7 +50,7 @@ import Testing
         }
         let known = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(known.count == Reason.allCases.count - 2)
-        // IdleTimeout, Shutdown and the provider token's troubles each cost a connection.
+        // IdleTimeout, Shutdown and faults of the provider token each cost a connection.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    /// One row per shape of answer: what the server sends, and what must come of it.
+    /// One row for each form of answer: what the server sends, and the expected outcome.
     @Test(arguments: [
         // A body over five DATA frames.
         ShapeCase(
@@ -135,7 +135,7 @@ import Testing
         ShapeCase(.reset(NGHTTP2_INTERNAL_ERROR.rawValue), .ambiguous, 0, ""),
         ShapeCase(.reset(NGHTTP2_NO_ERROR.rawValue), .ambiguous, 0, ""),
         ShapeCase(.reset(0xFFFF_FFFF), .ambiguous, 0, ""),
-        // Reset after the status: the status holds.
+        // Reset after the status: the status is valid.
         ShapeCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
     ])
     func answersOfEveryShape(_ shape: ShapeCase) throws {
@@ -148,7 +148,7 @@ import Testing
         #expect(outcome.kind == shape.kind)
         #expect(outcome.status == shape.status)
         #expect(outcome.reasonText == shape.reason)
-        // The connection goes on.
+        // The connection continues.
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
@@ -227,7 +227,7 @@ import Testing
             }
     }
 
-    /// No cut and no changed byte may trap the scanner.
+    /// No truncation and no changed byte may trap the scanner.
     @Test func bodyScannerTakesAnything() {
         let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)
         for cut in 0...text.count {

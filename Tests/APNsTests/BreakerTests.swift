@@ -43,7 +43,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    /// However long it takes: one a second, and only when the one before is answered.
+    /// For any duration: one probe a second, and only after the one before is answered.
     @Test func probesComeOnceASecond() {
         var breaker = Breaker(BreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
@@ -70,9 +70,9 @@ import Testing
         #expect(!breaker.isClosed)
     }
 
-    /// Over the wire: a wrong topic opens it, the tokens are kept, and a corrected one closes it.
+    /// Over the network: a wrong topic opens the breaker, the tokens are kept, and a corrected topic closes it.
     @Test func poolStopsAtABurstAndProbes() throws {
-        // Until then it takes nothing, which is looked at: also on a busy machine the look comes before.
+        // Before that the pool accepts nothing. The test checks this first, also on a busy machine.
         let fixture = try Fixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
@@ -97,7 +97,7 @@ import Testing
         #expect(fixture.recorder.notices.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
-    /// A bad token among good ones is one; where none is accepted the environment is wrong.
+    /// A bad token among good ones is a bad token. If none is accepted, the environment is wrong.
     @Test func aRefusedTokenIsJudgedByTheOthers() throws {
         let fixture = try Fixture()
         #expect(!fixture.pool.acceptsTokens)

@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread) struct BroadcastTests {
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Apple's table for broadcasts and channels, where it says more than the one for `/3/device` or something else.
+    /// Apple's table for broadcasts and channels, where it differs from the one for `/3/device` or adds to it.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
@@ -15,7 +15,7 @@ import Testing
         (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
-    /// The rest of Apple's table: a broadcast comes to what a push comes to.
+    /// The rest of Apple's table: the outcomes of a broadcast are those of a push.
     private static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
@@ -26,7 +26,7 @@ import Testing
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
         (503, "Shutdown", .retryNow),
-        // What only a device token can be: no channel is retired by it.
+        // Refusals of device tokens: they retire no channel.
         (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),
         (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),
     ]
@@ -61,7 +61,7 @@ import Testing
         #expect(request.body == fixture.bodyBytes)
     }
 
-    /// The table of header fields stays as the pushes have it, so that their blocks stay the same.
+    /// The header table stays as the pushes have it, so that their header blocks stay the same.
     @Test func pushesBetweenBroadcastsKeepTheirTable() throws {
         let fixture = try Fixture()
         var tableBytes: Set<Int> = []
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    /// An accepted broadcast does not show that the tokens are for this environment.
+    /// An accepted broadcast does not prove that the tokens are for this environment.
     @Test func anAcceptedBroadcastSaysNothingOfTokens() throws {
         let fixture = try Fixture()
         fixture.warmUp()

@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// More than the connection's first window, and longer than one TLS record.
+    /// A list that is larger than the connection's first window and longer than one TLS record.
     @Test func tenThousandAreListed() async throws {
         try await Self.run { simulator, management in
             #expect(try await management.list() == [])
@@ -118,7 +118,8 @@ import Testing
         }
     }
 
-    /// What was sent and not answered may have been done; what never left, or was refused as a stream, was not.
+    /// A request that was sent and not answered may have been done. A request that was never sent, or whose stream was refused, was not
+    /// done.
     @Test func onlyWhatMayHaveHappenedIsAmbiguous() async throws {
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
             var lost = Faults()
@@ -143,7 +144,7 @@ import Testing
             }
             #expect(unsent?.cause == .unsent)
             try await simulator.setFaults(Faults(), ofManagement: true)
-            // The two that were ambiguous are there.
+            // The two channels of the ambiguous requests exist.
             #expect(try await management.list().count == 2)
         }
     }
@@ -189,7 +190,7 @@ import Testing
     }
 }
 
-/// What the client reads of answers, without a connection.
+/// How the client reads answers, without a connection.
 struct ManagementAnswerTests {
     private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
         try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }

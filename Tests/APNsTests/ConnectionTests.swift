@@ -5,9 +5,9 @@ import Testing
 
 @testable import APNs
 
-/// What connections do when the server, or the network, does something else than answer.
+/// Connections when the server or the network does something other than answer.
 @Suite(.ownThread) struct ConnectionTests {
-    /// Of tests in which a push's time runs out: that of the others must not, though the thread stands still for a while.
+    /// For tests in which a push's time runs out: the time of other pushes must not run out, even if the thread pauses for a while.
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func goAwayInTheMiddle() throws {
@@ -30,7 +30,7 @@ import Testing
             #expect(outcome.kind == .notProcessed)
             #expect(outcome.disposition == .retryNow)
         }
-        // A new connection takes over while the old one's answers come.
+        // A new connection takes over while the old one's answers still come.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
         for request in held.prefix(50) { connection.reply(.accepted, stream: request.stream) }
@@ -44,7 +44,7 @@ import Testing
         #expect(notice)
     }
 
-    /// Ten pushes on streams 3 to 21; what lies above the last stream of GOAWAY may be sent again, and nothing else.
+    /// Ten pushes on streams 3 to 21. Only the pushes above the last stream of GOAWAY may be sent again.
     @Test(arguments: [
         (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
         (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// RST_STREAM with every code there is and one that there is not: only a refused stream has certainly not been processed.
+    /// RST_STREAM with every known code and one unknown code: only a refused stream has certainly not been processed.
     @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
     func resetWithAnyCode(_ code: UInt32) throws {
         let fixture = try HostileFixture()
@@ -98,7 +98,7 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
-    /// An answer that comes after its push was given up changes nothing but the header table, which later answers refer to.
+    /// An answer that comes after its push was given up changes only the header table, which later answers refer to.
     @Test func answerAfterTheDeadline() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
@@ -166,7 +166,7 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// What a server does that has lowered its limit below what is in flight: refused streams are safe to send again.
+    /// A server has lowered its limit below the number of pushes in flight: refused streams are safe to send again.
     @Test func refusedStreamsAreNotProcessed() throws {
         let fixture = try Fixture(bodyBytes: 40)
         fixture.warmUp()
@@ -188,14 +188,14 @@ import Testing
         let outcome = try fixture.recorder.only(1)
         #expect(outcome.kind == .ambiguous)
         #expect(outcome.wasSent)
-        // The connection is not to blame for one stream, and goes on.
+        // The fault of one stream is not the connection's fault, and the connection continues.
         #expect(fixture.submit(2))
         fixture.turn(until: { fixture.recorder.outcomes[2] != nil })
         #expect(try fixture.recorder.only(2).status == 200)
         #expect(fixture.server.accepted == 1)
     }
 
-    /// With nothing heard since, a deadline raises suspicion: a PING without answer ends the connection.
+    /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without an answer ends it.
     @Test func silentServerIsFoundByPing() throws {
         let fixture = try Fixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
@@ -240,8 +240,8 @@ import Testing
         #expect(try fixture.recorder.only(100).status == 200)
     }
 
-    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push took one, and half of a seventh. That one has
-    /// not been sent when the connection ends; what follows it is not taken, so that a newer state may still replace it.
+    /// A window of 65,535 bytes holds 6 of these bodies, of which the first push used one, and half of a seventh. The seventh has not been
+    /// sent when the connection ends. The connection does not accept the pushes after it, so that newer states may still replace them.
     @Test func bodyHeldBackByFlowControlWasNotProcessed() throws {
         let fixture = try Fixture(bodyBytes: 10_000)
         fixture.warmUp()

@@ -70,7 +70,7 @@ final class ForeignClient {
         }
     }
 
-    /// Turns until the condition holds; false if it does not within ``turnLimitMilliseconds``.
+    /// Turns until the condition holds; false if it does not hold within ``turnLimitMilliseconds``.
     func turn(until condition: () -> Bool) -> Bool {
         loop.refreshClock()
         let limit = loop.nowMilliseconds + turnLimitMilliseconds
@@ -82,12 +82,12 @@ final class ForeignClient {
     }
 }
 
-/// A server that others wrote, as a process of its own.
+/// An independent server as a separate process.
 struct ForeignProcess {
     let port: UInt16
     private let process: pid_t
 
-    /// The first of the places where the program is.
+    /// The first path at which the program exists.
     static func find(_ places: [String]) -> String? { places.first { access($0, X_OK) == 0 } }
 
     /// - Parameter words: the program's path and its arguments.
@@ -102,7 +102,7 @@ struct ForeignProcess {
         for descriptor: Int32 in [0, 1, 2] {
             posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
         }
-        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        // An inherited end of another test's pipe would make its reader wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         let result = posix_spawn(&child, words[0], &actions, nil, vector, environ)
@@ -110,7 +110,7 @@ struct ForeignProcess {
         process = child
     }
 
-    /// Asks it to end.
+    /// Asks the server to end.
     func terminate() { Glibc.kill(process, SIGTERM) }
 
     func kill() {

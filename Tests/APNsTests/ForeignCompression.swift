@@ -29,7 +29,7 @@ final class Inflater {
         nghttp2_hd_inflate_change_table_size(inflater, bytes)
     }
 
-    /// Nil if the block is refused; then the decoder is of no use any more.
+    /// Nil if the block is refused; after that the decoder must not be used.
     func decode(_ block: [UInt8]) -> [TextField]? {
         var fields: [TextField] = []
         return block.withUnsafeBufferPointer { bytes -> [TextField]? in

@@ -3,7 +3,7 @@ import Reactor
 import Testbed
 import Testing
 
-/// Against nghttp2's own server, which is not ours: what it makes of our frames, and we of its.
+/// Tests against nghttp2's own server, an independent implementation: it reads our frames, and we read its frames.
 @Suite(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"), .ownThread) struct ForeignServerTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let options: [String]
@@ -23,7 +23,7 @@ import Testing
         Case(["--no-content-length"], 404),
         Case(["--echo-upload"], 200),
         Case(["--echo-upload", "--max-concurrent-streams=7"], 200),
-        // Windows of 255 bytes: each body goes out in pieces.
+        // Windows of 255 bytes: each body is sent in pieces.
         Case(["--echo-upload", "--window-bits=8"], 200),
         Case(["--echo-upload", "--padding=200"], 200),
         Case(["--echo-upload", "--trailer=x-end: yes"], 200),
@@ -37,11 +37,11 @@ import Testing
         client.begin(total: 1_500)
         #expect(client.turn(until: { client.recorder.answers == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
-        // The server takes a moment to listen; then one connection carries all.
+        // The server takes a moment to listen; then one connection carries all pushes.
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// Broadcasts between the pushes, where the server keeps a table of header fields and where it keeps none.
+    /// Broadcasts between the pushes, with a server that keeps a header table and with one that keeps none.
     @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
     func broadcastsAreAnsweredBetweenPushes(_ options: [String]) throws {
         let server = try Nghttpd.start(options)
@@ -54,7 +54,7 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// The server dies in the middle: each push in flight comes to one answer, and a new server gets the rest.
+    /// The server dies in the middle: each push in flight gets one outcome, and a new server gets the rest.
     @Test func serverThatDies() throws {
         var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
@@ -97,7 +97,7 @@ import Testing
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
-    /// The server takes a broadcast only as Apple documents it: method, path and fields, with no field of a push to a device.
+    /// The server accepts a broadcast only as Apple documents it: method, path and fields, without any field of a push to a device.
     @Test func broadcastsAreAsDocumented() throws {
         let server = try Caddy.start()
         defer { server.kill() }
@@ -109,11 +109,11 @@ import Testing
             #expect(outcomes.map(\.status) == [200])
         }
         #expect(client.recorder.answeredOnce == 3_200)
-        // It gives back the `apns-request-id` of each.
+        // The server returns the `apns-request-id` of each.
         #expect(client.pool.statistics.identifiersChanged == 0)
     }
 
-    /// The server is asked to end in the middle of it all: it says GOAWAY, and what it has taken it answers.
+    /// The server is asked to end under load: it sends GOAWAY, and answers what it has accepted.
     @Test func serverThatEndsInOrder() throws {
         var server = try Caddy.start()
         defer { server.kill() }
@@ -127,7 +127,7 @@ import Testing
         server = try Caddy.start(port: server.port)
         #expect(client.turn(until: { client.recorder.answers == 20_000 }))
         #expect(client.recorder.answeredOnce == 20_000)
-        // Killed while it drained, it may owe the answers of one connection.
+        // The server was killed while it drained, so it may not have answered the pushes of one connection.
         #expect(client.recorder.count(.answered) >= 19_000)
     }
 }
@@ -151,7 +151,7 @@ private enum Caddy {
     static let path = ForeignProcess.find(["/usr/bin/caddy", "/usr/local/bin/caddy"])
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Tokens that end in `d` are dead, those that end in `b` are refused, and all others are fine.
+    /// Tokens that end in `d` are dead, those that end in `b` are refused, and all others are valid.
     static func start(port wanted: UInt16? = nil) throws -> ForeignProcess {
         let files = try Shared.files.get()
         let path = try #require(Caddy.path)
@@ -194,7 +194,7 @@ private enum Caddy {
             }
             """
         try writeFile(configuration, text, mode: 0o600)
-        // It keeps what it was given last, and its state, in its user's home.
+        // Caddy stores its last configuration and its state in its user's home.
         return try ForeignProcess(
             port: port,
             [

@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// The framing layer by itself.
+/// The framing layer alone.
 @Suite(.ownThread) struct FrameReaderTests {
     private struct Seen: Equatable {
         var type: UInt8
@@ -13,7 +13,7 @@ import Testing
         var payload: [UInt8]
     }
 
-    /// However the input is cut, the same frames come out, up to the same fault.
+    /// Input that is cut at any place gives the same frames, up to the same fault.
     @Test(arguments: 0..<200)
     func cutsDoNotMatter(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed))
@@ -61,7 +61,7 @@ import Testing
         var position = 0
         while position < bytes.count {
             let end = min(bytes.count, position + pieceBytes())
-            // A copy of its own, so that a frame which points beyond its input is found by the sanitizer.
+            // A separate copy, so that the sanitizer finds a frame that points beyond its input.
             let piece = Array(bytes[position..<end])
             position = end
             let fault = piece.withUnsafeBytes { piece -> ErrorCode? in

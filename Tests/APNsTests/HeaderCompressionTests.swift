@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// Padding of eight bits or of anything but ones, and the end of string, are errors (RFC 7541, section 5.2).
+    /// Padding of eight bits, padding with bits other than ones, and the end-of-string code are errors (RFC 7541, section 5.2).
     @Test(
         arguments: [
             [0xFF], [0xFF, 0xFF, 0xFF, 0xFF], [0x00], [0x07, 0xFE], [0x07, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF, 0xFC, 0x07],
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// Whatever block comes, both read the same answer or both refuse it, as long as neither meets a limit of its own.
+    /// For any block both decoders read the same answer or both refuse it, unless one reaches its own limit.
     @Test func decoderReadsAndRefusesWhatNghttp2Does() throws {
         var refused = 0
         var taken = 0
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// Fields that may not stand in an answer (RFC 9113, sections 8.2 and 8.3).
+    /// Fields that are not allowed in an answer (RFC 9113, sections 8.2 and 8.3).
     @Test(
         arguments: [
             [(":status", "20")], [(":status", "2000")], [(":status", "099")], [(":status", "")], [(":status", "2x0")],
@@ -137,7 +137,7 @@ import Testing
         ] as [[(String, String)]]
     )
     func fieldsThatMakeAnAnswerMalformed(_ fields: [(String, String)]) throws {
-        // Once as literals, once out of the table.
+        // First as literals, then from the table.
         let deflater = try Deflater()
         var decoder = HeaderDecoder()
         for _ in 0..<2 {
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    /// What the server reads is what was meant, whatever it does to the table meanwhile.
+    /// The server reads the intended fields, with any change of its table meanwhile.
     @Test func nghttp2UnderstandsTheEncoder() throws {
         for seed in 0..<300 {
             var generator = SplitMix64(seed: UInt64(seed))
@@ -309,7 +309,7 @@ import Testing
 }
 
 extension AnswerHead {
-    /// What fields that another decoder has read say.
+    /// The answer in the fields that another decoder has read.
     init(fields: [TextField]) {
         self.init()
         for field in fields {
@@ -319,7 +319,7 @@ extension AnswerHead {
         }
     }
 
-    /// All that is made of the fields, to be compared.
+    /// The result of the fields, for comparison.
     var everything: [UInt64] {
         let numbers = [Int64(status), Int64(retryAfterSeconds), Int64(contentBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]

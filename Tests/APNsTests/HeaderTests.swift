@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// What the server sees of a request.
+/// The request that the server sees.
 @Suite(.ownThread) struct HeaderTests {
     @Test(arguments: [64, 160, 200])
     func requestCarriesWhatAppleAsksFor(deviceTokenBytes: Int) throws {
@@ -41,8 +41,8 @@ import Testing
         #expect(requests[0].value("apns-expiration") == "1790000000")
     }
 
-    /// `:path` and `authorization` never; identifier and expiration into the table once, and the rest of the header is
-    /// two or three bytes per field after that.
+    /// `:path` and `authorization` never enter the table. Identifier and expiration enter it once. After that the rest of the header needs
+    /// two or three bytes for each field.
     @Test func indexingFollowsApplesAdvice() throws {
         let fixture = try Fixture()
         var requests: [ServedRequest] = []

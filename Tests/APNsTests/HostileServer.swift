@@ -29,13 +29,13 @@ func acceptance(stream: Int32) -> [UInt8] {
 /// A `content-length` field, by its index in the static table.
 func contentLength(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
 
-/// `:status: 200` and the length that the body is said to have.
+/// `:status: 200` and the announced length of the body.
 func answerHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
     let flags = FrameFlags.endHeaders | (isLast ? FrameFlags.endStream : 0)
     return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLength(text))
 }
 
-/// A TLS server that sends what the test says, byte for byte, and reads what the client sends frame by frame.
+/// A TLS server that sends exactly the test's bytes, and reads the client's bytes frame by frame.
 final class HostileServer: ListenerHandler {
     struct Received: Equatable {
         var type: UInt8
@@ -57,7 +57,7 @@ final class HostileServer: ListenerHandler {
     let tls: TLSContext
     private var listener: Listener?
     private(set) var peers: [Peer] = []
-    /// Sent when TLS is up.
+    /// The bytes to send when TLS is up.
     var greeting = frame(FrameType.settings)
     var onFrame: (Peer, Received) -> Void = { _, _ in }
 
@@ -174,7 +174,7 @@ final class HostileFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop holds what waits for its turn's end, and a stream that waits holds the loop.
+        // The loop retains handlers that wait for the end of its turn, and a waiting stream retains the loop.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
@@ -195,7 +195,7 @@ final class HostileFixture {
             }
     }
 
-    /// Turns until the condition holds; false if it does not within ``turnLimitMilliseconds``.
+    /// Turns until the condition holds; false if it does not hold within ``turnLimitMilliseconds``.
     func turn(until condition: () -> Bool) -> Bool {
         loop.refreshClock()
         let limit = loop.nowMilliseconds + turnLimitMilliseconds
@@ -206,7 +206,7 @@ final class HostileFixture {
         return true
     }
 
-    /// Brings the first connection to where it takes pushes side by side; stream 1 has been answered then.
+    /// Brings the first connection to the state in which it accepts pushes in parallel; stream 1 has been answered then.
     func warmUp() -> Bool {
         server.onFrame = { peer, frame in
             if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptance(stream: 1)) }

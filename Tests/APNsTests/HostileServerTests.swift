@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// What a server may not do, and what becomes of the pushes when it does.
+/// Violations of HTTP/2 by a server, and the outcomes of the pushes.
 @Suite(.ownThread) struct HostileServerTests {
     struct Attack: Sendable, CustomTestStringConvertible {
         let name: String
@@ -134,12 +134,12 @@ import Testing
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
-        // A flood is so many frames in a second: as if this second lasted, however long a busy machine takes to read them.
+        // A flood is a number of frames in a second. That second is extended, because a busy machine takes longer to read them.
         fixture.pool.connections.first?.framesAllowedAtMilliseconds =
             fixture.loop.nowMilliseconds + turnLimitMilliseconds
         peer.send(attack.bytes)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
-        // Closing with input unread resets TCP, and the GOAWAY may be lost with it.
+        // Closing with unread input resets TCP, and the GOAWAY may be lost with it.
         let isFlood = attack.bytes.count > 100_000
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
@@ -163,7 +163,7 @@ import Testing
         #expect(fixture.recorder.answers == 0)
     }
 
-    /// What is wrong on one stream ends that stream alone, with this code.
+    /// A fault of one stream ends only that stream, with this code.
     @Test(arguments: [
         Attack("WINDOW_UPDATE by 0", frame(FrameType.windowUpdate, stream: 3, word(0)), .protocolError),
         Attack("window beyond 2^31-1", frame(FrameType.windowUpdate, stream: 3, word(0x7FFF_FFFF)), .flowControlError),
@@ -228,7 +228,7 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// What is odd and allowed: padding, priorities, unknown frames and settings, a block in parts, bytes one by one.
+    /// Unusual but allowed: padding, priorities, unknown frames and settings, a block in parts, single bytes.
     @Test(arguments: [false, true])
     func oddButAllowed(isByteByByte: Bool) throws {
         let fixture = try HostileFixture()
@@ -247,7 +247,7 @@ import Testing
         bytes += frame(FrameType.data, stream: 3)
         bytes += frame(FrameType.ping, [1, 2, 3, 4, 5, 6, 7, 8])
         bytes += frame(FrameType.data, flags: 1, stream: 3, Array(#""Unregistered"}"#.utf8))
-        // The length of a body that never comes with this status, the right length of one, and padding that is no part of it.
+        // The length of a body that never comes with this status, the right length of one, and padding that does not count.
         bytes += frame(FrameType.headers, flags: 5, stream: 5, [0x8B] + contentLength("7"))
         bytes += answerHead(stream: 7, contentLength: "2") + frame(FrameType.data, stream: 7, [0x7B, 0x7D])
         bytes += frame(FrameType.headers, flags: 5, stream: 7, [0x00, 1, 0x78, 1, 0x79])
@@ -274,7 +274,7 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// A server that asks and does not read what it asked for.
+    /// A server that asks and does not read the answers.
     @Test func acknowledgementsThatAreNotReadEndTheConnection() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
         try #require(fixture.warmUp())
@@ -290,7 +290,7 @@ import Testing
         #expect(fixture.recorder.closeCauses == [.protocolError])
     }
 
-    /// Whatever a server sends after its SETTINGS, each push comes to one answer and nothing traps.
+    /// A server may send anything after its SETTINGS: each push gets one outcome, and nothing traps.
     @Test(arguments: 0..<40)
     func anyBytesEndInOneAnswerEach(seed: Int) throws {
         var generator = SplitMix64(seed: UInt64(seed))
@@ -301,7 +301,7 @@ import Testing
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureAnswersMin = 100_000
         }
-        // Every connection gets as far as taking pushes side by side.
+        // Every connection reaches the state in which it accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
         }

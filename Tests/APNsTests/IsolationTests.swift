@@ -5,16 +5,16 @@ import Testing
 
 @testable import APNs
 
-/// Several apps on one loop, as a lane has them: what happens to one has no effect on the others.
+/// Several apps on one loop, as in a lane: the faults of one do not affect the others.
 @Suite(.ownThread) struct IsolationTests {
     enum Trouble: CaseIterable, Sendable {
         /// Nobody listens.
         case refusedConnection
-        /// TCP comes up, TLS never.
+        /// TCP connects, TLS never.
         case silentHandshake
-        /// TLS comes up, SETTINGS never come.
+        /// TLS connects, SETTINGS never come.
         case noSettings
-        /// Pushes are taken and never answered.
+        /// Pushes are accepted and never answered.
         case noAnswers
         /// The connection ends with each push.
         case endsAtEachPush
@@ -22,7 +22,7 @@ import Testing
         case refusedKey
         /// Every push is answered 503.
         case unavailable
-        /// Every device token is refused, as one of the other environment is.
+        /// Every device token is refused, as for the other environment.
         case wrongEnvironment
     }
 
@@ -55,7 +55,7 @@ import Testing
         fixture.recorder.onAnswer = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
-        // Far below the minute after which the other's pushes are given up.
+        // Far below the minute after which the other app's pushes are given up.
         #expect(slowest < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.openBreaker == nil)
@@ -65,7 +65,7 @@ import Testing
         #expect(other.pool.openBreaker == other.expectedBreaker)
     }
 
-    /// Two teams' keys and both environments, at one server: each pool has connections of its own, and none ever sees two keys.
+    /// Two teams' keys and both environments, at one server: each pool has its own connections, and no connection ever sees two keys.
     @Test func poolsNeverShareAConnection() throws {
         let fixture = try Fixture(bodyBytes: 40)
         var keysOf: [ObjectIdentifier: Set<String>] = [:]
@@ -81,7 +81,7 @@ import Testing
         var recorders: [Recorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
             let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
-            // Both environments of the app, with the one key.
+            // Both environments of the app, with the same key.
             for _ in 0..<2 {
                 var configuration = try Fixture.configuration(port: fixture.server.port)
                 configuration.profile = try PushProfile(liveActivitiesOf: bundle)
@@ -107,7 +107,7 @@ import Testing
 }
 
 extension Fixture {
-    /// A push through a pool of the test's own.
+    /// A push through the test's own pool.
     func submit(_ tag: UInt64, to pool: Pool) -> Bool {
         deviceToken(tag)
             .withUnsafeBytes { token in
@@ -125,7 +125,7 @@ extension Fixture {
     }
 }
 
-/// Another app on the loop of a fixture, whose server or key is in trouble.
+/// Another app on the loop of a fixture, whose server or key fails.
 private final class TroubledApp {
     let trouble: IsolationTests.Trouble
     let recorder = Recorder()
@@ -146,7 +146,7 @@ private final class TroubledApp {
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
         configuration.breaker.probeMilliseconds = 60_000
-        // A process without room: the app's one connection is given to it all the same.
+        // The process has no room for more connections, but the app's only connection is still allowed.
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
         if trouble == .silentHandshake {
@@ -154,7 +154,7 @@ private final class TroubledApp {
             silentListener = listener
             configuration.port = listener.port
         }
-        // Not that of a listener that was closed: it may be the port of another test's server in a moment.
+        // Not the port of a closed listener, because another test's server may get that port at any moment.
         if trouble == .refusedConnection { configuration.port = try Listener.unusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,
@@ -183,12 +183,12 @@ private final class TroubledApp {
         push()
     }
 
-    /// As much as is taken.
+    /// Submits as many pushes as the pool accepts.
     func push() {
         while fixture.submit(next, to: pool) { next += 1 }
     }
 
-    /// Whether what is wrong has shown.
+    /// Whether the fault has appeared.
     var isInTrouble: Bool {
         switch trouble {
         case .refusedConnection, .silentHandshake, .noSettings, .endsAtEachPush: recorder.closeCauses.count >= 2
@@ -214,7 +214,7 @@ private final class TroubledApp {
     }
 }
 
-/// Takes connections and does nothing with them.
+/// Accepts connections and does nothing with them.
 private final class Silence: ListenerHandler {
     private var descriptors: [Int32] = []
 

@@ -4,9 +4,9 @@ import Testing
 
 @testable import APNs
 
-/// What a server allows, down to nothing and up to the end of what HTTP/2 has.
+/// The limits that a server sets, down to zero and up to the maximum of HTTP/2.
 @Suite(.ownThread) struct PeerLimitTests {
-    /// A server that is slow to read while no push is late: the line is full, and that is all.
+    /// A server reads slowly while no push is late: the output is full, and nothing else happens.
     @Test func serverThatReadsLateIsWaitedFor() throws {
         let deadline: Int64 = 12_000
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
@@ -22,7 +22,8 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 0)
         }
         #expect(submitted < 1_000)
-        // The line is still full when half of the oldest push's time is up; the other half is for all that the server then reads.
+        // The output is still full when half of the oldest push's time is over. The other half is for everything that the server then
+        // reads.
         let begun = fixture.loop.nowMilliseconds
         #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - begun > deadline / 2 + 100 }))
         #expect(!fixture.submit(submitted))
@@ -69,7 +70,7 @@ import Testing
         #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
     }
 
-    /// The identifiers of the last streams that a connection may have, as the server sees them; then another connection begins at 1.
+    /// The identifiers of the last streams that a connection may have, as the server sees them. Then another connection begins at 1.
     @Test func lastStreamsOfAConnection() throws {
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())
@@ -97,7 +98,7 @@ import Testing
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.retired] }))
     }
 
-    /// Windows that begin at nothing, grow byte by byte, and fall below nothing: the body goes out in pieces, whole in the end.
+    /// Windows start at zero, grow byte by byte, and become negative: the body is sent in pieces and is complete at the end.
     @Test func bodyInPieces() throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
@@ -113,10 +114,10 @@ import Testing
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, word(1)))
         #expect(fixture.turn(until: { sent(3) == [1] }))
-        // The other stream, which has the older's place in no queue, may overtake it.
+        // The other stream is in no queue before the older one, and may overtake it.
         peer.send(frame(FrameType.windowUpdate, stream: 5, word(200)))
         #expect(fixture.turn(until: { sent(5) == [100] }))
-        // 40 more for every stream, then 60 fewer: 20 below nothing.
+        // 40 more for every stream, then 60 fewer: 20 below zero.
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
         #expect(fixture.turn(until: { sent(3) == [1, 40] }))
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))

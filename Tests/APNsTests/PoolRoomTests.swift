@@ -8,7 +8,7 @@ import Testing
 
 /// Connections that a pool wants and may not have, and those that it has and does not want.
 @Suite(.ownThread) struct PoolRoomTests {
-    /// The longest that anything here takes. A failure that was counted would stand for at least 30 s.
+    /// The maximum time of each step. A connection failure that counts would cause a wait of at least 30 s.
     private static let soonMilliseconds: Int64 = 25_000
 
     private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> Fixture {
@@ -34,7 +34,7 @@ import Testing
         return fixture.loop.nowMilliseconds - begin
     }
 
-    /// Of all, and to each address.
+    /// In total, and to each address.
     static let budgets = [(2, 16), (16, 2)]
 
     @Test(arguments: budgets)
@@ -48,7 +48,7 @@ import Testing
         fixture.turn(until: { other.gauges.connectionsReady == 1 })
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        // For long enough that it asks several times.
+        // Long enough that the pool asks several times.
         let end = fixture.loop.nowMilliseconds + Opening.roomWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.count == 2)
@@ -71,7 +71,7 @@ import Testing
         let waited = milliseconds(fixture) {
             fixture.server.connections[0].cut()
             fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
-            // It is one that the pool cannot do without now.
+            // Now the pool cannot do without this connection.
             #expect(!fixture.pool.gauges.awaitsRoom)
             fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
         }
@@ -104,7 +104,7 @@ import Testing
         fixture.turn(until: { fixture.pool.opening.timer == .none })
         #expect(!fixture.pool.opening.isUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
-        // And one is when it is wanted again.
+        // And one is opened when it is wanted again.
         fixture.server.connections[0].cut()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 1 })
@@ -122,7 +122,7 @@ import Testing
         fixture.loop.lookUp = { zone.lookUp(port: $1) }
         zone.isOpen.store(true, ordering: .releasing)
         fixture.pool.start()
-        // The first look-up goes through, the second waits.
+        // The first look-up succeeds, the second waits.
         fixture.turn(until: { !fixture.pool.connections.isEmpty })
         zone.isOpen.store(false, ordering: .releasing)
         fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
@@ -132,7 +132,7 @@ import Testing
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
     }
 
-    /// Beyond those that are wanted, whatever the least number is: at the next interval, and the one with less to do.
+    /// More connections than wanted, with any minimum: at the next interval the one with less work is closed.
     @Test func surplusGoesAtTheNextInterval() throws {
         let fixture = try Fixture {
             $0.connectionsMax = 3
@@ -148,7 +148,7 @@ import Testing
         #expect(fixture.pool.connections.first === busy && fixture.pool.inFlight == 10)
     }
 
-    /// One that has carried nothing goes first, though the other is idle too.
+    /// A connection that has carried nothing is closed first, although the other is idle too.
     @Test func surplusThatIsUnusedGoesFirst() throws {
         let fixture = try Fixture {
             $0.connectionsMax = 2
@@ -164,14 +164,14 @@ import Testing
     }
 }
 
-/// Answers with the loopback address, when it is open.
+/// Answers with the loopback address when the test allows it.
 private final class GatedZone: Sendable {
     let isOpen = Atomic(false)
     let lookUps = Atomic(0)
 
     func lookUp(port: UInt16) -> Resolution {
         lookUps.add(1, ordering: .acquiringAndReleasing)
-        // Bounded: a test that fails must not leave its thread behind.
+        // Bounded, so that a failing test does not leave its thread behind.
         for _ in 0..<20_000 where !isOpen.load(ordering: .acquiring) { usleep(1_000) }
         return .success([.loopback(port: port)])
     }

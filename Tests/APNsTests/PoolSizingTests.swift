@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNs
 
-/// How many connections a pool keeps.
+/// The number of connections that a pool keeps.
 @Suite(.ownThread) struct PoolSizingTests {
     private func sizing(min: Int = 1, max: Int = 4, shrinkMilliseconds: Int64 = 3_000) throws -> PoolSizing {
         var configuration = try Fixture.configuration(port: 1)
@@ -26,13 +26,13 @@ import Testing
         return interval
     }
 
-    /// What was lost after a moment, or given up after seconds, says nothing about the distance.
+    /// A push that was lost after a moment, or given up after seconds, says nothing about the distance.
     @Test func onlyAnswersTellTheDistance() throws {
         var sizing = try sizing()
         var lost = interval(roundTrip: 300)
         for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
         #expect(sizing.end(lost, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // 300 ms are what is usual here, and not what is slow.
+        // 300 ms are usual here, and not slow.
         var late = interval(starved: 1_000, roundTrip: 300)
         for _ in 0..<10 { late.count(isError: true, isAnswered: false, roundTripMilliseconds: 1_000_000) }
         #expect(sizing.end(late, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .grow)
@@ -58,7 +58,7 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// A connection that was asked for and never came up (no room, no network) is given up when nobody misses it.
+    /// A connection that was requested and never came up (no room, no network) is given up when nobody needs it.
     @Test func whatNeverCameIsGivenUp() throws {
         var sizing = try sizing()
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
@@ -74,7 +74,7 @@ import Testing
         #expect(sizing.wanted == 1)
         #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 500), carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
-        // The second one is still on its way.
+        // The second one is still connecting.
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
         #expect(sizing.end(interval(starved: 1_000), carrying: 2, streamsPerConnection: 1_000, now: 0) == .grow)
         #expect(sizing.end(interval(starved: 1_000), carrying: 3, streamsPerConnection: 1_000, now: 0) == .grow)
@@ -86,10 +86,10 @@ import Testing
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
         #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
-        // Sixty milliseconds have been seen: answers that take four times as long, and long enough to matter, say that APNs is slow.
+        // Round trips of 60 ms are known: answers that take four times as long, for long enough to matter, mean that APNs is slow.
         let slow = interval(starved: 1_000, roundTrip: 300)
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 1_000) == .none)
-        // It has been so for so long that it is the distance.
+        // After this time the slow answers count as the distance.
         #expect(sizing.end(slow, carrying: 1, streamsPerConnection: 1_000, now: 121_000) == .grow)
         var near = try self.sizing()
         #expect(near.end(interval(roundTrip: 1), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
@@ -147,7 +147,7 @@ import Testing
         }
         #expect(taken.values.sorted() == [1, 1, 1])
         #expect(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
-        // That one has its two.
+        // That pool has its two connections.
         let other = try #require(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(other != addresses[1])
         #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
@@ -155,15 +155,15 @@ import Testing
         #expect(budget.take(preferred: [], all: [other], isNeeded: false) == nil)
         #expect(budget.take(preferred: [], all: addresses, isNeeded: false) != nil)
         #expect(budget.count == 5)
-        // What a pool cannot do without gets its place, there where the fewest are.
+        // A necessary connection is opened at the address with the fewest connections.
         #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
         let needed = try #require(budget.take(preferred: [], all: addresses, isNeeded: true))
         #expect(needed != other)
         #expect(budget.count == 6)
     }
 
-    /// Against a server that holds each answer for 20 ms and allows ten streams: one connection carries 500 a second, and more are
-    /// wanted. Then they are not.
+    /// Against a server that delays each answer by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
+    /// more. Later it does not.
     @Test func poolGrowsUntilTheDemandIsMetAndShrinksAgain() throws {
         let fixture = try Fixture(bodyBytes: 40) {
             $0.connectionsMax = 4
@@ -191,7 +191,7 @@ import Testing
         fixture.recorder.onAnswer = nil
     }
 
-    /// No more connections than the process may have, whichever pool asks.
+    /// The process limit on connections holds for all pools together.
     @Test func poolsShareTheProcessesConnections() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try Fixture {

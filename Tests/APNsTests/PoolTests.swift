@@ -52,7 +52,7 @@ import Testing
         #expect(request.connection.openStreamsPeak == 1)
     }
 
-    /// A 403 shows that APNs does not accept the token: the connection stays at one request.
+    /// A 403 shows that APNs does not accept the token: the connection stays at one request at a time.
     @Test func connectionStaysColdAfterForbidden() throws {
         let fixture = try Fixture()
         fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
@@ -66,7 +66,7 @@ import Testing
         #expect(try fixture.recorder.only(2).disposition == .providerRefused)
     }
 
-    /// However few pushes there are, the next one shows whether a new connection works.
+    /// Even with few pushes, the next push tests whether a new connection works.
     @Test func newConnectionGetsTheNextPush() throws {
         let fixture = try Fixture {
             $0.connectionsMax = 2
@@ -129,7 +129,7 @@ import Testing
         for tag in 0..<100 { #expect(try fixture.recorder.only(UInt64(tag)).connection == 2) }
     }
 
-    /// Else every push behind it would wait until the other connection has a stream, however many this one has.
+    /// Otherwise every push behind it would wait until the other connection has a stream, even if this one has many.
     @Test func retryGoesToItsFirstConnectionWhereNoOtherHasRoom() throws {
         let fixture = try Fixture(bodyBytes: 40) {
             $0.connectionsMax = 2

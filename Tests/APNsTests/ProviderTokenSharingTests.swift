@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// One token for a fleet: who signs, what is taken, and what is not; and what Redis gets to see of it.
+/// One token for a fleet: who signs, which tokens are accepted and rejected, and what Redis gets to see.
 @Suite(.ownThread) struct ProviderTokenSharingTests {
     private let now: Int64 = 1_800_000_000
 
@@ -34,7 +34,7 @@ import Testing
         #expect(step(found(ageSeconds: 60), inUse: now - 60) == .keep)
     }
 
-    /// When to renew goes by Redis' time alone, so that a wrong clock signs for nobody.
+    /// The time of renewal depends only on Redis' time, so that a wrong clock makes nobody sign.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func aTokenThatOnesOwnClockDoesNotAllowIsNeitherUsedNorReplaced(age: Int64) {
         #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: - The source
 
-    /// With a key file of its own: tests beside this one write theirs meanwhile.
+    /// With its own key file, because parallel tests write theirs.
     private func source() throws -> ProviderTokenSource {
         let file = Shared.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -174,7 +174,7 @@ import Testing
         #expect(throws: ConfigurationError.self) { try seal(text) }
     }
 
-    @Test("A shared token that fits no header is refused, not trapped on")
+    @Test("A shared token that fits no header is refused, and does not trap")
     func tooLongForAHeader() {
         let longest = HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count
         #expect(SharedToken(encoded: "1790000000 " + String(repeating: "a", count: longest)) != nil)

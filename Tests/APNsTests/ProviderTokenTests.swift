@@ -16,7 +16,7 @@ import Testing
         #expect(second !== first)
         #expect(second.issuedAtSeconds == start + 35 * 60)
         #expect(source.current(unixSeconds: start + 36 * 60) === second)
-        // The clock was set back: a token from the future would be refused.
+        // The clock was set back: APNs would refuse a token from the future.
         #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
     }
 
@@ -29,12 +29,12 @@ import Testing
         source.refused(first, unixSeconds: start + 20 * 60)
         let second = try #require(source.current(unixSeconds: start + 20 * 60))
         #expect(second !== first)
-        // The other connections' refusals of the first one say nothing about the second.
+        // Refusals of the first token on other connections say nothing about the second token.
         source.refused(first, unixSeconds: start + 45 * 60)
         #expect(source.current(unixSeconds: start + 20 * 60) === second)
     }
 
-    /// For every age at which a connection may pin a token: it stays for 20 minutes, and never past 55.
+    /// For every age at which a connection may pin a token: the token stays for 20 minutes, and never past 55.
     @Test func pinKeepsAppleRules() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -55,11 +55,11 @@ import Testing
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        // Signed and pinned at one moment, which may be of an earlier second than this.
+        // Signed and pinned at the same moment, which may be in an earlier second than this one.
         let pinned = connection.tokenPinnedAtSeconds
         #expect(began <= pinned && pinned <= seconds)
         #expect(connection.tokenReviewMilliseconds == (pinned + 35 * 60) * 1_000)
-        // As if it had pinned a token long ago that is due for renewal now.
+        // As if the connection had pinned a token long ago that is due for renewal now.
         let old = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.token = old
         connection.tokenPinnedAtSeconds = seconds - 20 * 60
@@ -72,8 +72,8 @@ import Testing
         #expect(connection.token !== old)
     }
 
-    /// A token that was pinned late, since there was no newer one, and is at its end: another would be the connection's second within
-    /// 20 minutes. The connection is replaced instead.
+    /// A token that was pinned late, because there was no newer one, is at its end. Another token would be the connection's second one
+    /// within 20 minutes. So the connection is replaced.
     @Test func connectionNeverSeesTwoTokensWithin20Minutes() throws {
         let fixture = try Fixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
@@ -100,8 +100,8 @@ import Testing
         #expect(Set(tokensOf.values.joined()).count == 2)
     }
 
-    /// For every age at which there is nothing newer to pin: the review comes at the token's end at the latest, and allows a change
-    /// only after 20 minutes.
+    /// For every age without a newer token to pin: the review comes at the token's end at the latest, and allows a change only after 20
+    /// minutes.
     @Test func latePinsKeepAppleRules() {
         for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
@@ -127,7 +127,7 @@ import Testing
         #expect(fixture.pool.openBreaker == nil)
     }
 
-    /// A new key is tried with one push on a connection of its own, and then takes over connection by connection.
+    /// A new key is tried with one push on a separate connection, and then takes over connection by connection.
     @Test func newKeyIsTriedAndTakesOver() throws {
         let fixture = try Fixture {
             $0.connectionsMax = 2
@@ -158,7 +158,7 @@ import Testing
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
     }
 
-    /// An answer that may have been given before APNs looked at the token says nothing of the key: it stays on trial.
+    /// APNs may have given an answer before it checked the token. Such an answer says nothing about the key: the key stays on trial.
     @Test(
         arguments: [
             (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
@@ -186,7 +186,7 @@ import Testing
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusal == nil)
-        // Whatever became of the first attempt: the key is taken over as soon as one is accepted.
+        // With any outcome of the first attempt: the key takes over as soon as one push is accepted.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -195,13 +195,13 @@ import Testing
         fixture.recorder.onAnswer = nil
     }
 
-    /// A pool that sends nothing leaves the trial to those that do.
+    /// A pool that sends nothing leaves the trial to the other pools.
     @Test func idlePoolTriesNoKey() throws {
         let fixture = try Fixture()
         fixture.warmUp()
         let next = Shared.keyPath("Idle.p8")
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        // The interval that saw the first push is over.
+        // The interval with the first push is over.
         fixture.turn(until: { fixture.pool.interval.ends == 0 })
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
@@ -210,7 +210,7 @@ import Testing
         #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A candidate that another one replaces takes its connections with it, though they have said nothing yet.
+    /// A candidate that another key replaces takes its connections with it, although they have no answer yet.
     @Test func connectionOfAForsakenKeyIsGivenUp() throws {
         let fixture = try Fixture()
         fixture.warmUp()
@@ -231,7 +231,7 @@ import Testing
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
     }
 
-    /// A key that APNs refuses from the first push on gives way to the next one, whichever pool has tried that.
+    /// The next key replaces a key that APNs refuses from the first push on, in any pool that has tried it.
     @Test(arguments: [false, true]) func refusedKeyGivesWayToTheNext(isProvenElsewhere: Bool) throws {
         let fixture = try Fixture {
             $0.breaker.forbiddenMax = 1
@@ -263,7 +263,7 @@ import Testing
         #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
     }
 
-    /// A key that APNs refuses costs one attempt of one push, and the old one stays.
+    /// A key that APNs refuses costs one attempt of one push, and the old key stays.
     @Test func refusedKeyIsDropped() throws {
         let fixture = try Fixture { $0.breaker.forbiddenMax = 1 }
         fixture.warmUp()
@@ -295,7 +295,7 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// In place, by a rename, and by swapping the link of a directory above it.
+    /// Replaced in place, by a rename, and by swapping the link of a directory above it.
     @Test func replacedKeyFileIsSeen() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
@@ -371,7 +371,7 @@ import Testing
 
     // MARK: -
 
-    /// A key under a passphrase: must be refused without asking the terminal for it.
+    /// A key with a passphrase must be refused without asking the terminal for the passphrase.
     private var encryptedKey: String {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAh5F3bkwW1uAAICCAAw\n"
             + "DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEJ7oNl8J5xZlFhG9c3v6v3IEgZA=\n-----END ENCRYPTED PRIVATE KEY-----\n"

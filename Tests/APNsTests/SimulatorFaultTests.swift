@@ -3,13 +3,13 @@ import Testing
 
 @testable import APNs
 
-/// Every trouble that the simulator makes on demand, through the whole pool: each push comes to one outcome, none is lost, and none
-/// is sent again that a phone has, which the service's own log tells.
+/// Every fault that the simulator can inject, through the whole pool. Each push has one outcome, none is lost, and a push that a phone has
+/// is not sent again. The service's own log proves that.
 @Suite(.serialized) struct SimulatorFaultTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let faults: Faults
-        /// What must hold of this trouble beside what holds of all.
+        /// The expectations for this fault, in addition to those for all.
         let expect: @Sendable (SentPushes, ServiceStatistics) -> Void
         var requestTimeoutMilliseconds: Int64 = 10_000
 
@@ -89,7 +89,8 @@ import Testing
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
-            // HTTP/2 begins with 65,535 bytes, whatever the server wants; it gives no more until they are below what it wants.
+            // HTTP/2 begins with 65,535 bytes, even if the server wants less. The server gives no more until the rest is below its own
+            // size.
             #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStops > 0)
         },
@@ -190,11 +191,11 @@ import Testing
         }
     }
 
-    /// MAX_CONCURRENT_STREAMS goes from 1,000 to 1 with a thousand in flight, and back.
+    /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 with a thousand in flight, and back.
     @Test func limitOfStreamsFallsAndRises() async throws {
         try await SimulatorStage.run { stage in
             var faults = Faults()
-            // So long that the limit falls while the first thousand wait for their answers, though this task comes late.
+            // So long that the limit falls while the first thousand wait for their answers, even if this task comes late.
             faults.latencyMilliseconds = 4_000...4_000
             try await stage.simulator.setFaults(faults)
             async let sending = stage.send(8_000) {
@@ -207,7 +208,7 @@ import Testing
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
             try await stage.simulator.setFaults(faults)
-            // Those in flight are answered, and then they go one by one.
+            // The pushes in flight get answers, and then the pushes go one by one.
             var (requests, alone) = (0, 0)
             while alone < 5 {
                 let now = try await stage.simulator.statistics().requests
@@ -222,7 +223,7 @@ import Testing
             #expect(
                 sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.connectionsAccepted == 1
             )
-            // What was on its way when the limit fell is refused by nghttp2 itself, before the service sees it.
+            // nghttp2 itself refuses the pushes on their way when the limit fell, before the service sees them.
             #expect(statistics.requests == 8_000 && requests < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await stage.simulator.stop()
@@ -230,7 +231,7 @@ import Testing
         }
     }
 
-    /// What holds in every trouble.
+    /// The expectations for every fault.
     private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorStage.Entry]]) throws {
         #expect(log.keys.allSatisfy { sent.answers[$0] != nil })
         var faults: [String] = []

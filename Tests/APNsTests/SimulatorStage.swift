@@ -7,7 +7,7 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// The pool against the simulator: pushes that are sent as the pool's owner should send them, and what the service wrote down of them.
+/// The pool against the simulator: sends pushes as the pool's owner should, and reads the service's log of them.
 struct SimulatorStage {
     static let app = "com.example.scores"
 
@@ -78,7 +78,7 @@ struct SimulatorStage {
         }
     }
 
-    /// What the service has written down of one attempt.
+    /// The service's record of one attempt.
     struct Entry {
         var status: Int
         var reason: String
@@ -86,7 +86,7 @@ struct SimulatorStage {
         var isApplied: Bool
     }
 
-    /// By push. Call when the simulator has stopped: then the log is whole.
+    /// By push. Call this after the simulator has stopped: then the log is complete.
     func log() throws -> [UInt64: [Entry]] {
         var entries: [UInt64: [Entry]] = [:]
         for line in try String(contentsOfFile: logFile, encoding: .utf8).split(separator: "\n") {
@@ -105,7 +105,7 @@ struct SimulatorStage {
         return entries
     }
 
-    /// Sends so many pushes and carries on with each until it is accepted, refused for good, or ambiguous.
+    /// Sends this many pushes and continues with each until it is accepted, refused for good, or ambiguous.
     func send(
         _ count: Int,
         _ adjust: @escaping @Sendable (inout PoolConfiguration) -> Void
@@ -124,21 +124,21 @@ struct SimulatorStage {
     }
 }
 
-/// What pushes came to, each in all its attempts.
+/// The outcomes of pushes with all their attempts.
 struct SentPushes: Sendable {
-    /// By push, the answers in their order.
+    /// By push, the answers in order.
     var answers: [UInt64: [Outcome]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
-    /// Of those that came to the pool.
+    /// The notices that came to the pool.
     var goAways = 0
-    /// What each connection was allowed when it was authenticated, and whenever that changed.
+    /// The limit of each connection when it was authenticated, and after each change.
     var streamLimits: [Int] = []
-    /// The most pushes in flight at once, on all connections.
+    /// The maximum number of pushes in flight at once, on all connections.
     var inFlightPeak = 0
-    /// Times that a connection had streams and its window had no room.
+    /// How often a connection had streams but no room in its window.
     var windowStops = 0
-    /// The room for bodies on each connection that was left when all was answered.
+    /// The room for bodies that was left on each connection when all pushes were answered.
     var sendWindows: [Int64] = []
 
     func count(_ disposition: Disposition) -> Int {
@@ -160,7 +160,7 @@ struct SentPushes: Sendable {
         sender.loop.lookUp = lookUp
         defer {
             sender.pool.close()
-            // What waits for the end of a turn keeps its loop for as long.
+            // The loop retains handlers until the end of its turn.
             sender.loop.turn(waitMilliseconds: 0)
         }
         try sender.run()
@@ -181,8 +181,8 @@ struct SentPushes: Sendable {
         )
     }
 
-    /// The pool's owner: what was not processed goes again at once and elsewhere, what is overloaded goes again later, and what is
-    /// ambiguous is left, since the phone may have it.
+    /// Plays the pool's owner. An unprocessed push is sent again at once on another connection, a push to an overloaded service is sent
+    /// again later, and an ambiguous push is left, because the phone may have it.
     private final class Sender {
         let loop: EventLoop
         let recorder = Recorder()
@@ -221,7 +221,7 @@ struct SentPushes: Sendable {
             pool.start()
             loop.refreshClock()
             let limit = loop.nowMilliseconds + turnLimitMilliseconds
-            // All pushes may go by the first connection before another one is up: they begin when none is missing.
+            // All pushes may go over the first connection before another one is up, so they begin when no connection is missing.
             while pool.gauges.connectionsReady < pool.configuration.connectionsMin {
                 try #require(loop.nowMilliseconds < limit, "the connections did not come up")
                 loop.turn(waitMilliseconds: 5)
@@ -234,7 +234,7 @@ struct SentPushes: Sendable {
                         loop.turn(waitMilliseconds: 5)
                     }
                     sendWindows = pool.connections.map(\.sendWindow)
-                    // An answer too many would come now.
+                    // A superfluous answer would come now.
                     pool.drain()
                     while !pool.connections.isEmpty, loop.nowMilliseconds < limit { loop.turn(waitMilliseconds: 5) }
                 }

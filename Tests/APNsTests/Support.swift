@@ -4,7 +4,7 @@ import Glibc
 import Reactor
 import Testing
 
-/// Certificates and keys that all tests share, made once.
+/// Certificates and keys that all tests share, created once.
 enum Shared {
     struct Files {
         var directory: String
@@ -78,10 +78,10 @@ func pem(_ write: (OpaquePointer) -> Int32) throws -> String {
     return String(decoding: UnsafeRawBufferPointer(start: data, count: Int(count)), as: UTF8.self)
 }
 
-/// How long a test turns its loop for what must come about: on a busy machine a hundred thousand pushes take their time.
+/// How long a test turns its loop for an expected event: on a busy machine a hundred thousand pushes take time.
 let turnLimitMilliseconds: Int64 = 300_000
 
-/// An answer, kept.
+/// A recorded answer.
 struct Outcome: Equatable {
     var kind: PushAnswer.Kind
     var status: UInt16
@@ -94,7 +94,7 @@ struct Outcome: Equatable {
     var disposition: Disposition
 }
 
-/// Keeps every answer and notice.
+/// Records every answer and notice.
 final class Recorder: PushHandler {
     private(set) var outcomes: [UInt64: [Outcome]] = [:]
     private(set) var answers = 0
@@ -125,7 +125,7 @@ final class Recorder: PushHandler {
 
     func poolNotice(_ notice: PoolNotice) { notices.append(notice) }
 
-    /// The one answer of a push; fails the test if there are more or none.
+    /// The only answer of a push; fails the test if there are more or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
         let all = outcomes[tag] ?? []
         #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)
@@ -181,7 +181,7 @@ final class Fixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop holds what waits for its turn's end, and a stream that waits holds the loop.
+        // The loop retains handlers that wait for the end of its turn, and a waiting stream retains the loop.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
@@ -203,7 +203,7 @@ final class Fixture {
 
     var bodyBytes: [UInt8] { Array(body) }
 
-    /// 64 hexadecimal digits, or as many as asked for, that end in the tag.
+    /// 64 hexadecimal digits, or the requested number, that end in the tag.
     func deviceToken(_ tag: UInt64) -> [UInt8] {
         let digits = String(tag, radix: 16)
         return Array(String(repeating: "0", count: deviceTokenBytes - digits.utf8.count).utf8) + Array(digits.utf8)
@@ -248,7 +248,7 @@ final class Fixture {
             }
     }
 
-    /// Turns until the condition holds. Fails the test, and returns, after ``turnLimitMilliseconds``.
+    /// Turns until the condition holds. Fails the test and returns after ``turnLimitMilliseconds``.
     func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
         loop.refreshClock()
         let limit = loop.nowMilliseconds + turnLimitMilliseconds
@@ -261,7 +261,7 @@ final class Fixture {
         }
     }
 
-    /// Starts the pool, and sends the one push that opens its connections to more: tag 1,000,000 and on.
+    /// Starts the pool, and sends the one push that opens its connections for more: tag 1,000,000 and on.
     func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
         pool.start()
         var tag: UInt64 = 1_000_000

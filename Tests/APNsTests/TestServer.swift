@@ -2,12 +2,12 @@ import CNghttp2
 import Glibc
 import Reactor
 
-/// One request as it arrived, complete.
+/// One complete request.
 struct ServedRequest {
     struct Field: Equatable {
         var name: String
         var value: String
-        /// Whether it came as a literal that is never to be indexed.
+        /// Whether it came as a literal that must never be indexed.
         var isNeverIndexed: Bool
     }
 
@@ -21,7 +21,7 @@ struct ServedRequest {
     func value(_ name: String) -> String? { fields.first { $0.name == name }?.value }
 }
 
-/// What the server does with a request.
+/// The server's reaction to a request.
 struct Reply {
     enum End {
         case complete
@@ -32,10 +32,10 @@ struct Reply {
 
     /// The header, or nil for none: then only the end counts.
     var fields: [(name: String, value: String)]? = [(":status", "200")]
-    /// Sent before it as 103 Early Hints.
+    /// 103 Early Hints to send before the header.
     var isPrecededByHints = false
     var body: [UInt8] = []
-    /// The most body bytes per DATA frame.
+    /// The most body bytes in each DATA frame.
     var chunkBytes = 16_384
     var end = End.complete
 
@@ -51,7 +51,7 @@ struct Reply {
     static func reset(_ code: UInt32) -> Reply { Reply(fields: nil, end: .reset(code)) }
 }
 
-/// An HTTP/2 server on the test's own loop that does with each request what the test says.
+/// An HTTP/2 server on the test's own loop that handles each request as the test says.
 final class TestServer: ListenerHandler {
     let loop: EventLoop
     let tls: TLSContext
@@ -64,7 +64,7 @@ final class TestServer: ListenerHandler {
     var respond: (ServedRequest) -> Reply? = { _ in .accepted }
     /// SETTINGS_MAX_CONCURRENT_STREAMS of the first SETTINGS frame.
     var streamsMax: UInt32 = 1_000
-    /// False: TLS comes up, and nothing follows.
+    /// False: TLS connects, and nothing follows.
     var sendsSettings = true
 
     init(loop: EventLoop, tls: TLSContext) throws {
@@ -108,7 +108,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     private(set) var requests = 0
     private(set) var pings = 0
     private(set) var goAways = 0
-    /// Whether PING frames are answered; nghttp2 does so by itself, so this holds back everything that is written.
+    /// Whether PING frames are answered. nghttp2 answers them itself, so this delays all output.
     var isMute = false
 
     init(server: TestServer, descriptor: Int32) {
@@ -177,7 +177,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     ) {
         let texts = fields.map { (Array($0.name.utf8), Array($0.value.utf8)) }
         let vectors = texts.map { name, value in
-            // nghttp2 copies both before the arrays go away at the end of this function.
+            // nghttp2 copies both before the arrays are freed at the end of this function.
             nghttp2_nv(
                 name: copy(name),
                 value: copy(value),
@@ -274,7 +274,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         }
     }
 
-    /// Bytes of the client's header table that this side holds.
+    /// The bytes of the client's header table that this side holds.
     var headerTableBytes: Int { nghttp2_session_get_hd_inflate_dynamic_table_size(session) }
 
     func nextBodyPart(

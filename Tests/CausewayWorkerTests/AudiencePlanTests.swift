@@ -5,19 +5,19 @@ import Testing
 struct AudiencePlanTests {
     @Test func aMillionMembersFourTimesAMinute() throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
-        // 4,000,000 a minute, in half of it.
+        // 4,000,000 a minute, in half of the minute.
         #expect(plan.pushesPerSecond == 133_334)
-        // 4,000,000 x 3 µs in 60 s, and 3 workers that are woken.
+        // 4,000,000 x 3 µs in 60 s, and the wake-ups of 3 workers.
         #expect(plan.pods == 3 && plan.lanes == 12 && plan.coresHundredths == 20 + 3 * 10)
         #expect(plan.ranges == 256 && plan.fanoutRecords == 256 && plan.resultRecords == 257)
         // 1,000,000 x 135 B x 1.5 and 1,000,000 x 330 B x 1.5.
         #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodes == 1)
         #expect(plan.connectionsPerPool == 2 && plan.connections == 24)
-        // 22 of 256 ranges on one lane: 85,938 members, x 3 µs, beside 60 ms for each 2,000 on their way: 2,579 ms.
+        // 22 of 256 ranges on one lane: 85,938 members, x 3 µs, besides 60 ms for each 2,000 in flight: 2,579 ms.
         #expect(plan.roundMilliseconds == 2_579 + 60 + 250)
     }
 
-    /// Each round is over in its share of the time to the next command, while there are lanes and streams for it.
+    /// Each round ends within its share of the time to the next command, while there are enough lanes and streams.
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
     func roundsFitBetweenCommands(members: Int64, updates: Int64) throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))

@@ -4,7 +4,7 @@ import Testing
 @testable import CausewayWorker
 
 struct CapacityTests {
-    /// The limit that is planned has room for what is planned, and one step less has not.
+    /// The planned limit has room for the planned load, and one step less does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
     func aPodsMemoryHoldsWhatIsPlanned(cores: Int64, pools: Int64) throws {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
@@ -33,7 +33,7 @@ struct CapacityTests {
     @Test func theLargestPublicPeak() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
-        // 150,000 x (1.5 + 10.5) µs, and 3 workers that are woken.
+        // 150,000 x (1.5 + 10.5) µs, and the wake-ups of 3 workers.
         #expect(plan.pods == 3 && plan.coresHundredths == 180 + 3 * 10)
         #expect(plan.pushesInFlight == 9_000 && plan.connectionsNeeded == 18)
         #expect(plan.redisCallsPerSecond == 300_000 && plan.redisNodesForCalls == 8)
@@ -60,7 +60,7 @@ struct CapacityTests {
                 )
                 #expect(plan.coresHundredths >= last.coresHundredths)
             }
-            // The fleet carries it at its busy share with a pod lost, and every pod has as many partitions.
+            // The fleet processes the load at the planned busy share with one pod lost, and every pod has the same number of partitions.
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// A producer may give its record a time of nanoseconds, or any other.
+    /// A producer may give its record a time in nanoseconds, or any other number.
     @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
     func aRecordOfAnyTimeComesBack(milliseconds: Int64) throws {
         var deferral = Self.deferral
@@ -52,7 +52,7 @@ import Testing
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
-                // A time of before any is nobody's, and arithmetic with it would overflow.
+                // A negative time is invalid, and arithmetic with it would overflow.
                 let read = DeferredHeaders.deferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
                     #expect(read?.alertVersion == nil)
@@ -66,6 +66,6 @@ import Testing
         #expect(DeferredHeaders.deferral(numbers.joined(separator: " ")) == nil)
     }
 
-    /// Any number below 0 there means that there is none.
+    /// Any negative number in this field means that there is none.
     private static let alertTimestamp = 12
 }

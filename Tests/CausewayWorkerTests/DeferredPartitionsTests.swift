@@ -15,7 +15,7 @@ import Testing
             - Self.now.monotonicMilliseconds
     }
 
-    /// The clock that says when it is due may be set back while it waits.
+    /// The clock that decides when a record is due may be set back while the record waits.
     @Test func whatIsLeftOfTheDelayIsWaitedForByTheMonotonicClock() {
         #expect(wait(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
         #expect(DeferredPartitions.step(5_000_123 + 29_500) == 5_030_000)

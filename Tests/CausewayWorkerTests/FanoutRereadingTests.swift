@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What was on its way to a lane when it asked for records of the fan-out topic again.
+/// Records on their way to a lane when it asks for records of the fan-out topic again.
 @Suite struct FanoutRereadingTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopic), partition: 3)
 
@@ -14,7 +14,7 @@ import Testing
         _ = table.insert(Self.partition, lane: 0)
     }
 
-    /// As the Kafka thread deals a record.
+    /// Deals a record as the Kafka thread does.
     private func dealt() -> InboxEntry? {
         table[Self.partition]
             .map {
@@ -39,7 +39,7 @@ import Testing
         )
     }
 
-    /// Twice in a row, too: the first answer may come after the second question.
+    /// Also twice in a row: the first answer may come after the second request.
     @Test func whatWasDealtBeforeIsDropped() throws {
         var tests = self
         let before = try #require(tests.dealt())

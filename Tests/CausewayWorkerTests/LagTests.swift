@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// How far behind a lane takes itself to be.
+/// The lag that a lane assumes.
 @Suite struct LagTests {
     private static let assumed: Int64 = 10_001
 
@@ -24,7 +24,7 @@ import Testing
     @Test func itIsWhatTheLogHasAndTheLaneHasNot() {
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
-        // The Kafka thread looks now and then; the lane may be further by then.
+        // The Kafka thread looks from time to time; the lane may have read further by then.
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
@@ -37,7 +37,7 @@ import Testing
     }
 }
 
-/// What the Kafka thread knows of how far behind it is.
+/// The lag that the Kafka thread knows.
 @Suite struct AssignmentLagTests {
     private func partition(_ number: Int32) -> TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: 0), partition: number)
@@ -67,7 +67,7 @@ import Testing
         var table = AssignmentTable()
         _ = table.insert(partition(0), lane: 0)
         table.noteDealt(0, 0, offset: 9)
-        // At 10 stands the marker of a transaction, and at 11 one begins that is open.
+        // Offset 10 is the marker of a transaction, and at 11 an open one begins.
         #expect(table.note(highWatermark: 20, of: partition(0))?.highWatermark == 20)
         #expect(table.recordsBehind(of: 0) == 10)
         table.noteEnd(of: partition(0), offset: 11)
@@ -108,7 +108,7 @@ import Testing
     }
 }
 
-/// What is shown as `causeway_consumer_lag_records`.
+/// The values of `causeway_consumer_lag_records`.
 @Suite struct PartitionLagTests {
     private func lag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
         PartitionLag.records(unsettledOffset: unsettled, start: start, low: low, high: high)
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func beforeTheFirstRecordItCountsFromWhereReadingBegins() {
-        #expect(lag(start: .offset(10), high: 100) == 90, "a partition that stands still is behind")
+        #expect(lag(start: .offset(10), high: 100) == 90, "a partition that is stopped is behind")
         #expect(lag(start: .offset(100), high: 100) == 0)
         #expect(lag(start: .beginning, low: 30, high: 100) == 70)
         #expect(lag(start: .beginning, low: -1_001, high: 100) == 100)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What the marks of a partition come to, on every primary that has keys.
+/// The result of a partition's marks on every primary that has keys.
 @Suite struct MarkStepTests {
     private func standing(
         beganAt: Int64? = 40,
@@ -38,7 +38,7 @@ import Testing
         #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
-        // What cannot be read says nothing.
+        // An unreadable mark says nothing.
         #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
     }
 
@@ -48,7 +48,7 @@ import Testing
         #expect(step(standing(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
     }
 
-    /// It may be asked by a user who may not know.
+    /// The Redis user may lack the right to read it.
     @Test func aPrimaryThatDoesNotTellWhichOneItIsIsNoOther() {
         #expect(step(standing(), ("", "a 100 -")) == .keep)
         #expect(step(standing(), ("a", "- 100 -")) == .keep)
@@ -57,10 +57,10 @@ import Testing
 
     @Test func aGroupThatIsNewToAPartitionMissesNothing() {
         #expect(step(standing(beganAt: 0), ("a", nil), isFirstLook: true) == .introduce([0]))
-        // A moment later its records have been settled, and are missed.
+        // A moment later its records have settled, and are missing.
         #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing(beganAt: nil), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
-        // Nor is it new when it is read once more from its beginning.
+        // The partition is not new either when it is read again from its beginning.
         let again = standing(beganAt: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
     }
@@ -77,7 +77,7 @@ import Testing
         #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
     }
 
-    /// A worker that ended in the middle, or that has the partition no more, has left it to this one.
+    /// A worker that ended in the middle, or that no longer has the partition, has left it to this one.
     @Test func whatAnotherHasBegunIsReadAgain() {
         #expect(step(standing(), ("a", "a - 1a"), isFirstLook: true) == .reread([0], from: nil, isEmptied: false))
         #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))

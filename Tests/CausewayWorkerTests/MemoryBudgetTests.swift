@@ -6,7 +6,7 @@ import Testing
 
 @testable import CausewayWorker
 
-@Suite("What a worker's memory is divided into")
+@Suite("The division of a worker's memory")
 struct MemoryBudgetTests {
     private func budget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {
         try MemoryBudget(totalBytes: mebibytes << 20, laneCount: lanes, connectionsMax: connections)
@@ -18,14 +18,18 @@ struct MemoryBudgetTests {
             * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.audienceBytes + budget.laneBytes)
     }
 
-    @Test("The parts are the whole", arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64], [1, 2, 4])
+    @Test(
+        "The parts add up to the whole",
+        arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
+        [1, 2, 4]
+    )
     func parts(mebibytes: Int64, lanes: Int) throws {
         let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
     }
 
-    @Test("A lane holds as many records as fit, and no more than it is told to")
+    @Test("A lane holds as many records as fit, and no more than configured")
     func records() throws {
         let large = try budget(1_024, lanes: 1, connections: 4)
         #expect(large.recordsMax(configured: 131_072) == 131_072)
@@ -35,7 +39,7 @@ struct MemoryBudgetTests {
         #expect(Int64(records * Delivery.bytesPerRecord + small.blockBytesMax) <= small.laneBytes)
     }
 
-    @Test("Among what each record needs are its places in the ring of delivery reports")
+    @Test("Each record needs places in the ring of delivery reports")
     func reports() throws {
         for mebibytes in [200, 256, 300, 435, 700] as [Int64] {
             let budget = try budget(mebibytes, lanes: 2, connections: 8)
@@ -46,7 +50,7 @@ struct MemoryBudgetTests {
         }
     }
 
-    @Test("Too little is said, with what to change")
+    @Test("Too little memory is reported, with the key to change")
     func tooLittle() {
         let error = #expect(throws: MemoryBudgetError.self) { try budget(64, lanes: 16, connections: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
@@ -70,7 +74,7 @@ struct MemoryBudgetTests {
 
 @Suite("The limit of the process's memory")
 struct MemoryShareTests {
-    @Test("The smallest on the way up counts, of version 2 and of version 1")
+    @Test("The smallest limit on the way up counts, for version 2 and for version 1")
     func smallest() throws {
         let member = "12:cpu,memory:/old/pod\n0::/pods/worker\n"
         #expect(
@@ -99,7 +103,7 @@ struct MemoryShareTests {
         )
     }
 
-    @Test("What is no limit is none", arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
+    @Test("A text that is no limit counts as none", arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
     func none(text: String) throws {
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
         #expect(groups.limitBytes == nil)
@@ -124,7 +128,7 @@ private final class MemoryGroups {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Read while the files are there.
+    /// Read while the files exist.
     var limitBytes: Int64? { share.limitBytes }
 
     var share: MemoryShare {
@@ -140,14 +144,14 @@ private final class MemoryGroups {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxBytesTests {
-    /// Whether a record of so many bytes finds room while the lane has so many entries left to take; it is dealt then.
+    /// Whether a record of this size finds room while the lane can take this many more entries. If so, the record is dealt.
     private func deal(_ bytes: Int, left: Int, to inbox: inout InboxBytes) -> Bool {
         guard inbox.hasRoom(for: bytes, left: left) else { return false }
         inbox.append(bytes)
         return true
     }
 
-    @Test("Full of bytes, it has room again for what the lane takes")
+    @Test("After it was full of bytes, it has room again for what the lane takes")
     func bytes() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
         let dealt = (0..<5).map { deal(250, left: $0, to: &inbox) }
@@ -163,7 +167,7 @@ struct InboxBytesTests {
         return inbox.isUpToHalf(left: left)
     }
 
-    @Test("One record alone always has room, and no more than the ring has places")
+    @Test("A single record always has room, and no more records than the ring has places")
     func ends() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
         let large = [deal(5_000, left: 0, to: &inbox), deal(1, left: 1, to: &inbox), deal(1, left: 0, to: &inbox)]

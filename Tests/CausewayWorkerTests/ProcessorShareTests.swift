@@ -3,9 +3,9 @@ import Testing
 
 @testable import CausewayWorker
 
-@Suite("How many processors a process may use")
+@Suite("The number of processors that a process may use")
 struct ProcessorShareTests {
-    /// A made-up hierarchy of control groups.
+    /// An invented hierarchy of control groups.
     private final class Groups {
         let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
 
@@ -34,7 +34,7 @@ struct ProcessorShareTests {
         }
     }
 
-    /// The test machine's own, as the C library counts them, whichever of them the tests may run on.
+    /// The test machine's own processors, as the C library counts them, even if the tests may run on some of them only.
     private static let all = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     @Test(

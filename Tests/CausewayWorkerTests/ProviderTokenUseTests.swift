@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Which provider tokens count as in use.
+/// The provider tokens that count as in use.
 struct ProviderTokenUseTests {
     @Test func aTokenCountsForAMinuteAfterAPush() {
         var use = ProviderTokenUse()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What follows from APNs' list and what is known, without either.
+/// The actions that follow from APNs' list and the known channels, without APNs or Redis.
 struct ReconciliationTests {
     private static let now: Int64 = 1_790_000_000_000
 
@@ -60,7 +60,7 @@ struct ReconciliationTests {
         #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
     }
 
-    /// Two attempts and three strangers: nobody can tell which is not ours.
+    /// Two attempts and three unknown channels: nobody can tell which channels are not ours.
     @Test func moreThanWereTriedAreReportedAndKept() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = plan(listed: ["o", "p", "q"], intents: intents)
@@ -73,7 +73,7 @@ struct ReconciliationTests {
     @Test func strangersWithoutAnAttemptAreOthers() {
         let first = plan(listed: ["z"])
         #expect(first.newlyForeign == ["z"] && first.unknown == ["z"] && first.orphans.isEmpty)
-        // From then on they are never taken for ours.
+        // From then on they never count as ours.
         let later = plan(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(later.orphans == ["o"] && later.unknown == ["z"])
         #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])

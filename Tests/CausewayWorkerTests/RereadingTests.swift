@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What of a partition that is read once more may be committed, and when it has been.
+/// The offsets of a partition that is read again that may be committed, and when the reading is complete.
 @Suite struct RereadingTests {
     private let place = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
@@ -32,7 +32,7 @@ import Testing
         #expect(isMore && table[place]?.unsettledOffset == 101)
     }
 
-    /// The last of its records are gone from the log, or no record for a reader.
+    /// The last records of the partition were deleted from the log, or are not for readers.
     @Test func anEndThatNoRecordReachesIsReachedAtTheLogsEnd() {
         var (table, number) = table(end: 100)
         table.noteDealt(0, 5, offset: 95)
@@ -46,22 +46,22 @@ import Testing
         #expect(table[place]?.unsettledOffset == 100)
     }
 
-    /// A worker that has been given the partition and has read nothing yet knows what was settled by what was committed. The seek back is
-    /// no reason to forget it: alerts would ring again.
+    /// A worker that was assigned the partition and has read nothing yet knows the settled records from the commit. Seeking back must not
+    /// make it forget them: otherwise alerts would ring again.
     @Test func whatWasCommittedBeforeTheAssignmentIsSettled() {
         var table = AssignmentTable()
         _ = table.insert(place, lane: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
         table.noteRereading(of: place, reader: 9, end: 500)
-        // It is read from 20 on.
+        // The partition is read from 20 on.
         #expect(table[place]?.settledBelow(beganAt: 20) == 500)
-        // Nothing of it was recent enough to be read once more.
+        // No record was recent enough to be read again.
         _ = table.insert(place, lane: 0)
         table.noteRereading(of: place, reader: 9, end: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
     }
 
-    /// A mark, or the first recent record, may be beyond what this worker knows to be settled.
+    /// A mark, or the first recent record, may be beyond the records that this worker knows to be settled.
     @Test func nothingUnsettledIsPassedOver() {
         #expect(SeekPosition.offset(120).notBeyond(100) == .offset(100))
         #expect(SeekPosition.offset(90).notBeyond(100) == .offset(90))

@@ -10,9 +10,9 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What a configuration comes to before any thread starts: keys by their ids, and how many connections the process may have.
+/// The plan of a worker before any thread starts: keys by their ids, and the number of connections of the process.
 @Suite(.ownThread) struct WorkerPlanTests {
-    /// A directory with a signing key in it, gone after the body.
+    /// A directory with a signing key in it, deleted after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("plan-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -20,7 +20,7 @@ import Testing
         try body(directory, try key("first", in: directory))
     }
 
-    /// A certificate's key on P-256 is what a provider token needs.
+    /// A certificate's P-256 key is good enough for a provider token.
     private func key(_ name: String, in directory: String) throws -> String {
         try SelfSignedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// The key and its id are swapped at once, as Kubernetes swaps a secret.
+    /// The key and its id are swapped together, as Kubernetes swaps a secret.
     @Test func aReplacedKeyIsOfferedUnderTheIdBesideIt() throws {
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
@@ -107,7 +107,7 @@ import Testing
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.now.appsWithRejectedKey.isEmpty)
-            // An id that is none refuses the key, and the one in use stays.
+            // An invalid id refuses the key, and the one in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (next + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
@@ -118,7 +118,7 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// At least what has been enough in the field; with many pools, two for each.
+    /// At least as many as have been enough in the field; with many pools, two for each.
     @Test(
         arguments: [
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),

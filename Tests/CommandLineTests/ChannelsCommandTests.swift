@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-/// `causeway channels` over real programs: a broker, a Redis and the simulator.
+/// `causeway channels` with real programs: a broker, a Redis and the simulator.
 @Suite(.ownThread) struct ChannelsCommandTests {
     private typealias Object = [String: Any]
 
@@ -65,7 +65,7 @@ import Testing
 
         func run(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-        /// Channels that APNs has, as the simulator says.
+        /// The channels that APNs has, from the simulator.
         func channels() throws -> [String] {
             let text = try curl("\(control)/channels?app=\(Self.app)")
             let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
@@ -104,8 +104,8 @@ import Testing
         #expect(try topic.read(2).map { $0.value.isEmpty } == [false, true])
     }
 
-    /// The process dies when APNs has created the channel, and before anybody has been told of it.
-    @Test("A channel that a kill leaves without an owner is deleted by a reconciliation, others' are not")
+    /// The process dies after APNs has created the channel and before anybody knows of it.
+    @Test("A reconciliation deletes a channel that a kill left without an owner, and no other program's channel")
     func killed() throws {
         let scene = try Scene()
         let foreign = try curl("--data", #"{"app":"\#(Scene.app)","storage":"none"}"#, "\(scene.control)/channels")
@@ -124,7 +124,7 @@ import Testing
         _ = try curl("-X", "DELETE", "\(scene.control)/management/faults")
         let orphan = try #require(try scene.channels().last)
         #expect(try !scene.run("list").output.contains(orphan))
-        // Until the attempt must be over, nobody can know that it died.
+        // Until the attempt must have ended, nobody can know that it died.
         var run = try scene.run("reconcile")
         #expect(run.exitCode == 1 && run.errors.contains("being created"))
         while run.exitCode != 0 {
@@ -140,7 +140,7 @@ import Testing
         #expect(try scene.run("create", "final").exitCode == 0)
     }
 
-    @Test("A worker that starts with an empty Redis writes what the topic has")
+    @Test("A worker that starts with an empty Redis restores the channels of the topic")
     func restored() throws {
         let scene = try Scene()
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
@@ -165,11 +165,11 @@ import Testing
         }
         #expect(list.outputLines[0].hasPrefix("final \(kept) storage=newest active"))
         #expect(worker.terminate() == 0)
-        // Whatever was restored, no channel was made or deleted for it.
+        // The restoring created and deleted no channel.
         #expect(try scene.channels() == [kept])
     }
 
-    @Test("A channel that somebody else deleted is shown as gone; what APNs refuses says what to do")
+    @Test("A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do")
     func refusals() throws {
         let scene = try Scene()
         let channel = try channel(of: scene.run("create", "final"))

@@ -8,7 +8,7 @@ struct CheckTests {
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
 
-    @Test("A good configuration: nothing on standard output, 0")
+    @Test("A valid configuration: nothing on standard output, exit code 0")
     func goodConfiguration() throws {
         let run = try ProgramRun.run(
             "check",
@@ -20,7 +20,7 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 0, faults: 0"])
     }
 
-    @Test("A bad one: each fault a line with its place, 1; the environment counts")
+    @Test("An invalid configuration: a line with the place for each fault, exit code 1; the environment counts")
     func badConfiguration() throws {
         let directory = try TemporaryDirectory()
         try directory.write("worker:\n  lanez: 1\nredis:\n  url: redis://h\n", to: "c.yaml")
@@ -41,7 +41,7 @@ struct CheckTests {
         )
     }
 
-    @Test("A session that brokers refuse by default, and too few heartbeats in one, are warned of and no fault")
+    @Test("Sessions that brokers refuse by default, and too few heartbeats, cause warnings and are no faults")
     func sessions() throws {
         let directory = try TemporaryDirectory()
         let whole = try String(contentsOf: repository.appendingPathComponent("Config/causeway.yaml"), encoding: .utf8)
@@ -67,7 +67,7 @@ struct CheckTests {
         #expect(try warnings("session.timeout.ms: 1800001").first?.contains("group.max.session.timeout.ms") == true)
     }
 
-    @Test("Files that the configuration names are looked for if asked")
+    @Test("Files that the configuration names are checked on request")
     func namedFiles() throws {
         let file = repository.appendingPathComponent("Config/causeway.yaml").path
         let run = try ProgramRun.run("check", "--files", "--config", file)
@@ -76,7 +76,7 @@ struct CheckTests {
         #expect(run.output.contains("apps.match.keyFile: /etc/causeway/AuthKey_EXAMPLEKEY.p8: cannot be opened"))
     }
 
-    @Test("Records from a file, one a line and spread over lines")
+    @Test("Records from a file, one in each line or over several lines")
     func records() throws {
         let directory = try TemporaryDirectory()
         try directory.write(good + "\n" + good + "\n", to: "lines.jsonl")
@@ -100,7 +100,7 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
-    @Test("Records of channels: three forms are right, and what cannot stand with them is told")
+    @Test("Records of channels: three forms are valid, and wrong combinations are reported")
     func channels() throws {
         let directory = try TemporaryDirectory()
         func addressed(_ text: String) -> String { good.replacing(#""activity":"a""#, with: text) }
@@ -133,7 +133,7 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
-    @Test("Records of audiences: those of the example are right, and what cannot stand together is told")
+    @Test("Records of audiences: those of the example are valid, and wrong combinations are reported")
     func audiences() throws {
         let example = repository.appendingPathComponent("Config/examples/match")
         let run = try ProgramRun.run(
@@ -175,7 +175,7 @@ struct CheckTests {
         #expect(registrations.outputLines == ["stdin:1: audiences: 9 audiences, 8 are allowed (at byte 182)"])
     }
 
-    @Test("Bad records from standard input: each with its own line, and none spoils the next")
+    @Test("Invalid records from standard input: each with its own line, and none affects the next")
     func badRecords() throws {
         let spread = good.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
         let run = try ProgramRun.run(
@@ -192,7 +192,7 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 6, faults: 3"])
     }
 
-    @Test("A timestamp of the year 2100 is refused, one of the next minutes is not")
+    @Test("A timestamp of the year 2100 is refused, one of the next minutes is accepted")
     func future() throws {
         let soon = Int(Date().timeIntervalSince1970) + 120
         let commands = [soon, 4_102_444_800].map { good.replacing("1790000000", with: "\($0)") }
@@ -217,7 +217,7 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
-    @Test("With a configuration, a command's policy must be one of its policies; without, any")
+    @Test("With a configuration, a command's policy must be one of its policies; without one, any policy is accepted")
     func unknownPolicy() throws {
         func commands(_ names: String...) -> String {
             names.map { good.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
@@ -239,7 +239,7 @@ struct CheckTests {
         #expect(try ProgramRun.run("check", "--commands", "-", input: input).exitCode == 0)
     }
 
-    @Test("A file that is not there")
+    @Test("A file that does not exist")
     func missing() throws {
         let run = try ProgramRun.run("check", "--commands", "/nowhere.json")
         #expect(run.outputLines == ["/nowhere.json: cannot be opened: No such file or directory"])

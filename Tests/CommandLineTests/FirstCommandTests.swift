@@ -3,10 +3,12 @@ import Kafka
 import Testbed
 import Testing
 
-/// The first command sent by hand, as the README has it: every part a process of its own.
+/// The first command sent by hand, as in the README: each part is a separate process.
 @Suite("The first command", .ownThread)
 struct FirstCommandTests {
-    @Test("A start sent by hand is on the phone's Lock Screen, its result in Kafka; the worker drains and ends with 0")
+    @Test(
+        "A start sent by hand appears on the phone's Lock Screen, its result in Kafka; the worker drains and ends with 0"
+    )
     func start() throws {
         let directory = try TemporaryDirectory()
         let broker = try EmbeddedBroker()
@@ -59,7 +61,7 @@ struct FirstCommandTests {
         let sent = try ProgramRun.run("send", "-b", broker.bootstrapServers, "--now", input: Self.command)
         #expect(sent.output.hasPrefix("1 sent, 1 acknowledged, 0 failed"))
 
-        // The command may overtake the registration, and is then held until it comes.
+        // The command may overtake the registration, and is then held until the registration comes.
         let results = try TopicReader(broker, topic: "causeway.results")
         var result = try results.read(1)[0]
         if result.value.contains(#""outcome":"held""#) { result = try results.read(1)[0] }

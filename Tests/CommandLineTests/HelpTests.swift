@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Help and version", .ownThread)
 struct HelpTests {
-    @Test("--version is the newest release of the change log")
+    @Test("--version is the newest release of the changelog")
     func version() throws {
         let run = try ProgramRun.run("--version")
         #expect(run.exitCode == 0)
@@ -44,7 +44,7 @@ struct HelpTests {
         #expect(run.output == (try ProgramRun.run("help", name, of: program)).output)
     }
 
-    @Test("A command that has moved says where to", arguments: labCommands)
+    @Test("A command that has moved says where to find it", arguments: labCommands)
     func moved(name: String) throws {
         let run = try ProgramRun.run(name, "--help")
         #expect(run.exitCode == 64)

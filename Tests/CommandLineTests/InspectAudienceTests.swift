@@ -9,7 +9,7 @@ import Testing
 @testable import Audiences
 @testable import causeway
 
-/// An audience as lanes have written it: 1,000 members, one version behind, one on its way.
+/// An audience as lanes write it: 1,000 members, one finished version, one in progress.
 private final class AudienceStage {
     static let app = "com.example.match"
     static let audience = "final-2026"
@@ -61,7 +61,7 @@ private final class AudienceStage {
                 )
             }
         _ = try writer.perform(entries.map { .append($0) })
-        // Some leave, and one registers once more.
+        // Some leave, and one registers again.
         var changed = Array(entries[990...])
         for index in changed.indices.dropLast() { (changed[index].isLeaving, changed[index].token) = (true, []) }
         _ = try writer.perform(changed.map { .append($0) })
@@ -109,7 +109,7 @@ private final class AudienceStage {
         }
     }
 
-    /// Range 0 is finished, though its last checkpoint does not know of it; range 1 is at a quarter; the others have not begun.
+    /// Range 0 is finished, although its last checkpoint does not say so; range 1 is at a quarter; the others have not begun.
     private func begin() throws {
         try admit(Self.newer, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -140,7 +140,7 @@ private final class AudienceStage {
     }
 }
 
-@Suite("causeway inspect --audience, against what lanes write", .serialized, .ownThread)
+@Suite("causeway inspect --audience, with what lanes write", .serialized, .ownThread)
 struct InspectAudienceTests {
     @Test("In words: members, the newest command, rounds and their counts")
     func words() throws {
@@ -168,7 +168,7 @@ struct InspectAudienceTests {
         #expect(lines.contains { $0.hasPrefix("last rounds") && $0.contains("delivered") })
     }
 
-    @Test("For machines; only as many rounds as are asked for")
+    @Test("For machines; only as many rounds as requested")
     func machines() throws {
         let stage = try AudienceStage()
         let run = try stage.inspect("--json", "--audience", AudienceStage.audience, "--results", "0")
@@ -184,7 +184,7 @@ struct InspectAudienceTests {
         #expect((report["finished"] as? [Any])?.isEmpty == true)
     }
 
-    @Test("More pages than are read at once: an estimate; and what lanes did not write")
+    @Test("More pages than are read at once: an estimate; and pages that lanes did not write")
     func estimate() throws {
         let stage = try AudienceStage()
         let queries = try RedisQueries(
@@ -204,7 +204,7 @@ struct InspectAudienceTests {
         #expect(rest.unreadable == 1 && rest.members == 991 - all.membersBySegment[7])
     }
 
-    @Test("What is not known, and words that do not go together")
+    @Test("An unknown audience, and options that exclude each other")
     func unknown() throws {
         let stage = try AudienceStage()
         let run = try stage.inspect("--audience", "nobody")

@@ -3,10 +3,10 @@ import Kafka
 import Testbed
 import Testing
 
-/// What `causeway inspect` is pointed at: an activity that was started and updated on a phone, another that waits for its
-/// token, and a worker that has gone, so that nobody but the inspection touches anything.
+/// The data for `causeway inspect`: an activity that was started and updated on a phone, another that waits for its token, and a worker
+/// that has ended, so that only the inspection reads or changes anything.
 final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`, and its suite is serialized.
-    /// Made once for the suite that has ``InspectSceneTrait``.
+    /// Created once for the suite that has ``InspectSceneTrait``.
     @TaskLocal static var current: InspectScene?
 
     static let app = "com.example.ride"
@@ -91,7 +91,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         )
     }
 
-    /// The worker may settle what waits for a token twice, or late: whatever comes before is passed over.
+    /// The worker may settle a waiting command twice, or late, so earlier results are skipped.
     private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
         for _ in 0..<10 {
             let value = try results.read(1)[0].value
@@ -147,14 +147,14 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 }
 
-/// One scene for all tests of a suite, gone with the last of them.
+/// One scene for all tests of a suite, deleted after the last of them.
 struct InspectSceneTrait: SuiteTrait, TestScoping {
     func provideScope(
         for test: Test,
         testCase: Test.Case?,
         performing function: @Sendable () async throws -> Void
     ) async throws {
-        // It waits for its programs: not on a thread that other tests wait for.
+        // The scene waits for its programs, so it must not use a thread that other tests wait for.
         try await onOwnThread {
             try await InspectScene.$current.withValue(InspectScene(), operation: function)
         }

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-@Suite("causeway inspect, against a real worker's traces", .serialized, InspectSceneTrait(), .ownThread)
+@Suite("causeway inspect, with the data of a real worker", .serialized, InspectSceneTrait(), .ownThread)
 struct InspectTests {
     private func json(_ run: ProgramRun) throws -> [String: Any] {
         #expect(run.outputLines.count == 1)
@@ -31,7 +31,7 @@ struct InspectTests {
         #expect(rows.first?.hasSuffix("update-1") == true)
     }
 
-    @Test("An activity for machines: times, budget and the results as they stand in the topic")
+    @Test("An activity for machines: times, budget and the results as in the topic")
     func activityJSON() throws {
         let scene = try #require(InspectScene.current)
         let report = try json(scene.inspect("--json", InspectScene.started))
@@ -57,7 +57,7 @@ struct InspectTests {
         #expect((results[0]["times"] as? [String: Any])?["answered"] is Int)
     }
 
-    @Test("What is held is shown whole, and until when")
+    @Test("A held command is shown whole, with its expiration")
     func held() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect(InspectScene.held)
@@ -87,7 +87,7 @@ struct InspectTests {
         #expect((report["starts"] as? [String: Any])?["left"] as? Int == 5)
     }
 
-    @Test("An app: counts, and the busiest first")
+    @Test("An app: counts, and the busiest activities first")
     func overview() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--app", InspectScene.app)
@@ -104,7 +104,9 @@ struct InspectTests {
         #expect(run.outputLines.contains { $0.hasPrefix("phone-7-RideAttributes-0") && $0.contains("1 of 12") })
     }
 
-    @Test("Nothing is written: every key is as before, the server saw reads only, and they suffice for an ACL user")
+    @Test(
+        "Nothing is written: every key is unchanged, the server saw only reads, and an ACL user with read rights suffices"
+    )
     func readsOnly() throws {
         let scene = try #require(InspectScene.current)
         let before = try scene.redis.contents()
@@ -144,7 +146,7 @@ struct InspectTests {
         #expect(try scene.redis.contents() == before)
     }
 
-    @Test("What is not known: said plainly, with 1, and its results are still shown")
+    @Test("An unknown activity: said plainly, with exit code 1, and its results are still shown")
     func unknown() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("nobody")
@@ -163,7 +165,7 @@ struct InspectTests {
         #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
     }
 
-    @Test("Redis that is not there, or refuses; Kafka that is not there; an app that is not configured")
+    @Test("Redis is missing or refuses; Kafka is missing; an app is not configured")
     func failures() throws {
         let scene = try #require(InspectScene.current)
         let absent = try scene.inspect(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("What causeway inspect says", .ownThread)
+@Suite("The text of causeway inspect", .ownThread)
 struct InspectTextTests {
     /// 2026-09-21 14:13:20 UTC.
     private static let now: Int64 = 1_790_000_000_000
@@ -36,7 +36,7 @@ struct InspectTextTests {
         return HeldCommand(version: version, record: JSONValue(parsing: text.utf8) ?? .null, carriesAlert: carriesAlert)
     }
 
-    @Test("An activity of which nothing is known but that it is there")
+    @Test("An activity of which only the existence is known")
     func empty() {
         #expect(
             report().lines() == [
@@ -52,7 +52,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("The token: which, where, since when; or since when there is none")
+    @Test("The token: which, for which environment, since when; or since when there is none")
     func token() {
         #expect(
             line("token") {
@@ -86,7 +86,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("What is shown, and what waits")
+    @Test("The shown state, and the waiting one")
     func shownAndWaiting() {
         #expect(
             line("shows") {
@@ -164,7 +164,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("Spans and moments, the absurd included")
+    @Test("Durations and times, including absurd ones")
     func times() {
         for (milliseconds, text) in [
             (Int64(0), "0 s"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (60_000, "1 min"),
@@ -181,7 +181,7 @@ struct InspectTextTests {
         #expect(UnixTime.milliseconds(ofSeconds: .min) == .min)
     }
 
-    @Test("The overview counts, and keeps the ten that spent most, the last pushed to first among equals")
+    @Test("The overview counts, and lists the ten activities that spent most; among equals the last pushed one first")
     func overview() {
         var overview = AppOverview()
         for index in 0..<30 {
@@ -223,7 +223,7 @@ struct InspectTextTests {
         #expect(TokenFingerprint.text(of: Array("abc".utf8)) == "ba7816bf8f01")
     }
 
-    @Test("Keys of an app, there and back")
+    @Test("Keys of an app, written and parsed")
     func keys() {
         let app = InspectedApp(
             bundleIdentifier: "com.example.match",
@@ -241,7 +241,7 @@ struct InspectTextTests {
         #expect(app.policy(named: "gone").name == "b")
     }
 
-    @Test("JSON goes through as it came")
+    @Test("JSON is printed unchanged")
     func json() {
         let text = #"{"a":[1,2.5,true,null,"x/y"],"b":{"c":-9007199254740993}}"#
         #expect(JSONValue(parsing: text.utf8)?.line == text)

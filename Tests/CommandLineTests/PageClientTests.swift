@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayCommandLine
 
-@Suite("Answers of pages", .ownThread)
+@Suite("The page client's answers", .ownThread)
 struct PageClientTests {
     @Test func anAnswer() throws {
         let answer = try #require(PageClient.parse(Array("HTTP/1.1 404 Error\r\ncontent-length: 2\r\n\r\n{}".utf8)))

@@ -7,13 +7,13 @@ struct ProgramRun {
     var output: String
     var errors: String
     var exitCode: Int32
-    /// The signal that ended it; nil if it ended by itself.
+    /// The signal that ended it; nil if it exited.
     var signal: Int32?
 
     var outputLines: [String] { output.split(separator: "\n").map(String.init) }
     var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
 
-    /// They stand beside the test bundle, in the same build.
+    /// The programs are in the folder of the test bundle, from the same build.
     enum Program: String {
         case causeway
         case lab = "causeway-lab"
@@ -24,8 +24,8 @@ struct ProgramRun {
         }
     }
 
-    /// The kernel kills it when the thread that starts it ends: a program that outlives a crash of the tests keeps their output open, and
-    /// nobody learns of the crash.
+    /// The kernel kills the program when the thread that starts it ends. Otherwise a program that survives a crash of the tests would keep
+    /// their output open, and the crash would stay unnoticed.
     static func process(
         _ arguments: [String],
         of program: Program = .causeway,
@@ -34,7 +34,7 @@ struct ProgramRun {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
         process.arguments = ["--pdeathsig", "KILL", "--", program.executable.path] + arguments
-        // Nothing of the tester's own environment may be a key.
+        // Variables of the tester's environment must not act as keys.
         let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CAUSEWAY_") }
         process.environment = inherited.merging(environment) { $1 }
         return process
@@ -72,7 +72,7 @@ struct ProgramRun {
     }
 }
 
-/// A directory that is gone when nobody needs it any more.
+/// A directory that is deleted with this value.
 final class TemporaryDirectory {
     let url: URL
 
@@ -95,6 +95,6 @@ final class TemporaryDirectory {
     func path(_ name: String) -> String { url.appendingPathComponent(name).path }
 }
 
-/// The repository that the tests were built from.
+/// The repository of the tests.
 let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()

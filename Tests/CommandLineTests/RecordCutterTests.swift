@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Cutting input into records", .ownThread)
 struct RecordCutterTests {
-    /// The records of `text`, taken `step` bytes at a time.
+    /// The records of `text`, read `step` bytes at a time.
     private func cut(_ text: String, step: Int = 1) -> [String] {
         var cutter = RecordCutter()
         var records: [String] = []
@@ -47,7 +47,7 @@ struct RecordCutterTests {
         #expect(cut(text, step: 1_000) == records)
     }
 
-    @Test("What never ends is cut off")
+    @Test("A record without an end is cut off")
     func endless() {
         let records = cut("{" + String(repeating: " ", count: 2 * RecordCutter.recordBytesMax) + "x", step: 65_536)
         #expect(records.count == 2)
@@ -66,7 +66,7 @@ struct RecordCutterTests {
         #expect(RecordKey.key(of: Array(record.utf8)).map { String(decoding: $0, as: UTF8.self) } == key)
     }
 
-    @Test("A command is moved to now, and nothing else of it changes")
+    @Test("A command gets the present time, and nothing else of it changes")
     func stamp() {
         let command =
             #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#

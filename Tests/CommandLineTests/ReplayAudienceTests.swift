@@ -186,7 +186,7 @@ struct ReplayAudienceTests {
         #expect(next.verdict == .send && next.grant?.rangeCount == 4, "no round holds the number of ranges")
     }
 
-    @Test("A second rebuild changes nothing, nor one of the tokens alone the newest states")
+    @Test("A second rebuild changes nothing, and a rebuild of only the tokens does not change the newest states")
     func again() throws {
         let scene = try ReplayScene()
         try produceRegistrations(scene)
@@ -204,7 +204,7 @@ struct ReplayAudienceTests {
         #expect(try scene.members(of: "final") == members)
     }
 
-    @Test("The newest command of an audience is sent once more if Redis does not know it")
+    @Test("The newest command of an audience is sent again if Redis does not know it")
     func send() throws {
         let scene = try ReplayScene()
         let now = scene.now
@@ -241,7 +241,7 @@ struct ReplayAudienceTests {
         #expect(newer?["reason"]?.text == "send" && newer?["activity"] == nil)
         #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .bool(true))
         #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
-        // What one activity is asked about has nothing to do with audiences.
+        // A report on one activity has nothing to do with audiences.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:])
 
         let sent = try scene.replay("send", "--offsets", "0:0-", "--json", "--execute")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("What a replay decides")
+@Suite("The decisions of a replay")
 struct ReplayJudgeTests {
     private static let now: Int64 = 1_790_000_000
     private static let app = Array("com.example.ride".utf8)
@@ -82,7 +82,7 @@ struct ReplayJudgeTests {
                 recordMilliseconds: 0,
                 pace: policy.pace,
                 dropsAlert: false,
-                // When it was new.
+                // At the time when it was new.
                 nowSeconds: command.version.timestamp
             )
         }
@@ -95,7 +95,7 @@ struct ReplayJudgeTests {
         ask(.settle(version: admission.version, settlement, digest: admission.digest, retirement: nil))
     }
 
-    @Test("By what Redis knows of the activity")
+    @Test("Decisions by what Redis knows about the activity")
     mutating func versions() throws {
         #expect(try reason(record(10)) == .tokenUnknown)
         register()
@@ -110,7 +110,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(50, "end")) == .duplicate)
     }
 
-    @Test("What expired or failed goes again; what a worker has in hand does not")
+    @Test("An expired or failed command is sent again; one that a worker has in progress is not")
     mutating func again() throws {
         register()
         _ = try admit(record(100))
@@ -124,7 +124,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(50)) == .ended)
     }
 
-    @Test("What is held waits for its token, or goes when there is one")
+    @Test("A held command waits for its token, or is sent when there is one")
     mutating func held() throws {
         let admission = try admit(record(100))
         ask(.hold(version: admission.version, command: record(100), carriesAlert: false))
@@ -134,7 +134,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(100)) == .send)
     }
 
-    @Test("By age: the core's rules")
+    @Test("Decisions by age: the core's rules")
     mutating func ages() throws {
         #expect(try reason(record(8 * 3_600)) == .tokenUnknown)
         #expect(try reason(record(8 * 3_600 + 1)) == .activityUnknown)
@@ -154,7 +154,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(10, "end")) == .send)
     }
 
-    @Test("Starts only when they are asked for, young, and unknown")
+    @Test("Starts are sent only on request, if they are young and unknown")
     mutating func starts() throws {
         #expect(try verdict(record(10, "start", alert: true), takesStarts: false).reason == .startLeftOut)
         #expect(try verdict(record(600, "start", alert: true)).reason == .send)

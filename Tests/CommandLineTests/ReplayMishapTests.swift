@@ -8,7 +8,7 @@ import Testing
 
 @testable import causeway
 
-@Suite("causeway replay: ranges that are not there, Ctrl-C, a missing app", .serialized, .ownThread)
+@Suite("causeway replay: missing ranges, Ctrl-C, a missing app", .serialized, .ownThread)
 struct ReplayMishapTests {
     private static let deadLetters = "causeway.dead-letters"
 
@@ -16,7 +16,9 @@ struct ReplayMishapTests {
         run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
     }
 
-    @Test("Each dead letter that is no command has its line, and a registration is told from what is broken")
+    @Test(
+        "Each dead letter that is no command has its line, and a registration is distinguished from an invalid record"
+    )
     func invalidLines() throws {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.now - 60)
@@ -34,7 +36,7 @@ struct ReplayMishapTests {
         #expect(words.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
     }
 
-    @Test("Commands and registrations of an app that was not configured: the tokens first, then the commands")
+    @Test("Commands and registrations of an app that was not configured: first the tokens, then the commands")
     func missingApp() throws {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.now - 60)
@@ -49,14 +51,14 @@ struct ReplayMishapTests {
         let rebuild = try scene.replay("rebuild", "--registrations", "--execute")
         #expect(rebuild.exitCode == 0, "\(rebuild.errors)")
         #expect(rebuild.output.contains(/registrations written +1/) && !rebuild.output.contains("states"))
-        // Its command is not told to have been sent, as a whole rebuild would tell it.
+        // Its command does not count as sent, as it would after a full rebuild.
         #expect(try scene.value("a").token != nil && scene.value("a").newest == nil)
         #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
         #expect(try scene.records(from: 1).map(\.value) == [update.value])
         #expect(try scene.replay("rebuild", "--registrations", "--from", "1h").exitCode == 64)
     }
 
-    @Test("A range that names what is not there is not all read")
+    @Test("A range with missing records is reported as not completely read")
     func gaps() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
@@ -72,7 +74,7 @@ struct ReplayMishapTests {
         #expect(try outcome("0:0-0") == (0, ""))
     }
 
-    @Test("Ctrl-C while activities are decided on: what is printed is not taken for the whole")
+    @Test("Ctrl-C while activities are decided: the printed part is marked as incomplete")
     func interruption() throws {
         let scene = try ReplayScene()
         let count = 3_000
@@ -82,7 +84,7 @@ struct ReplayMishapTests {
         let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
         (process.standardOutput, process.standardError) = (output, errors)
         try process.run()
-        // More lines than a pipe takes: it stands in the middle of them until somebody reads on.
+        // More lines than a pipe holds: the replay stops in the middle of them until somebody reads on.
         let first = try #require(try output.fileHandleForReading.read(upToCount: 1))
         process.interrupt()
         let rest = first + output.fileHandleForReading.readDataToEndOfFile()
@@ -97,7 +99,7 @@ struct ReplayMishapTests {
         #expect(text.contains("stopped before the end"))
     }
 
-    @Test("Kafka does not answer, and nothing has been begun: Ctrl-C ends it at once")
+    @Test("Kafka does not answer, and nothing has begun: Ctrl-C ends the replay at once")
     func interruptionBeforeAnything() throws {
         let scene = try ReplayScene()
         let (listener, port) = try Self.silentListener()
@@ -114,7 +116,7 @@ struct ReplayMishapTests {
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    @Test("Redis does not answer: Ctrl-C ends the wait, and what is known is printed")
+    @Test("Redis does not answer: Ctrl-C ends the wait, and the known part is printed")
     func interruptionWhileRedisIsSilent() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
@@ -140,7 +142,7 @@ struct ReplayMishapTests {
         #expect(words.contains("causeway.commands: 1 records"))
     }
 
-    @Test("Nobody reads what it prints: a second Ctrl-C ends the wait")
+    @Test("Nobody reads the output: a second Ctrl-C ends the wait")
     func secondInterruption() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
@@ -152,14 +154,14 @@ struct ReplayMishapTests {
         try process.run()
         while try !Self.catchesInterrupts(process) { sched_yield() }
         process.interrupt()
-        // Two that come at the same moment are one.
+        // Two signals at the same moment count as one.
         while try Self.catchesInterrupts(process) { sched_yield() }
         process.interrupt()
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    /// Whatever writes to it next waits until somebody reads.
+    /// The next write to the pipe waits until somebody reads.
     private static func fill(_ pipe: Pipe) {
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let flags = fcntl(descriptor, F_GETFL)
@@ -169,14 +171,14 @@ struct ReplayMishapTests {
         _ = fcntl(descriptor, F_SETFL, flags)
     }
 
-    /// By the mask of signals that it handles, `SigCgt`, whose bit 1 is SIGINT's.
+    /// Reads the mask of handled signals, `SigCgt`, whose bit 1 is SIGINT's.
     private static func catchesInterrupts(_ process: Process) throws -> Bool {
         let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
         let mask = try #require(status.firstMatch(of: /SigCgt:\s+([0-9a-f]+)/)).1
         return try #require(UInt64(mask, radix: 16)) & 2 != 0
     }
 
-    /// A port of loopback that takes connections and says nothing.
+    /// A loopback port that accepts connections and does not answer.
     private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()

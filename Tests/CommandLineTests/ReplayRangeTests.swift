@@ -54,7 +54,7 @@ struct ReplayRangeTests {
         }
     }
 
-    @Test("A range must be one, and not empty")
+    @Test("A range must be valid, and not empty")
     func contradictions() {
         #expect(throws: ReplayRangeError.self) { try range() }
         #expect(throws: ReplayRangeError.self) { try range(nil, "1h") }
@@ -64,7 +64,7 @@ struct ReplayRangeTests {
         #expect(throws: ReplayRangeError.self) { try range(nil, nil, "0:0-1", "0:5-9") }
     }
 
-    @Test("A rate allows what its time has earned, and one to begin with")
+    @Test("A rate allows the commands of the elapsed time, and one at the start")
     func rate() {
         let rate = RecordRate(perSecond: 2)
         #expect(rate.secondsUntil(another: 0, elapsedSeconds: 0) == 0)
@@ -74,7 +74,7 @@ struct ReplayRangeTests {
         #expect(RecordRate(perSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
     }
 
-    @Test("A bar")
+    @Test("A progress bar")
     func bar() {
         #expect(ReplayProgress.line("reading", 5, of: 10) == "reading  ███████████████░░░░░░░░░░░░░░░  5 of 10")
         #expect(ReplayProgress.line("reading", 11, of: 0).contains("░") == false)

@@ -38,7 +38,7 @@ struct ReplayRebuildTests {
         #expect(dry.exitCode == 0 && dry.errors.contains("nothing was written"), "\(dry.errors)")
         #expect(try scene.redis.contents().isEmpty)
 
-        // The newest is the workers'; what is theirs hides what is older.
+        // The newest command belongs to the workers, and hides older ones.
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute", "--rate", "100000")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(
@@ -62,11 +62,11 @@ struct ReplayRebuildTests {
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try held.command.withUnsafeBytes { try Command.decodeHeld($0) }
         #expect(command.version == Version(timestamp: now - 100, sequence: 0))
-        // What the workers have still to read is admitted by them.
+        // The workers admit what they have still to read.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
-    @Test("What Redis knows already stays as it is")
+    @Test("What Redis already knows stays unchanged")
     func again() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
@@ -79,7 +79,7 @@ struct ReplayRebuildTests {
         #expect(try scene.value("a").newest == version)
     }
 
-    @Test("What was held for a token that is known again is told")
+    @Test("A command that was held for a token that is known again is reported")
     func heldWithToken() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
@@ -92,7 +92,7 @@ struct ReplayRebuildTests {
         #expect(try scene.ask("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")
         #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
-        // It was never sent, and is not told to have been.
+        // The command was never sent, and does not count as sent.
         #expect(try scene.value("a").newest?.state == .held)
         #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
     }

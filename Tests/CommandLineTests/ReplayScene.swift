@@ -9,13 +9,13 @@ import Testing
 
 @testable import causeway
 
-/// Topics, a group's offsets and a Redis, each as a test wants them, for `causeway replay`. No worker runs.
+/// Topics, a group's offsets and a Redis in any state, for `causeway replay`. No worker runs.
 final class ReplayScene: ConsumerHandler {
     static let app = "com.example.ride"
     static let commands = "causeway.commands"
     static let registrations = "causeway.registrations"
 
-    /// What is produced: its key is the activity or device.
+    /// A record to produce: its key is the activity or device.
     struct Record {
         var key: String
         /// Nil: a tombstone.
@@ -121,7 +121,7 @@ final class ReplayScene: ConsumerHandler {
         _ = producer.close(deadlineMilliseconds: 5_000)
     }
 
-    /// Has the workers' group have read so far, by partition.
+    /// Commits the workers' group's offsets, by partition.
     func commit(_ offsets: [Int32: Int64]) throws {
         let consumer = try Consumer(
             properties: [
@@ -148,14 +148,14 @@ final class ReplayScene: ConsumerHandler {
     func assigned(_ partitions: [TopicPartition]) { assigned = partitions }
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
 
-    /// How many records a topic's partition has.
+    /// The number of records in a topic's partition.
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }
         return try reader.watermarks(of: partition, timeoutMilliseconds: 60_000).high
     }
 
-    /// The records of the commands topic's first partition from an offset on, with the header that says what they are copies of.
+    /// The records of the commands topic's first partition from an offset on, with the header that names the copied record.
     func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
         let end = try count()
         let reader = try PartitionReader(
@@ -234,7 +234,7 @@ final class ReplayScene: ConsumerHandler {
 
     func replay(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-    /// What a replay counts, by reason.
+    /// The counts of a replay, by reason.
     func counts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["counts"] else { return [:] }

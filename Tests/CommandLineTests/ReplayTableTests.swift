@@ -18,7 +18,7 @@ struct ReplayTableTests {
         )
     }
 
-    /// What is left of the commands, and what those came to that gave way.
+    /// The remaining commands, and the reasons of the replaced ones.
     private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, displaced: [ReplayReason]) {
         var table = ReplayTable(bytesMax: 1 << 20)
         var displaced: [ReplayReason] = []
@@ -30,7 +30,7 @@ struct ReplayTableTests {
         return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, displaced)
     }
 
-    @Test("The newest state stays, whatever the order")
+    @Test("The newest state stays, in any order of arrival")
     func states() {
         #expect(
             merged([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
@@ -38,7 +38,7 @@ struct ReplayTableTests {
         #expect(merged([(.update, 1), (.update, 1)]) == (nil, 1, [.duplicate]))
     }
 
-    @Test("No update takes the place of an end, and an end that of any update")
+    @Test("No update replaces an end, and an end replaces any update")
     func ends() {
         #expect(merged([(.update, 5), (.end, 3)]) == (nil, 3, [.supersededInRange]))
         #expect(merged([(.end, 3), (.update, 5)]) == (nil, 3, [.ended]))
@@ -47,7 +47,7 @@ struct ReplayTableTests {
         #expect(merged([(.end, 3), (.end, 4)]) == (nil, 3, [.ended]))
     }
 
-    @Test("A start stays beside its newest state, gives way to its end, and begins another life")
+    @Test("A start stays beside its newest state, is replaced by its end, and begins another life")
     func starts() {
         #expect(merged([(.start, 1), (.update, 2), (.update, 3)]) == (1, 3, [.supersededInRange]))
         #expect(merged([(.start, 1), (.end, 2)]) == (nil, 2, [.supersededInRange]))
@@ -58,7 +58,7 @@ struct ReplayTableTests {
         #expect(merged([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
     }
 
-    @Test("What it holds is bounded: activities that are new are left out, newer commands known by their versions")
+    @Test("The table is bounded: new activities are left out, newer commands are known by their versions")
     func limit() {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
         var displaced: [ReplayReason] = []

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
 struct ReplayTests {
-    /// One activity of each kind, all but the last read by the workers.
+    /// One activity of each kind; the workers have read all but the last.
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let now = scene.now
@@ -39,7 +39,7 @@ struct ReplayTests {
         "tokenUnknown": 1, "activityUnknown": 1, "invalid": 2, "startLeftOut": 1,
     ]
 
-    @Test("A report says what would be sent and why, and touches nothing")
+    @Test("A report says what would be sent and why, and changes nothing")
     func report() throws {
         let (scene, end) = try scene()
         let before = try scene.redis.contents()
@@ -68,7 +68,7 @@ struct ReplayTests {
         #expect(!one.output.contains("failed"))
     }
 
-    @Test("Sending is tried dry first; then the workers get the records again, and Redis takes what it had given up")
+    @Test("Sending is first tried dry; then the workers get the records again, and Redis accepts what it had given up")
     func send() throws {
         let (scene, end) = try scene()
         let before = try scene.redis.contents()
@@ -87,15 +87,15 @@ struct ReplayTests {
         #expect(records.map(\.value) == [first.value, second.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
         #expect(records.map(\.milliseconds) == [first.milliseconds, second.milliseconds])
-        // A worker that reads it is not told that it is a duplicate.
+        // A worker that reads the record does not get `duplicate`.
         #expect(try scene.admit("failed", at: scene.now - 10) == .send)
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
-    @Test("What Kafka refuses is settled as it was, and is told")
+    @Test("A command that Kafka refuses is settled as before, and is reported")
     func refused() throws {
         let (scene, _) = try scene()
-        // Of the request that carries the records; it is not one to be made again.
+        // An error of the request with the records, which must not be repeated.
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
@@ -103,7 +103,7 @@ struct ReplayTests {
         #expect(try scene.value("failed").newest?.state == .notShown)
     }
 
-    /// Each brings its token, so Redis need not know it.
+    /// Each command brings its token, so Redis need not know it.
     private func newcomers(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
         (0..<count)
             .map {
@@ -111,7 +111,7 @@ struct ReplayTests {
             }
     }
 
-    @Test("Where Kafka refuses everything the sending ends")
+    @Test("If Kafka refuses everything, the sending ends")
     func refusedForGood() throws {
         let scene = try ReplayScene()
         let count = 2 * ReplaySending.failuresMax
@@ -127,13 +127,13 @@ struct ReplayTests {
         #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .bool(false))
     }
 
-    @Test("What was sent before Redis refused to answer is told, and how to go on")
+    @Test("If Redis stops answering, the replay reports what was sent and how to continue")
     func failsMidway() throws {
         let scene = try ReplayScene()
         let count = ReplayDecisions.batch + 1
         try scene.produce(newcomers(count, of: scene))
         try scene.commit([0: Int64(count)])
-        // Of the batch behind the first.
+        // The error is for the batch after the first.
         try scene.redis.ask("LPUSH", "{\(ReplayScene.app)=a\(count - 1)}", "no activity")
         let run = try scene.replay("send", "--from", "1h", "--rate", "100000", "--execute")
         #expect(run.exitCode == 1)
@@ -143,7 +143,7 @@ struct ReplayTests {
         #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))
     }
 
-    @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command goes on")
+    @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command continues")
     func interruption() throws {
         let (scene, end) = try scene()
         let directory = try TemporaryDirectory()
@@ -165,7 +165,7 @@ struct ReplayTests {
         #expect(try scene.count() == end + 1, "the second waits for its turn")
     }
 
-    @Test("By time, by offsets of several partitions, and what is no longer there")
+    @Test("By time, by offsets of several partitions, and records that no longer exist")
     func ranges() throws {
         let scene = try ReplayScene(partitions: 2)
         let now = scene.now
@@ -190,7 +190,7 @@ struct ReplayTests {
         #expect(try seen("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
     }
 
-    @Test("Dead letters are sent to the commands topic once they are right")
+    @Test("Dead letters are sent to the commands topic once they are valid")
     func deadLetters() throws {
         let scene = try ReplayScene()
         try scene.register("a")
@@ -200,7 +200,7 @@ struct ReplayTests {
         #expect(try scene.records(from: 0).map(\.replayed) == ["causeway.dead-letters/0/0"])
     }
 
-    @Test("A table that is full says so, and what is in it is right")
+    @Test("A full table says so, and its content is right")
     func tableFull() throws {
         let scene = try ReplayScene()
         let padding = String(repeating: "x", count: 3_000)
@@ -218,7 +218,7 @@ struct ReplayTests {
         #expect(taken > 100 && left > 100 && taken + left == 500)
     }
 
-    @Test("Kafka that is not there, a topic that is not there, an app that is not configured")
+    @Test("Kafka is missing, a topic is missing, an app is not configured")
     func failures() throws {
         let scene = try ReplayScene()
         scene.broker.setError(topic: "missing", code: 3)

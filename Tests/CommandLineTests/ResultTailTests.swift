@@ -43,7 +43,7 @@ struct ResultTailTests {
 
     private func commands(_ tail: ResultTail) -> [String] { tail.records.compactMap { $0["command"]?.text } }
 
-    @Test("Newest first, of this app only, over several windows, and no more than asked for")
+    @Test("Newest first, only of this app, over several windows, and no more than requested")
     func newestFirst() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 2)
@@ -56,7 +56,7 @@ struct ResultTailTests {
         records.append((key: "final", value: "nonsense"))
         try produce(records, to: broker)
         func tail(of activity: String, _ count: Int) throws -> ResultTail {
-            // All of it is read, whatever else the machine has to do.
+            // All of it is read, even on a busy machine.
             try ResultTail(of: activity, app: "m", count: count, kafka: kafka(broker), limitMilliseconds: 120_000)
         }
         let last = try tail(of: "final", 1)
@@ -71,7 +71,9 @@ struct ResultTailTests {
         #expect(try tail(of: "nobody", 3).records.isEmpty)
     }
 
-    @Test("Another partitioner of the producer is gone by; with one that goes by chance every partition is looked at")
+    @Test(
+        "With another partitioner of the producer the right partition is found; with a random one every partition is read"
+    )
     func partitioners() throws {
         for partitioner in ["consistent_random", "fnv1a", "random"] {
             let broker = try EmbeddedBroker()
@@ -86,7 +88,7 @@ struct ResultTailTests {
         }
     }
 
-    @Test("The policy that the last push was sent by; none if Kafka is away, which is said")
+    @Test("The policy of the last push; none if Kafka is away, which is reported")
     func policy() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
@@ -103,7 +105,7 @@ struct ResultTailTests {
         #expect(silent.json["error"] != nil)
     }
 
-    @Test("Beside the outcome stand its reason, and how many commands without a result it counts")
+    @Test("The outcome is shown with its reason and the number of counted commands")
     func remarks() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)

@@ -28,7 +28,7 @@ struct ResultsTests {
         "{\"command\":\"\(number)\",\"activity\":\"\(activity)\",\"outcome\":\"accepted\"}"
     }
 
-    @Test("All of them, an activity's in order, and the end")
+    @Test("All results, an activity's in order, and the end")
     func toTheEnd() throws {
         let lines = (0..<300).map { result("a\($0 % 7)", $0) }
         try send(lines, to: "causeway.results")
@@ -41,13 +41,13 @@ struct ResultsTests {
         }
     }
 
-    @Test("A topic with nothing in it is printed too")
+    @Test("An empty topic is printed too")
     func empty() throws {
         let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers, "--topic", "mine")
         #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
     }
 
-    @Test("--follow goes on with what comes")
+    @Test("--follow continues with new results")
     func follow() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write("", to: "out")
@@ -69,7 +69,7 @@ struct ResultsTests {
         #expect(process.isRunning)
     }
 
-    @Test("It must be told where Kafka is")
+    @Test("The command requires Kafka's address")
     func noServers() throws {
         let run = try ProgramRun.run("results")
         #expect(run.exitCode == 64 && run.errors.contains("--bootstrap-servers or --config"))

@@ -2,8 +2,7 @@ import Foundation
 import Reactor
 import Testing
 
-/// A program that goes on running: the broker, the simulator, a worker, a redis-server. Killed when nobody needs it any
-/// more.
+/// A program that keeps running: the broker, the simulator, a worker, a redis-server. Killed with this value.
 final class RunningProgram {
     let process: Process
     private let output = Pipe()
@@ -32,13 +31,13 @@ final class RunningProgram {
         return try #require(JSONSerialization.jsonObject(with: line) as? [String: Any])
     }
 
-    /// Asks it to end, and waits: the exit code, or nil if a signal ended it.
+    /// Sends SIGTERM and waits: the exit code, or nil if a signal ended it.
     func terminate() -> Int32? {
         process.terminate()
         return exitCode()
     }
 
-    /// Ends it as kill -9 does, and waits.
+    /// Kills it as kill -9 does, and waits.
     func killAtOnce() {
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
@@ -49,7 +48,7 @@ final class RunningProgram {
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }
 
-    /// A redis-server with nothing on disk.
+    /// A redis-server that stores nothing on disk.
     static func redis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-server")
@@ -61,7 +60,7 @@ final class RunningProgram {
     }
 }
 
-/// `curl` as the pages have it.
+/// `curl`, as in the pages.
 func curl(_ arguments: String...) throws -> String {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/curl")
@@ -69,7 +68,7 @@ func curl(_ arguments: String...) throws -> String {
     return try process.runForOutput()
 }
 
-/// `redis-cli`, to look at a server and to change it.
+/// `redis-cli`, to read and change a server.
 struct RedisCommandLine {
     let port: UInt16
 
@@ -80,7 +79,7 @@ struct RedisCommandLine {
         return process
     }
 
-    /// What the server answers.
+    /// The server's answer.
     @discardableResult
     func ask(_ arguments: String...) throws -> String { try ask(arguments) }
 
@@ -89,8 +88,8 @@ struct RedisCommandLine {
         try process(arguments).runForOutput().trimmingCharacters(in: .newlines)
     }
 
-    /// Every key with its content and the moment at which it expires. Without the marks by which workers notice that Redis has lost writes:
-    /// a worker that runs renews them.
+    /// Every key with its content and the time at which it expires. Leaves out the marks by which workers notice that Redis has lost
+    /// writes, because a running worker renews them.
     func contents() throws -> [String: String] {
         let keys = try ask("--raw", "KEYS", "*").split(separator: "\n").map(String.init)
             .filter { !$0.hasPrefix("{causeway/mark}") }
@@ -101,7 +100,7 @@ struct RedisCommandLine {
 }
 
 extension Process {
-    /// Runs it to its end: what it printed.
+    /// Runs it to its end and returns its output.
     fileprivate func runForOutput() throws -> String {
         let output = Pipe()
         standardOutput = output

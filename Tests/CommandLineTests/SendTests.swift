@@ -29,7 +29,7 @@ struct SendTests {
         #expect(records.map(\.key) == ["a", "b", "c"])
     }
 
-    @Test("Registrations, several files, the topics of a configuration")
+    @Test("Registrations, several files, and the topics of a configuration")
     func registrations() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("mine", partitions: 1)
@@ -61,7 +61,7 @@ struct SendTests {
         #expect(records[1].value == "{\n  \"activity\": \"a\"\n}")
     }
 
-    @Test("A count repeats the input, a rate spreads it, now moves it to now")
+    @Test("A count repeats the input, a rate spreads it, --now sets the time")
     func countRateNow() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -92,7 +92,7 @@ struct SendTests {
         }
     }
 
-    @Test("What is no record is sent all the same, without a key; a count can be less than the input")
+    @Test("An invalid record is still sent, without a key; a count can be less than the input")
     func nonsense() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -112,7 +112,7 @@ struct SendTests {
         #expect(records.map(\.key) == [nil])
     }
 
-    @Test("A broker that refuses: failed, with the reason, 1")
+    @Test("A broker that refuses: failed, with the reason, exit code 1")
     func refused() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -133,7 +133,7 @@ struct SendTests {
         #expect(run.errors.hasPrefix("causeway send: "))
     }
 
-    @Test("No broker: failed after the delivery timeout, 1")
+    @Test("No broker: failed after the delivery timeout, exit code 1")
     func absent() throws {
         let run = try ProgramRun.run(
             "send",
@@ -147,7 +147,7 @@ struct SendTests {
         #expect(run.output.hasPrefix("1 sent, 0 acknowledged, 1 failed, "))
     }
 
-    @Test("A property that librdkafka does not know, 78; a file that is not there, 1")
+    @Test("A property that librdkafka does not know, exit code 78; a file that does not exist, exit code 1")
     func wrong() throws {
         let property = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "no.such=1", input: "")
         #expect(property.exitCode == 78)
@@ -157,7 +157,7 @@ struct SendTests {
         #expect(file.errors.contains("/nowhere.json: cannot be opened"))
     }
 
-    @Test("The broker says where it is, serves its topics, and ends on SIGTERM or with its input")
+    @Test("The broker prints its address, serves its topics, and ends on SIGTERM or with its input")
     func broker() throws {
         let broker = try RunningProgram(ProgramRun.process(["broker", "--topic", "extra:2"], of: .lab))
         let servers = try #require(try broker.readiness()["bootstrapServers"] as? String)

@@ -6,7 +6,7 @@ import Testing
 struct SimulatorCommandTests {
     private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
 
-    @Test("It says where it is, has its apps, speaks HTTP/2 to clients that trust it, and ends on SIGTERM")
+    @Test("It prints its addresses, has its apps, answers clients that trust it over HTTP/2, and ends on SIGTERM")
     func life() throws {
         let directory = try TemporaryDirectory()
         let simulator = try RunningProgram(
@@ -39,7 +39,7 @@ struct SimulatorCommandTests {
         #expect(simulator.terminate() == 0)
     }
 
-    @Test("Its own directory is gone when it ends")
+    @Test("Its own directory is deleted when it ends")
     func temporary() throws {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"], of: .lab)

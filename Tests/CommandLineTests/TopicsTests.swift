@@ -2,10 +2,10 @@ import Foundation
 import Testbed
 import Testing
 
-/// Against a broker of another make (Python, `Tests/TopicBroker`), which reads requests by Kafka's own description of them.
+/// Tests against an independent broker (Python, `Tests/TopicBroker`), which reads requests by Kafka's own description of them.
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
-    /// Such a broker, and what it was asked for.
+    /// Such a broker, and the requests that it got.
     private final class Broker {
         private let process = Process()
         private let output: URL
@@ -30,7 +30,7 @@ struct TopicsTests {
         }
 
         deinit {
-            // It may have inherited a mask that keeps SIGTERM from it.
+            // The process may have inherited a mask that blocks SIGTERM.
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
         }
@@ -49,7 +49,7 @@ struct TopicsTests {
         }
     }
 
-    @Test("Without --create they are printed, and nobody is asked")
+    @Test("Without --create the topics are printed, and no broker is asked")
     func printed() throws {
         let run = try ProgramRun.run("topics", "--partitions", "4", "--replication-factor", "0")
         #expect(run.exitCode == 0 && run.errors.isEmpty)
@@ -75,7 +75,7 @@ struct TopicsTests {
         )
     }
 
-    @Test("What is missing is created as it was printed, what is there stays, and again changes nothing")
+    @Test("Missing topics are created as printed, existing ones stay, and a second run changes nothing")
     func created() throws {
         let directory = try TemporaryDirectory()
         let broker = try Broker(directory, topics: ["causeway.results:4", "other:1"])
@@ -107,7 +107,7 @@ struct TopicsTests {
         #expect(try broker.requests().count == 7)
     }
 
-    @Test("A topic that the brokers refuse is named, the others are created: 1")
+    @Test("A topic that the brokers refuse is named, the others are created: exit code 1")
     func refused() throws {
         let directory = try TemporaryDirectory()
         let broker = try Broker(directory)

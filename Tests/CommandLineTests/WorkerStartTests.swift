@@ -4,7 +4,7 @@ import Testing
 
 @Suite("causeway worker: its start", .ownThread)
 struct WorkerStartTests {
-    @Test("A wrong configuration: every fault a line on standard error, 78")
+    @Test("A wrong configuration: every fault in a line on standard error, exit code 78")
     func wrong() throws {
         let directory = try TemporaryDirectory()
         try directory.write(
@@ -31,7 +31,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test("No configuration at all: what is missing, 78")
+    @Test("No configuration at all: the missing keys, exit code 78")
     func nothing() throws {
         let run = try ProgramRun.run("worker")
         #expect(run.exitCode == 78)
@@ -44,7 +44,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test("A file that is not there: 78")
+    @Test("A file that does not exist: exit code 78")
     func missing() throws {
         let run = try ProgramRun.run("worker", "--config", "/nowhere.yaml")
         #expect(run.exitCode == 78)

@@ -6,7 +6,7 @@ import Testing
 @testable import CausewayConfiguration
 @testable import CausewayWorker
 
-@Suite("What a running worker takes of another configuration", .ownThread)
+@Suite("The changes that a running worker applies", .ownThread)
 struct ConfigurationChangeTests {
     private func change(_ before: String = "", _ after: String) throws -> ConfigurationChange {
         ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))
@@ -19,7 +19,7 @@ struct ConfigurationChangeTests {
         #expect(change.taken.isEmpty && change.needingRestart.isEmpty)
     }
 
-    @Test("Every key is either taken, or named and kept")
+    @Test("Every key is either applied, or named and kept")
     func everyKey() throws {
         let running = try load(smallestFile)
         for key in ConfigurationSchema.keys {
@@ -37,8 +37,8 @@ struct ConfigurationChangeTests {
         }
     }
 
-    /// A key that says "Reloadable." and stops short of the lanes would be taken and change nothing.
-    @Test("What is taken reaches the lanes, or the log; what is kept would not")
+    /// A key marked "Reloadable." that did not reach the lanes would be applied without any effect.
+    @Test("Applied keys reach the lanes or the log; kept keys would not")
     func whatIsTakenIsUsed() throws {
         let running = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
@@ -61,7 +61,7 @@ struct ConfigurationChangeTests {
         for key in ConfigurationSchema.policyKeys { expect(key, "policies.default.\(key.name)", of: \.policies[0]) }
     }
 
-    /// All that a reload brings to a lane.
+    /// Everything that a reload brings to a lane.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
         "\(WorkerPlan.delivery(configuration).numbers)"
     }
@@ -77,7 +77,7 @@ struct ConfigurationChangeTests {
         }
     }
 
-    @Test("Numbers of policies and an app's policy are taken; a new policy comes behind the others")
+    @Test("Numbers of policies and an app's policy are applied; a new policy is added behind the others")
     func policies() throws {
         let change = try change(
             "policies: {sports: {spacingMilliseconds: 5000}}\n",
@@ -98,7 +98,7 @@ struct ConfigurationChangeTests {
         #expect(change.needingRestart.isEmpty)
     }
 
-    @Test("An app goes by a policy that is new")
+    @Test("An app uses a new policy")
     func newPolicyOfAnApp() throws {
         let wanted =
             smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
@@ -108,14 +108,14 @@ struct ConfigurationChangeTests {
         #expect(change.taken == ["policies.sports", "apps.match.policy"])
     }
 
-    @Test("A policy that is gone stays with its numbers, and is named")
+    @Test("A removed policy stays with its numbers, and is named")
     func gonePolicy() throws {
         let change = try change("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
         #expect(change.taken.isEmpty && change.needingRestart == ["policies.sports"])
     }
 
-    @Test("Beyond the most policies there can be, a new one waits for the next start, and who goes by it too")
+    @Test("Above the maximum of policies a new one waits for the next start, and so do apps that use it")
     func tooManyPolicies() throws {
         func policies(_ names: some Sequence<Int>) -> String {
             "policies:\n" + names.map { "  p\($0): {}\n" }.joined()
@@ -130,7 +130,7 @@ struct ConfigurationChangeTests {
         #expect(change.configuration.apps.map(\.policy) == ["default"])
     }
 
-    @Test("Apps that come, go or have other keys wait for the next start")
+    @Test("Added and removed apps, and changed keys of apps, wait for the next start")
     func apps() throws {
         let more =
             smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")

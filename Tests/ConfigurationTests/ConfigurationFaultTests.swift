@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayConfiguration
 
-@Suite("What is wrong with a configuration", .ownThread)
+@Suite("Faults of a configuration", .ownThread)
 struct ConfigurationFaultTests {
     @Test(
         "One fault, its place and its words",
@@ -125,7 +125,7 @@ struct ConfigurationFaultTests {
         #expect(lines == (isGood ? [] : [line]))
     }
 
-    @Test("What belongs to TLS needs https, and a secret is never sent without")
+    @Test("TLS files need https, and a secret is never sent without TLS")
     func collectorFiles() {
         let files = "  caFile: ca.pem\n  headersFile: headers\n"
         #expect(faults(of: smallestFile + "tracing:\n  endpoint: https://collector\n\(files)") == [])
@@ -153,7 +153,7 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test("Everything is reported at once, the file first and in its order")
+    @Test("All faults are reported at once, the file's first and in its order")
     func allAtOnce() {
         let lines = faults(
             of: "redis:\n  uri: x\nworker:\n  lanes: 999\n  retryMaxMilliseconds: no\n",
@@ -188,14 +188,14 @@ struct ConfigurationFaultTests {
         #expect(faults(of: yaml) == [line])
     }
 
-    @Test("A key that is there twice")
+    @Test("A duplicate key")
     func twice() {
         let lines = faults(of: "worker:\n  lanes: 1\n  lanes: 2\n")
         #expect(lines.count == 1)
         #expect(lines[0].contains("has a key twice: lanes"))
     }
 
-    @Test("Files that mean harm are refused in good time")
+    @Test("Hostile files are refused quickly")
     func hostile() {
         let aliases = (1..<12)
             .reduce("a0: &a0 {x: 1, y: 2}\n") { text, level in
@@ -207,7 +207,7 @@ struct ConfigurationFaultTests {
         #expect(faults(of: String(repeating: "#", count: 2_000_000)) == ["c.yaml: is larger than 1048576 bytes"])
     }
 
-    @Test("Variables: wrong values and unknown names, but not the addresses that Kubernetes sets")
+    @Test("Variables: wrong values and unknown names, except the addresses that Kubernetes sets")
     func variables() {
         func line(_ name: String, _ value: String) -> [String] { faults(of: smallestFile, environment: [name: value]) }
         #expect(
@@ -244,7 +244,7 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test("Files must be readable where that is asked for")
+    @Test("Files must be readable if that is required")
     func files() {
         #expect(
             faults(of: smallestFile.replacing("key.p8", with: "/nowhere/key.p8"), requiresFiles: true)

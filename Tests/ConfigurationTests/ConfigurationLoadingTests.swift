@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Loading a configuration")
 struct ConfigurationLoadingTests {
-    @Test("What has no default is enough")
+    @Test("The required keys are enough")
     func smallest() throws {
         let configuration = try load(smallestFile)
         #expect(configuration.kafka.bootstrapServers == "broker:9092")
@@ -20,7 +20,7 @@ struct ConfigurationLoadingTests {
         #expect(app.signingKey(for: .sandbox) == ("KEY1234567", "key.p8"))
     }
 
-    @Test("Every kind of value comes through from the file")
+    @Test("Every kind of value is read from the file")
     func everyKind() throws {
         let configuration = try load(
             """
@@ -154,7 +154,7 @@ struct ConfigurationLoadingTests {
                 if key.name.hasPrefix("tracing."), key.isFile {
                     environment[ConfigurationNames.variable(of: "tracing.endpoint")] = "https://name"
                 }
-                // Two keys that are given together or not at all.
+                // Two keys that must be set together or not at all.
                 for partner in ["redis.certificateFile", "redis.keyFile"]
                 where key.name.hasPrefix("redis.") && key.isFile {
                     environment[ConfigurationNames.variable(of: partner)] = value

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import CausewayConfiguration
 
-/// The least that loads: what has no default.
+/// The smallest file that loads: the keys without defaults.
 let smallestFile = """
     kafka:
       bootstrapServers: broker:9092
@@ -17,7 +17,7 @@ let smallestFile = """
 
     """
 
-/// Loads YAML under the name `c.yaml`, and the environment given.
+/// Loads YAML under the name `c.yaml`, with the given environment.
 func load(
     _ text: String,
     environment: [String: String] = [:],
@@ -26,7 +26,7 @@ func load(
     try ConfigurationLoader(environment: environment, requiresFiles: requiresFiles).load(text: text, file: "c.yaml")
 }
 
-/// The lines that a configuration is refused with; empty if it is not.
+/// The lines of the faults with which a configuration is refused; empty if it is valid.
 func faults(of text: String, environment: [String: String] = [:], requiresFiles: Bool = false) -> [String] {
     do {
         _ = try load(text, environment: environment, requiresFiles: requiresFiles)
@@ -39,7 +39,7 @@ func faults(of text: String, environment: [String: String] = [:], requiresFiles:
 /// The file of the repository that documents every key.
 func documentedFile() throws -> String { try repositoryFile("Config/causeway.yaml") }
 
-/// A text of the repository.
+/// A file of the repository.
 func repositoryFile(_ path: String) throws -> String {
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()

@@ -9,7 +9,7 @@ import Yams
 /// The keys of the file, of the schema and of the structure are the same, and so are their defaults.
 @Suite("Config/causeway.yaml", .ownThread)
 struct DocumentedKeysTests {
-    /// A key of the file with its value and the comment that stands above it.
+    /// A key of the file with its value and the comment above it.
     struct DocumentedKey {
         var value: Node
         var comment: String
@@ -41,7 +41,7 @@ struct DocumentedKeysTests {
         return keys
     }
 
-    /// Names of the structure's stored properties, down to values that are no structures of ours.
+    /// Names of the structure's stored properties, down to values that are not our structures.
     private func properties(of value: Any, section: String = "") -> [String] {
         Mirror(reflecting: value).children
             .flatMap { child -> [String] in
@@ -51,7 +51,7 @@ struct DocumentedKeysTests {
                     return self.properties(of: WorkerConfiguration.App(name: "x"), section: "apps.*.")
                 case "policies":
                     return self.properties(of: Policy(name: "x"), section: "policies.*.")
-                // The names are the members' own; nothing of the bucket for starts is reserved.
+                // The members have their own names, and the bucket of starts has no reserve.
                 case "apps.*.name", "policies.*.name", "policies.*.startBudget.reservedForAlerts":
                     return []
                 default:
@@ -118,7 +118,7 @@ struct DocumentedKeysTests {
         }
     }
 
-    @Test("The chart's page says of each key when a changed value counts")
+    @Test("The chart's page says when a change of each key applies")
     func chartSaysWhatIsReloadable() throws {
         let rows = try repositoryFile("Helm/causeway/CONFIG.md").split(separator: "\n").filter { $0.hasPrefix("| `") }
         var counts: [String: Bool] = [:]
@@ -136,7 +136,7 @@ struct DocumentedKeysTests {
         #expect(counts == Dictionary(uniqueKeysWithValues: keys))
     }
 
-    @Test("Each number of a policy says where it comes from")
+    @Test("Each number of a policy names its source")
     func provenance() throws {
         let sources = ["ocumented by Apple", "aid by an Apple engineer", "easured in the field", "ur choice"]
         let documented = try documentedKeys()
@@ -155,7 +155,7 @@ struct DocumentedKeysTests {
         #expect(configuration.policies[2].startBudget == Policy(name: "x").startBudget)
     }
 
-    @Test("The file loads as it is")
+    @Test("The file itself loads")
     func loads() throws {
         let configuration = try load(documentedFile())
         #expect(configuration.apps.map(\.bundleId) == ["com.example.match"])

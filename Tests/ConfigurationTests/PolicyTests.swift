@@ -6,26 +6,26 @@ import Testing
 
 @Suite("Policies", .ownThread)
 struct PolicyTests {
-    @Test("The policy default is there without being written, and every app has it")
+    @Test("The policy default exists without being written, and every app has it")
     func standard() throws {
         let configuration = try load(smallestFile)
         #expect(configuration.policies == [Policy(name: "default")])
         #expect(configuration.apps[0].policy == "default")
     }
 
-    @Test("Every number comes through, to the policy that has it, and the rest has the built-in default")
+    @Test("Every number reaches its policy, and the rest has the built-in default")
     func everyNumber() throws {
         for key in ConfigurationSchema.policyKeys {
             guard case .integer(let range) = key.shape else {
                 Issue.record("\(key.name) is no number")
                 continue
             }
-            // The least value, unless another key forbids it; and different from the default.
+            // The smallest value, unless another key forbids it; and different from the default.
             let value = key.name == "throttledSpacingMaxMilliseconds" ? 1_001 : range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
-            // A bucket this small holds no default reserve.
+            // A bucket this small cannot hold the default reserve.
             if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
                 text.removeLast(1)
                 text += ", reservedForAlerts: 0}"
@@ -42,7 +42,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("Variables reach the numbers of policies with any name, written or not")
+    @Test("Variables reach the numbers of policies with any name, written in the file or not")
     func variables() throws {
         let configuration = try load(
             smallestFile + "policies:\n  cricketT20-fast_one: {budget: {pushes: 30}}\n",
@@ -141,7 +141,7 @@ struct PolicyTests {
         #expect(faults(of: smallestFile + yaml) == [line])
     }
 
-    @Test("More policies than may be")
+    @Test("Too many policies")
     func tooMany() {
         func file(_ count: Int) -> String {
             smallestFile + "policies: {\((0..<count).map { "p\($0): {}" }.joined(separator: ", "))}\n"
@@ -154,7 +154,7 @@ struct PolicyTests {
         )
     }
 
-    @Test("Keys that have moved say where to, in the file and in the environment")
+    @Test("Moved keys say where to find them, in the file and in the environment")
     func moved() {
         #expect(
             faults(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayConfiguration
 
-@Suite("Properties of librdkafka whose values stand in files")
+@Suite("Properties of librdkafka whose values are in files")
 struct PropertyFileTests {
     private final class Directory {
         let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -33,7 +33,7 @@ struct PropertyFileTests {
         properties.last { $0.name == name }?.value
     }
 
-    @Test("Both clients have the file's content, without the line's end at its end, below their own properties")
+    @Test("Both clients have the file's content without its last newline, and their own properties override it")
     func values() throws {
         let directory = try Directory()
         let password = try directory.file("password", Data("hunter2\n".utf8))
@@ -63,7 +63,7 @@ struct PropertyFileTests {
         #expect(configuration.kafka.properties.isEmpty)
     }
 
-    @Test("What cannot be read is a fault that names the key and the file, and never the content")
+    @Test("An unreadable file is a fault that names the key and the file, and never the content")
     func faultsOfFiles() throws {
         let directory = try Directory()
         let long = try directory.file("long", Data(repeating: 0x61, count: KafkaPropertyFile.bytesMax + 1))
@@ -87,13 +87,13 @@ struct PropertyFileTests {
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
         )
-        // A gate on another machine does not have the files; a command that connects there reports them.
+        // A check on another machine does not have the files; a command that connects there reports them.
         let kafka = try load(file(["a.gone: /nowhere"])).kafka
         let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")
     }
 
-    @Test("A property has one value, and the ones with a key of their own have none")
+    @Test("A property has one value, and properties with their own key have none")
     func twice() {
         #expect(
             faults(of: file(["ssl.key.password: f", "group.id: g"], below: "  properties: {ssl.key.password: x}\n"))
@@ -105,7 +105,7 @@ struct PropertyFileTests {
         )
     }
 
-    @Test("A file that others may read is known as one", arguments: [(0o644, true), (0o640, false), (0o400, false)])
+    @Test("A file that other users may read is recognized", arguments: [(0o644, true), (0o640, false), (0o400, false)])
     func readableByOthers(mode: Int, isReadable: Bool) throws {
         let directory = try Directory()
         let path = try directory.file("password", Data("x".utf8), mode: mode)

@@ -37,7 +37,7 @@ struct RedisKeysTests {
         #expect(cluster.tls != nil)
     }
 
-    @Test("Sentinels, with a password of their own")
+    @Test("Sentinels, with their own password")
     func sentinel() throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -61,7 +61,7 @@ struct RedisKeysTests {
         #expect(sentinels.locations == [.host("s1", port: 26_379), .host("s2", port: 7_000)])
         #expect(watched.url.location == .host("mymaster", port: 6_379))
         #expect(watched.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
-        // The Sentinels' TLS is reason enough for one.
+        // TLS of the Sentinels alone is a reason to require it.
         #expect(!watched.url.usesTLS && sentinels.usesTLS && watched.tls != nil)
         #expect(!"\(watched)".contains("secret"))
     }

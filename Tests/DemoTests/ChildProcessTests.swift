@@ -54,7 +54,7 @@ struct ChildProcessTests {
 
     @Test func aWorkersConfigurationIsNotInherited() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        // Given, not set: other tests start programs meanwhile, which would inherit it.
+        // Passed, not set: other tests start programs meanwhile, which would inherit it.
         let child = try child(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
             output: .pipe,
@@ -66,7 +66,7 @@ struct ChildProcessTests {
 
     @Test func noDescriptorIsInheritedButItsThree() throws {
         defer { try? FileManager.default.removeItem(atPath: log) }
-        // Foundation's has no close-on-exec mark.
+        // Foundation's pipe has no close-on-exec flag.
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let child = try child("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
@@ -92,7 +92,7 @@ struct ChildProcessTests {
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test func nobodyThere() {
-        // A port that was free a moment ago may be another test's by now.
+        // A port that was free just now may belong to another test by now.
         let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("What a checker is left", .ownThread)
+@Suite("The evidence for a checker", .ownThread)
 struct EvidenceTests {
     private let directory: URL
 

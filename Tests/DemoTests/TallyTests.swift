@@ -121,7 +121,7 @@ struct ResultSummaryTests {
         Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
     }
 
-    /// What the worker's own writer makes is what is read.
+    /// The test reads the output of the worker's own writer.
     @Test func aRecordOfTheWorkers() {
         let topic = Array("causeway.commands".utf8)
         let activity = Array("a \"quoted\" {brace} \\".utf8)
@@ -167,7 +167,7 @@ struct ResultSummaryTests {
         let summary = summary(
             #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
-        // Spaces are not written by anybody here; the scan must survive them all the same.
+        // Nobody here writes spaces, but the scan must survive them.
         #expect(summary.outcome == .held)
     }
 

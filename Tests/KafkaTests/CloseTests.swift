@@ -20,14 +20,14 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         let start = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 300) == .unfinished)
-        // Without a deadline it would wait for ever: no assignment comes.
+        // Without a deadline the close would wait forever: no assignment comes.
         #expect((300..<60_000).contains(monotonicMilliseconds() - start))
         #expect(reader.assignedEvents.isEmpty)
         #expect(reader.revokedEvents.isEmpty)
     }
 
     @Test func closingWhileTheAssignmentIsUnderWayDoesNotAbort() async throws {
-        // The group is joined, and the answer that brings the assignment fails: what aborts a plain close.
+        // The group is joined, and the answer with the assignment fails. Then a plain close would abort.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         broker.fail(.syncGroup, with: Array(repeating: 14, count: 1_000))
@@ -49,13 +49,13 @@ import Testing
         }
         let start = monotonicMilliseconds()
         #expect(reader.close(deadlineMilliseconds: 500) == .unfinished)
-        // Without a deadline it would wait for ever: the record is held.
+        // Without a deadline the close would wait forever: the record is held.
         #expect(monotonicMilliseconds() - start < 60_000)
         #expect(held.offset == 1)
         producer.close()
     }
 
-    /// The client goes on and meets with errors, while the number of its owner's descriptor may be another's.
+    /// The client keeps running and meets errors, while its owner's descriptor number may already belong to another descriptor.
     @Test func whatIsLeftUnfinishedWritesToNoDescriptor() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

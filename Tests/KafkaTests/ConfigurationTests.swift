@@ -10,7 +10,7 @@ import Testing
 
     static let needed: [(name: String, value: String)] = [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")]
 
-    /// What `Consumer` says to these properties. A consumer that starts is left without having been assigned anything.
+    /// Starts a `Consumer` with these properties and returns its error. A consumer that starts is closed before it gets an assignment.
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
             let consumer = try Consumer(properties: properties, topics: topics, handler: NoHandler())

@@ -3,7 +3,7 @@ import Kafka
 import Testing
 
 @Suite struct EmbeddedBrokerTests {
-    /// Else any connection of the machine may get it, and the broker never comes back.
+    /// Otherwise any connection of the machine may take the port, and the broker never comes back.
     @Test func aBrokerThatIsDownKeepsItsPort() throws {
         let broker = try EmbeddedBroker()
         let port = try #require(broker.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) })

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Kafka
 
-/// A non-blocking pipe in the place of an eventfd: librdkafka writes to either.
+/// A non-blocking pipe instead of an eventfd: librdkafka writes to either.
 final class WakeupPipe: Sendable {
     let reading: Int32
     let writing: Int32
@@ -22,10 +22,10 @@ final class WakeupPipe: Sendable {
         close(writing)
     }
 
-    /// Waits until something is written, and takes it off. False when the time is over.
+    /// Waits until something is written, and reads it. Returns false if the time is over.
     ///
-    /// The embedded broker lets each group wait for 3 s before it elects a leader, so tests wait side by side: none
-    /// blocks a thread that another could run on.
+    /// The embedded broker lets each group wait for 3 s before it elects a leader. So tests wait in parallel, and none blocks a thread that
+    /// another test needs.
     func wait(milliseconds: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
             waiting.async { continuation.resume(returning: self.waitHere(milliseconds: milliseconds)) }
@@ -47,10 +47,10 @@ func monotonicMilliseconds() -> Int64 {
     return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
 }
 
-/// How long a test waits for an event that ends its wait: far longer than one takes on the slowest machine.
+/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
 let eventLimitMilliseconds: Int64 = 120_000
 
-/// A copy of a record, to compare with.
+/// A copy of a record for comparison.
 struct Received: Equatable {
     var topic: Int32
     var partition: Int32
@@ -61,7 +61,7 @@ struct Received: Equatable {
     /// As looked up by name.
     var lastError: [UInt8]?
     var hasLastSource: Bool
-    /// Seen without asking librdkafka.
+    /// As seen without asking librdkafka.
     var showsNoHeaders = false
 
     struct Header: Equatable {
@@ -89,7 +89,7 @@ struct Received: Equatable {
     }
 }
 
-/// What a consumer told its handler.
+/// The events that a consumer told its handler.
 final class RebalanceRecord: ConsumerHandler {
     private(set) var assigned: [[TopicPartition]] = []
     private(set) var revoked: [(partitions: [TopicPartition], lost: Bool)] = []
@@ -103,7 +103,7 @@ final class RebalanceRecord: ConsumerHandler {
     }
 }
 
-/// A consumer that is polled by its wake-up descriptor alone, and keeps what it saw.
+/// A consumer that is polled only when its wake-up descriptor is written, and that records all events.
 final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
     let record = RebalanceRecord()
@@ -114,10 +114,10 @@ final class TestConsumer: CustomStringConvertible {
     private(set) var endOffsets: [Int64] = []
     private(set) var assignments: [Assignment] = []
 
-    /// What was known when an assignment had been told, before what else the same poll brought.
+    /// The state when an assignment was reported, before the other events of the same poll.
     struct Assignment: Equatable {
         var startPositions: [TopicPartition: SeekPosition]
-        /// Records that had come before.
+        /// The records that had come before.
         var received: Int
     }
 
@@ -126,7 +126,7 @@ final class TestConsumer: CustomStringConvertible {
 
     static let defaults: [(name: String, value: String)] = [
         ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
-        // The embedded broker lets a group that was used before wait for about a session before it elects a leader.
+        // If a group was used before, the embedded broker waits for about a session before it elects a leader.
         ("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "100"),
     ]
 
@@ -145,20 +145,20 @@ final class TestConsumer: CustomStringConvertible {
         _ = consumer.close(deadlineMilliseconds: 0)
     }
 
-    /// Whether the descriptor is written to; what was written before is taken off.
+    /// Whether the descriptor has been written; the written bytes are read off.
     func isWoken(withinMilliseconds milliseconds: Int64) async -> Bool {
         _ = await wakeup.wait(milliseconds: 0)
         return await wakeup.wait(milliseconds: milliseconds)
     }
 
-    /// What there is to know when something does not come.
+    /// The state to report when an expected event does not come.
     var description: String {
         "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
             + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "
             + "errors \(errors)"
     }
 
-    /// Polls until the condition holds. The only thing waited on is the descriptor.
+    /// Polls until the condition holds. The test waits only for the descriptor.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
@@ -174,8 +174,8 @@ final class TestConsumer: CustomStringConvertible {
         return false
     }
 
-    /// The next record itself, which is waited for: the embedded broker answers a fetch with one batch, and records
-    /// that were produced one after the other may be in several.
+    /// Waits for the next record itself. The embedded broker answers a fetch with one batch, and records that were produced one after the
+    /// other may be in several batches.
     func nextMessage() async -> Message? {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {
@@ -192,7 +192,7 @@ final class TestConsumer: CustomStringConvertible {
         return message
     }
 
-    /// One poll; false if nothing was waiting. It may tell of an assignment and bring one of its records as well.
+    /// One poll; false if nothing was waiting. One poll may report an assignment and also bring one of its records.
     func step() -> Bool {
         let event = consumer.poll()
         while assignments.count < record.assigned.count {
@@ -220,7 +220,7 @@ struct Report: Equatable {
     var persistence: Persistence
 }
 
-/// A producer whose reports are polled by its wake-up descriptor alone.
+/// A producer whose reports are polled only when its wake-up descriptor is written.
 final class TestProducer {
     let producer: Producer
     let wakeup = WakeupPipe()
@@ -262,7 +262,7 @@ final class TestProducer {
         }
     }
 
-    /// `count` records "0", "1", … to one partition, acknowledged before this returns.
+    /// Produces `count` records "0", "1", … to one partition, acknowledged before this returns.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
         let handle = try producer.topic(topic)
         let before = reports.count
@@ -298,6 +298,6 @@ extension ProduceOutcome {
 }
 
 extension [Received] {
-    /// The values as numbers, in the order they came.
+    /// The values as numbers, in order of arrival.
     var numbers: [Int] { compactMap { $0.value.flatMap { Int(String(decoding: $0, as: UTF8.self)) } } }
 }

@@ -30,7 +30,7 @@ import Testing
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
         #expect(first.consumer.commitStored() == nil)
         #expect(try first.consumer.committed([Self.partition]) == [37])
-        // A later store is committed by the close, without being asked for.
+        // The close also commits a later store, without a request.
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
         #expect(first.close() == .closed)
         #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
@@ -40,7 +40,7 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator refuses commits while its group's leader shares the partitions. A member that leaves has no later commit.
+    /// A coordinator refuses commits while its group's leader assigns the partitions. A member that leaves has no later commit.
     @Test func aCommitThatIsRefusedDuringARebalanceIsMadeAgainBeforeAMemberLeaves() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -65,7 +65,7 @@ import Testing
         producer.close()
     }
 
-    /// What is settled above an offset travels with it.
+    /// The settled offsets above a committed one are stored with it.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func metadataComesBackWithTheOffset(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
@@ -186,7 +186,7 @@ import Testing
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 2) == nil)
         #expect(first.close() == .closed)
 
-        // What was committed stays; only the other partition starts over.
+        // The committed offset stays; only the other partition starts from the beginning.
         let second = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.received.filter { $0.partition == 0 }.map(\.offset) == [2, 3, 4])
@@ -219,7 +219,7 @@ import Testing
         #expect(late.errors.first { $0.partition == Self.partition }?.name == "_AUTO_OFFSET_RESET")
         #expect(late.received.isEmpty)
 
-        // It is started again where a person says, and the other partition goes on from where it is.
+        // A person starts the partition again at a chosen offset, and the other partition continues at its position.
         let other = TopicPartition(topic: Self.partition.topic, partition: 1)
         #expect(late.consumer.seek(other, to: .beginning) == nil)
         try await producer.fill("commands", partition: 1, count: 3)
@@ -254,7 +254,7 @@ import Testing
         producer.close()
     }
 
-    /// From the assignment on, before any record comes of a partition: `other` has none.
+    /// From the assignment on, before any record of a partition arrives: `other` has none.
     @Test(arguments: ["cooperative-sticky", "range"])
     func whereReadingBeginsAndWhereLogsEndIsKnown(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
@@ -268,7 +268,7 @@ import Testing
             ]
         )
         if strategy == "cooperative-sticky" {
-            #expect(await first.run { $0.errors.count == 2 }, "both stand still until they are sought")
+            #expect(await first.run { $0.errors.count == 2 }, "both are stopped until they are sought")
             for partition in [Self.partition, other] {
                 #expect(first.consumer.seek(partition, to: .beginning) == nil)
             }
@@ -287,7 +287,7 @@ import Testing
         )
         #expect(await second.run { $0.received.count == 6 })
         #expect(second.consumer.startPositions == [Self.partition: .offset(4), other: .beginning])
-        // What comes while nothing is fetched is heard of by asking.
+        // Records that come while nothing is fetched are found by asking for the end.
         second.consumer.pause([Self.partition])
         try await producer.fill("commands", count: 5, from: 10)
         #expect(

@@ -30,7 +30,7 @@ struct PartitionReaderTests {
     }
 
     private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
-        // What would make it a member, and what would have it commit, is passed over.
+        // Properties that would make the reader a member of the group or let it commit are ignored.
         try PartitionReader(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("group.instance.id", "i"),
@@ -40,7 +40,7 @@ struct PartitionReaderTests {
         )
     }
 
-    @Test("Ranges, in any order, and the end of the partition ends one")
+    @Test("Ranges are read in any order, and the end of the partition ends a range")
     func ranges() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -60,7 +60,7 @@ struct PartitionReaderTests {
         }
     }
 
-    @Test("Reading stops when it is told to, and says where it goes on")
+    @Test("Reading stops when told to, and returns where to continue")
     func stops() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -73,11 +73,11 @@ struct PartitionReaderTests {
         #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seen.append($0.offset) }) == nil)
         #expect(seen == Array(2..<8))
         #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
-        // The embedded broker knows no times.
+        // The embedded broker stores no times.
         #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
     }
 
-    @Test("A key is looked for where the producer put it", arguments: [1, 4, 7])
+    @Test("A key is found in the partition that the producer chose", arguments: [1, 4, 7])
     func partitions(count: Int) throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: count)
@@ -101,7 +101,7 @@ struct PartitionReaderTests {
         #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
     }
 
-    @Test("A topic that is not there, and brokers that are not")
+    @Test("An unknown topic, and brokers that do not answer")
     func absent() throws {
         let broker = try EmbeddedBroker()
         broker.setError(topic: "missing", code: 3)
@@ -118,7 +118,7 @@ struct PartitionReaderTests {
         _ = alone.close(deadlineMilliseconds: 5_000)
     }
 
-    @Test("The time limit ends a reading that nothing answers")
+    @Test("The time limit ends a reading without an answer")
     func limit() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
@@ -129,11 +129,11 @@ struct PartitionReaderTests {
         try broker.takeDown()
         let begun = monotonicMilliseconds()
         #expect(try reader.read(0, offsets: 0..<1, timeoutMilliseconds: 300) { _ in } == false)
-        // Without the limit it would wait for the broker for ever.
+        // Without the limit the reader would wait for the broker forever.
         #expect((300..<60_000).contains(monotonicMilliseconds() - begun))
     }
 
-    @Test("A property that librdkafka does not know is named")
+    @Test("The error names a property that librdkafka does not know")
     func unknown() {
         #expect {
             _ = try PartitionReader(properties: [("bootstrap.servers", "h:1"), ("no.such", "1")], topic: "t")

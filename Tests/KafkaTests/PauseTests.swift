@@ -15,7 +15,7 @@ import Testing
         while expected < 2_000 {
             expected = min(2_000, expected + 97)
             #expect(await reader.run { $0.received.count >= expected })
-            // Resuming what is not paused, and pausing twice, change nothing.
+            // Resuming a partition that is not paused, and pausing one twice, change nothing.
             reader.consumer.resume([Self.partition])
             reader.consumer.pause([Self.partition])
             reader.consumer.pause([Self.partition, Self.partition])
@@ -31,8 +31,8 @@ import Testing
         producer.close()
     }
 
-    /// With a queue so small that fetching stops all the time, woken at all kinds of moments: in the midst of a batch, with
-    /// nothing left, with a fetch under way, and while it is paused.
+    /// With a queue so small that fetching stops all the time, and wake-ups at all kinds of moments: in the middle of a batch, with nothing
+    /// left, during a fetch, and while the partition is paused.
     @Test func wakingTheFetchingNeitherRepeatsNorSkips() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -77,7 +77,7 @@ import Testing
         producer.close()
     }
 
-    /// As often as one likes, also when the partition is paused once more before anything was handed out.
+    /// Any number of times, also when the partition is paused again before any record was handed out.
     @Test func whatIsGivenBackIsHandedOutAgain() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -100,7 +100,7 @@ import Testing
         producer.close()
     }
 
-    /// Not only the last record: whoever had no room for one may have been handed others behind it.
+    /// Not only the last record: a caller without room for one record may have got later ones.
     @Test func recordsThatWereHandedOutLongAgoAreHandedOutAgain() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -157,14 +157,14 @@ import Testing
         #expect(reader.consumer.commitStored() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
         reader.consumer.pause([Self.partition])
-        // 25: unknown member. The group has given our partitions away.
+        // 25: unknown member. The group has given our partitions to others.
         broker.fail(.heartbeat, with: [25])
         #expect(await reader.run { $0.revokedEvents.count == 1 })
         #expect(reader.revokedEvents.first?.lost == true)
         #expect(reader.consumer.paused.isEmpty)
         #expect(reader.consumer.assignment.isEmpty)
         #expect(await reader.run { $0.assignedEvents.count == 2 })
-        // What was stored and not committed when it was lost is read again.
+        // An offset that was stored but not committed when the partition was lost is read again.
         #expect(await reader.run { $0.received.count >= 15 })
         #expect(reader.received.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
         #expect(reader.close() == .closed)

@@ -94,7 +94,7 @@ import Testing
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("results")
         #expect(producer.producer.fatalError == nil)
-        // 45: out of order sequence number, on the oldest request in flight: the client and the broker disagree.
+        // 45: out of order sequence number, on the oldest request in flight: client and broker disagree.
         broker.fail(.produce, with: [45])
         #expect(producer.send(topic, value: [1], opaque: 1).isQueued)
         #expect(await producer.awaitReports(1))

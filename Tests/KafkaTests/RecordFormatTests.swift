@@ -4,7 +4,7 @@ import Testing
 @testable import Kafka
 
 @Suite(.ownThread) struct RecordFormatTests {
-    /// A record's end as Kafka writes it: key, length, value, and what comes behind.
+    /// The end of a record as Kafka writes it: key, length, value, and the bytes behind.
     private static func showsNoHeaders(
         key: Int = 3,
         length: [UInt8],
@@ -27,28 +27,28 @@ import Testing
             (8_192, [0x80, 0x80, 0x01]), (1_048_575, [0xFE, 0xFF, 0x7F]),
         ] as [(Int, [UInt8])]
     )
-    func `A record without headers is seen`(value: Int, length: [UInt8]) {
+    func `A record without headers is recognized`(value: Int, length: [UInt8]) {
         #expect(Self.showsNoHeaders(length: length, value: value))
         #expect(Self.showsNoHeaders(key: 36, length: length, value: value))
         #expect(!Self.showsNoHeaders(length: length, value: value, behind: [2]), "it has one")
     }
 
-    /// With a zero behind each, which nobody may take for a number of headers.
+    /// With a zero behind each, which must not be taken for the number of headers.
     @Test(
         arguments: [
-            // As the formats before had it.
+            // As in the older formats.
             (5, [0, 0, 0, 5]),
-            // Of a mebibyte and more.
+            // Lengths of a mebibyte and more.
             (1_048_576, [0x80, 0x80, 0x80, 0x01]),
-            // Nothing, or another number.
+            // No length, or another number.
             (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
         ] as [(Int, [UInt8])]
     )
-    func `What is not of the format is not trusted`(value: Int, length: [UInt8]) {
+    func `A record in another format is not trusted`(value: Int, length: [UInt8]) {
         #expect(!Self.showsNoHeaders(length: length, value: value))
     }
 
-    @Test func `A key that lies elsewhere tells nothing`() {
+    @Test func `A key at another address proves nothing`() {
         let (key, record): ([UInt8], [UInt8]) = ([1, 2], [1, 2, 4, 5, 6, 0])
         record.withUnsafeBytes { record in
             let value = UnsafeRawBufferPointer(rebasing: record[3..<5])
@@ -62,9 +62,9 @@ import Testing
         }
     }
 
-    /// On what librdkafka really hands out, compressed and not: records with headers among records without.
+    /// With records from librdkafka, compressed and not: records with headers among records without.
     @Test(arguments: ["none", "lz4"])
-    func `Records read from a broker have the headers they were written with`(compression: String) async throws {
+    func `Records from a broker have the headers that they were written with`(compression: String) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("compression.type", compression)])
@@ -97,7 +97,7 @@ import Testing
         #expect(await reader.run { $0.received.count == 3 * sizes.count })
         let header = Received.Header(name: "h", value: [1])
         #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
-        // Or the test shows nothing of what it is for. librdkafka has no place for an empty value.
+        // Otherwise the test proves nothing. librdkafka has no pointer for an empty value.
         #expect(reader.received.filter(\.showsNoHeaders).count == 2 * (sizes.count - 1))
         #expect(reader.close() == .closed)
         producer.close()

@@ -60,7 +60,7 @@ import Testing
         let expected = headers.map { Received.Header(name: "\($0.name)", value: $0.value) }
         #expect(reader.received.map(\.headers) == [expected, expected, expected])
         #expect(reader.received.map(\.value) == [Array("body".utf8), nil, []])
-        // Of several with one name the last counts; a null is not there.
+        // If several headers have the same name, the last one counts; a null header counts as missing.
         #expect(reader.received.map(\.lastError) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
         #expect(reader.received.allSatisfy { !$0.hasLastSource })
         #expect(reader.close() == .closed)
@@ -111,7 +111,7 @@ import Testing
         try broker.createTopic("commands", partitions: 8)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.topic("commands")
-        // As the Java client chooses it: (murmur2(key) & 0x7fffffff) % partitions.
+        // As the Java client chooses the partition: (murmur2(key) & 0x7fffffff) % partitions.
         for key in ["activity-1", "activity-2", "activity-3"] {
             for _ in 0..<5 { producer.send(topic, key: Array(key.utf8), value: [1]) }
         }
@@ -127,7 +127,7 @@ import Testing
         producer.close()
     }
 
-    /// Austin Appleby's MurmurHash2 with the seed that Kafka uses.
+    /// Austin Appleby's MurmurHash2 with Kafka's seed.
     private func murmur2(_ bytes: [UInt8]) -> UInt32 {
         let multiplier: UInt32 = 0x5bd1_e995
         var hash = 0x9747_b28c ^ UInt32(bytes.count)

@@ -45,7 +45,7 @@ struct AudienceTests {
         #expect(record.string(try record.command().activity) == "m1:{device}")
     }
 
-    @Test("come out as they went in")
+    @Test("come out unchanged")
     func written() throws {
         for text in [RecordText.toAudience.text, RecordText.startOfAudience.text] {
             let record = Record(text)
@@ -75,7 +75,7 @@ struct AudienceTests {
             .map { String(decoding: room[..<$0], as: UTF8.self) }
     }
 
-    @Test("put the device's id in the placeholder's place")
+    @Test("replace the placeholder with the device's id")
     func template() {
         #expect(Self.expanded("m1:{device}", "7f") == "m1:7f")
         #expect(Self.expanded("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
@@ -85,7 +85,7 @@ struct AudienceTests {
         #expect(Self.expanded("{device}x", longest) == nil)
     }
 
-    @Test("read what the store says of audiences that were left")
+    @Test("read the store's text about audiences that were left")
     func leaves() throws {
         #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceLeaves($0) == nil })
         #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceLeaves($0) == nil })

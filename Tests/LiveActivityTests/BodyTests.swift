@@ -12,7 +12,7 @@ struct BodyTests {
         (.end.with("payload", "{\"a\":1,\"b\":{}}"), "{\"aps\":\(RecordText.endAps.text),\"a\":1,\"b\":{}}"),
     ]
 
-    @Test("hold Apple's dictionary and the custom keys as they came", arguments: bodies)
+    @Test("hold Apple's dictionary and the custom keys unchanged", arguments: bodies)
     func body(_ text: RecordText, _ body: String) throws {
         let record = Record(text.text)
         let (bytes, _) = record.body(try record.command())
@@ -28,7 +28,7 @@ struct BodyTests {
         #expect(bytes == raised.body(try raised.command()).text)
     }
 
-    @Test("never take a timestamp of other than ten digits")
+    @Test("never accept a timestamp that has not ten digits")
     func clampedTimestamp() {
         var room = Array("xx1234567890yy".utf8)
         var layout = Body.Layout.none
@@ -50,7 +50,7 @@ struct DigestTests {
         return record.digest(try record.command())
     }
 
-    @Test("do not change with what is not displayed")
+    @Test("do not change with content that is not displayed")
     func sameContent() throws {
         let digest = try digest(RecordText.update.text)
         for (path, value) in [
@@ -67,14 +67,14 @@ struct DigestTests {
         )
     }
 
-    /// They are stored: a change would make each activity's first update after an upgrade seem new.
-    @Test("stay what they are from release to release")
+    /// Digests are stored: a change would make each activity's first update after an upgrade seem new.
+    @Test("stay the same from release to release")
     func stable() throws {
         #expect(try digest(RecordText.update.text) == 0x977A_4B9C_F031_0ECF)
         #expect(try digest(RecordText.end.text) == 0xFAA5_5728_1627_10B9)
     }
 
-    @Test("change with each bit of what is displayed")
+    @Test("change with each bit of the displayed content")
     func everyBit() throws {
         let text = Array(RecordText.update.text.utf8)
         let record = Record(text)
@@ -102,11 +102,11 @@ struct DigestTests {
             }
         }
         #expect(changed > 300)
-        // Half of 64 bits, within what chance allows over hundreds of samples.
+        // Half of 64 bits, within the range of chance over hundreds of samples.
         #expect((30.0...34.0).contains(Double(differingBits) / Double(changed)))
     }
 
-    @Test("differ for contents that differ in a counter or in the place of a border")
+    @Test("differ for contents that differ in a counter or in the position of a boundary")
     func noCollisions() throws {
         var seen: Set<UInt64> = []
         for counter in 0..<20_000 {
@@ -124,7 +124,7 @@ struct DigestTests {
         )
     }
 
-    @Test("do not change with where the record lies in memory")
+    @Test("do not depend on where the record is in memory")
     func alignment() throws {
         let digest = try digest(RecordText.update.text)
         for shift in 1..<16 {

@@ -6,7 +6,7 @@ import Testing
 struct CarriedAlertTests {
     static let alert = #"{"title":"Goal","body":"3:1"}"#
 
-    /// A command, and the same as if its producer had written the alert.
+    /// A command, and the same command as if its producer had written the alert.
     static let carriers: [(String, String)] = [
         (
             #"{"app":"a","activity":"b","aps":{"event":"end","timestamp":1790000000}}"#,
@@ -43,7 +43,7 @@ struct CarriedAlertTests {
         #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
-    @Test("take a timestamp where it has moved to")
+    @Test("set the timestamp at its new position")
     func timestamp() throws {
         let record = Record(Self.carriers[0].0)
         let (body, layout) = record.body(try record.command())

@@ -1,7 +1,7 @@
 import LiveActivity
 import Testing
 
-/// A record, and what must be wrong with it.
+/// A record, and the fault that it must have.
 struct FaultCase: CustomTestStringConvertible, Sendable {
     var record: String
     var code: FaultCode
@@ -40,7 +40,7 @@ struct CommandFaultTests {
         ("object", "{}"),
     ]
 
-    /// Fields, and the types that they may have.
+    /// Fields, and their allowed types.
     static let types: [(path: String, template: RecordText, allowed: Set<String>)] = [
         ("app", .update, ["string"]), ("activity", .update, ["string"]), ("device", .start, ["string"]),
         ("id", .update, ["string"]), ("token", .update, ["string"]), ("environment", .update, ["string"]),
@@ -245,7 +245,7 @@ struct CommandFaultTests {
         fault.check { (record) throws(Fault) in _ = try record.command() }
     }
 
-    @Test("each byte that is no hexadecimal digit spoils a token, wherever it stands")
+    @Test("each byte that is no hexadecimal digit invalidates a token, at any position")
     func everyTokenByte() {
         let digits = Array("0123456789abcdefABCDEF".utf8)
         for length in [8, 14, 16, 64] {
@@ -263,7 +263,7 @@ struct CommandFaultTests {
         }
     }
 
-    @Test("for more unknown keys than are passed on")
+    @Test("for more unknown keys than allowed")
     func tooManyKeys() {
         func record(_ count: Int) -> RecordText {
             (0..<count).reduce(RecordText.updateAps) { $0.with("k\($1)", "1") }

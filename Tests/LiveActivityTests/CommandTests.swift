@@ -39,7 +39,7 @@ struct CommandTests {
         #expect(command.hasAlert)
     }
 
-    @Test("what is left out has its default")
+    @Test("a missing field has its default")
     func defaults() throws {
         let command = try Record(RecordText.end.text).command()
         #expect(command.event == .end)
@@ -106,7 +106,7 @@ struct CommandTests {
         #expect(commandFault(record) == nil, "\(name)")
     }
 
-    @Test("white space may stand wherever JSON allows it")
+    @Test("white space is allowed wherever JSON allows it")
     func whitespace() throws {
         let record = Record(
             """
@@ -123,7 +123,7 @@ struct CommandTests {
         )
     }
 
-    @Test("escapes stand for their characters, in keys, names and words")
+    @Test("escapes mean their characters, in keys, names and words")
     func escapes() throws {
         let record = Record(
             #"""
@@ -148,7 +148,7 @@ struct CommandTests {
         ("123456789012345678", 123_456_789_012_345_678), ("1234567890123456789", 1_234_567_890_123_456_789),
     ]
 
-    @Test("dates are numbers of any form, cut to whole seconds", arguments: dates)
+    @Test("dates are numbers of any form, truncated to whole seconds", arguments: dates)
     func date(_ literal: String, _ seconds: Int64) throws {
         let command = try Record(RecordText.update.with("aps.stale-date", literal).text).command()
         #expect(command.staleDate == seconds)

@@ -2,8 +2,8 @@ import Foundation
 import LiveActivity
 import Testing
 
-/// Records that are kept as files: examples, and whatever was once read wrongly. A file's name says what must become of it:
-/// "accepted", or the code of the fault, then, after a dash, what it shows.
+/// Records in files: examples, and records that were once read wrongly. A file's name is the expected result, "accepted" or the code of the
+/// fault, then a dash and what the file shows.
 enum Corpus {
     struct Entry: CustomTestStringConvertible, Sendable {
         var name: String
@@ -35,7 +35,7 @@ enum Corpus {
 
 @Suite("Corpus")
 struct CorpusTests {
-    @Test("is there")
+    @Test("exists")
     func isThere() {
         #expect(Corpus.commands.count >= 20)
         #expect(Corpus.registrations.count >= 4)

@@ -5,8 +5,8 @@ import Testing
 
 @testable import LiveActivity
 
-/// Where Foundation's JSONDecoder is known to read other than RFC 8259 says, or other than our limits allow. Whatever
-/// else the two readers disagree on fails the test.
+/// The known differences between Foundation's JSONDecoder and RFC 8259 or our limits. Any other difference between the two readers fails
+/// the test.
 enum Deviation {
     /// Foundation accepts a comma before a closing bracket.
     static func isTrailingComma(_ text: [UInt8], _ fault: Fault) -> Bool {
@@ -22,8 +22,7 @@ enum Deviation {
             || text.prefix(4).contains(0)
     }
 
-    /// Foundation refuses a number that is too large for a Double, or so small that a Double makes it zero; the grammar
-    /// has no such bound.
+    /// Foundation refuses a number that is too large for a Double, or so small that a Double makes it zero; the grammar has no such limit.
     static func holdsNumberBeyondDouble(_ text: [UInt8]) -> Bool {
         text.split { !numberBytes.contains($0) }
             .contains { literal in
@@ -35,10 +34,10 @@ enum Deviation {
 
     private static let numberBytes = Set("+-.0123456789eE".utf8)
 
-    /// Limits that are ours alone, and duplicate keys, of which Foundation takes one.
+    /// Limits that only we have, and duplicate keys, of which Foundation takes one.
     static let ours: Set<FaultCode> = [.tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey]
 
-    /// Integers must be written as integers; Foundation takes 1.0 and 1e2 for such, and -0 for one that is not negative.
+    /// We require integers to be written as integers. Foundation accepts 1.0 and 1e2 as integers, and -0 as one that is not negative.
     static func isIntegerInOtherForm(_ text: [UInt8], _ fault: Fault) -> Bool {
         guard fault.code == .wrongType || fault.code == .outOfRange, fault.offset < text.count else { return false }
         let literal = text[fault.offset...].prefix { numberBytes.contains($0) }
@@ -46,7 +45,7 @@ enum Deviation {
     }
 }
 
-@Suite("Against Foundation, with mutated texts", .ownThread)
+@Suite("Compared with Foundation, on mutated texts", .ownThread)
 struct DifferentialTests {
     static let seeds: [[UInt8]] =
         ([
@@ -103,7 +102,7 @@ struct DifferentialTests {
                     Deviation.isTrailingComma(text, error) || Deviation.isOtherEncoding(text)
                     || Deviation.ours.contains(error.code) || Deviation.isIntegerInOtherForm(text, error)
                 if model != nil, !isKnown { Issue.record("\(error): \(String(decoding: text, as: UTF8.self))") }
-                // A message is made of every fault, so that one that cannot be made is found here.
+                // A message is made for every fault, so that a fault without a message is found here.
                 #expect(!error.message(in: record.bytes).isEmpty)
             }
         }

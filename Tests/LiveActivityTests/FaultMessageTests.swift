@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Messages of faults")
 struct FaultMessageTests {
-    /// A record, the message without its place, and what stands at that place.
+    /// A record, the message without its place, and the text at that place.
     static let messages: [(RecordText, String, String)] = [
         (
             .update.with("aps.timestamp", "1790000000000"),
@@ -51,7 +51,7 @@ struct FaultMessageTests {
         #expect(commandFault(text)?.message(in: record.bytes) == "\(message) (at byte \(offset))")
     }
 
-    @Test("never hold a token, wherever it stands in a record")
+    @Test("never hold a token, at any place in a record")
     func noToken() {
         let token = RecordText.token
         let records: [String] = [

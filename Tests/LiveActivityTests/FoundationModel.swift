@@ -5,7 +5,7 @@ import LiveActivity
 enum FoundationValue: Decodable {
     case null
     case boolean(Bool)
-    /// With the integers that it is, if it is one.
+    /// A number, with its integer value if it is an integer.
     case number(unsigned: UInt64?)
     case string(String)
     case array([FoundationValue])
@@ -70,8 +70,8 @@ enum FoundationValue: Decodable {
     }
 }
 
-/// The rules of a command, written a second time and in another way: over what Foundation read, one rule after the other,
-/// without regard to speed. What the decoder says of a record is held against it.
+/// The rules of a command, written a second time and differently: over the values that Foundation read, one rule after the other, without
+/// regard to speed. The decoder's result is compared with this one.
 struct CommandModel: Equatable {
     var event: String
     var timestamp: UInt64
@@ -137,7 +137,7 @@ struct CommandModel: Equatable {
         policy = record["policy"]?.string
     }
 
-    /// What a decoded command says of itself.
+    /// The fields of a decoded command.
     init(_ command: Command, in record: Record) {
         event = command.event.name.description
         timestamp = UInt64(command.version.timestamp)

@@ -47,7 +47,7 @@ struct GrammarTests {
         #expect(Grammar.fault(Array(text.utf8)) == (text.isEmpty ? .emptyRecord : code))
     }
 
-    /// The bounds of each row of Unicode's table 3-7, and what lies just outside of them.
+    /// The limits of each row of Unicode's table 3-7, and the values just outside.
     static let illFormed: [[UInt8]] = [
         [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x7F], [0xC2, 0xC0], [0xDF, 0x22],
         [0xE0, 0x9F, 0xBF],
@@ -56,7 +56,7 @@ struct GrammarTests {
         [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF], [0xE2, 0x28, 0xA1], [0xF0, 0x28, 0x8C, 0xBC],
     ]
 
-    @Test("refuses UTF-8 that is not well formed, at every distance from the quotes", arguments: illFormed)
+    @Test("refuses malformed UTF-8, at every distance from the quotes", arguments: illFormed)
     func illFormedText(_ bytes: [UInt8]) {
         for filler in 0..<20 {
             let text = [0x22] + [UInt8](repeating: 0x61, count: filler) + bytes
@@ -65,7 +65,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("reads characters from all of Unicode, as they are and escaped")
+    @Test("reads characters from all of Unicode, plain and escaped")
     func scalars() {
         let bounds: [UInt32] = [0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
         for value in Array(0x20...0xFFF) + stride(from: 0x1000, through: 0x10FFFF, by: 13) + bounds {
@@ -84,7 +84,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("finds whatever ends a run of plain bytes, wherever it stands")
+    @Test("finds every end of a run of plain bytes, at any position")
     func everyByteEverywhere() {
         for length in 1..<40 {
             for place in 0..<length {
@@ -99,7 +99,7 @@ struct GrammarTests {
                         case 0x80...: .invalidUTF8
                         default: nil
                         }
-                    // An escape of "a" is none; so the one after a backslash is wrong, and a quote after one is text.
+                    // An escape of "a" does not exist. So the one after a backslash is wrong, and a quote after one is text.
                     let fault = Grammar.fault([0x22] + text + [0x22])
                     let isEnd = byte == 0x22 && place == length - 1
                     guard fault == (isEnd ? .trailingBytes : expected) else {
@@ -111,7 +111,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("bounds the depth and the length of strings")
+    @Test("limits the depth and the length of strings")
     func limits() {
         let deep = String(repeating: "[", count: 32) + String(repeating: "]", count: 32)
         #expect(Grammar.fault(Array(deep.utf8)) == nil)
@@ -161,11 +161,11 @@ struct WholeRecordTests {
         )
     }
 
-    @Test("that end early are refused, wherever they end", arguments: [RecordText.update, .start, .end])
+    @Test("that end early are refused, at any place", arguments: [RecordText.update, .start, .end])
     func truncatedCommand(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
-            // A copy of its own, so that a sanitizer or valgrind sees any read behind the end.
+            // A separate copy, so that a sanitizer or valgrind sees any read behind the end.
             let record = Record(bytes[..<count])
             do throws(Fault) {
                 _ = try record.command()
@@ -177,7 +177,7 @@ struct WholeRecordTests {
         }
     }
 
-    @Test("that end early are refused, wherever they end", arguments: [RecordText.registration, .pushToStart])
+    @Test("of registrations that end early are refused", arguments: [RecordText.registration, .pushToStart])
     func truncatedRegistration(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
@@ -192,7 +192,7 @@ struct WholeRecordTests {
     }
 }
 
-/// The grammar alone, of any value.
+/// Only the grammar, for any value.
 enum Grammar {
     static func fault(_ text: [UInt8]) -> FaultCode? {
         let record = Record(text)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Pages of members")
 struct MemberPageTests {
-    @Test("every form of id and token comes back as it was")
+    @Test("every form of id and token is read as it was written")
     func forms() throws {
         let identifiers = [
             "0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111",
@@ -33,18 +33,18 @@ struct MemberPageTests {
         #expect(members.map(\.position) == members.map(\.position).sorted())
     }
 
-    @Test("upper-case digits of a token come back in lower case")
+    @Test("upper-case digits of a token are read in lower case")
     func digits() throws {
         let page = PageBytes([MemberEntry.joining("a", token: "0123456789ABCDEFabcdef00")])
         #expect(try page.members().first?.token == Array("0123456789abcdefabcdef00".utf8))
     }
 
-    @Test("entries of releases that knew no channels say that a device takes none")
+    @Test("entries of releases without channels say that a device accepts none")
     func devicesOfOlderReleases() throws {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
-        // They set the bit of frequent updates for every device.
+        // Those releases set the bit of frequent updates for every device.
         let flags = MemberPage.Header.bytes + 6
         bytes[flags] = 2 | 8
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [false])
@@ -52,7 +52,7 @@ struct MemberPageTests {
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [true])
     }
 
-    @Test("the entry with the latest time counts, of equal ones the last")
+    @Test("the entry with the latest time counts, and of equal times the last one")
     func resolution() throws {
         func tokens(_ entries: MemberEntry<[UInt8]>...) throws -> [String] {
             try PageBytes(entries).members().map { String(decoding: $0.token, as: UTF8.self) }
@@ -69,7 +69,7 @@ struct MemberPageTests {
         #expect(try tokens(leave(at: 5)) == [])
     }
 
-    @Test("an activity and a device of one id, and ids that meet in a position, are different members")
+    @Test("an activity and a device with the same id, and ids with the same position, are different members")
     func identities() throws {
         var device = MemberEntry.joining("m", token: "bbbbbbbb")
         device.kind = .device
@@ -81,7 +81,7 @@ struct MemberPageTests {
         #expect(try page.members().map { $0.token.first } == Array("abc".utf8))
     }
 
-    @Test("members outside the bounds are left out")
+    @Test("members outside the page's bounds are left out")
     func bounds() throws {
         var entries: [MemberEntry<[UInt8]>] = []
         for position in [9, 10, 11, 19, 20, 21] as [UInt32] {
@@ -98,7 +98,7 @@ struct MemberPageTests {
         #expect(try PageBytes(entries).members().count == 6)
     }
 
-    @Test("what does not begin with a header is no page")
+    @Test("bytes that do not begin with a header are no page")
     func headers() {
         let header = PageBytes([]).bytes
         #expect(header.count == MemberPage.Header.bytes)
@@ -127,7 +127,7 @@ struct MemberPageTests {
         #expect(!isWritten(leaving))
     }
 
-    @Test("random pages have the members that a dictionary says")
+    @Test("random pages have the same members as a dictionary")
     func oracle() throws {
         var random = SplitMix64(seed: 16)
         for _ in 0..<300 {
@@ -149,8 +149,8 @@ struct MemberPageTests {
         }
     }
 
-    /// Each page ends at memory that nobody may read.
-    @Test("any bytes make some members or none")
+    /// Each page ends at memory that must not be read.
+    @Test("any bytes give some members or none")
     func hostile() throws {
         var random = SplitMix64(seed: 61)
         let scene = try HostileScene()
@@ -177,7 +177,7 @@ struct MemberPageTests {
             }
             scene.read(bytes)
         }
-        // One position for all, in as many entries as a page can have.
+        // The same position for all, in as many entries as a page can have.
         let crowd = (0..<MemberPage.membersMax)
             .map { index -> MemberEntry<[UInt8]> in
                 var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)
@@ -189,7 +189,7 @@ struct MemberPageTests {
     }
 }
 
-/// Reads pages whose last byte is followed by memory that nobody may read.
+/// Reads pages whose last byte is followed by memory that must not be read.
 private final class HostileScene {
     private let memory: UnsafeMutableRawBufferPointer
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -225,7 +225,7 @@ private final class HostileScene {
             #expect(member.writeToken(to: text) == member.token.count * 2)
             #expect((1...Limits.identifierBytes).contains(member.writeIdentifier(to: text)))
         }
-        // A reference outlives the bytes it was found in.
+        // A reference outlives the bytes in which it was found.
         place.initializeMemory(as: UInt8.self, repeating: 0xFF)
         for reference in scratch[..<count] { #expect(page[reference] == nil) }
     }
@@ -267,7 +267,7 @@ extension MemberEntry<[UInt8]> {
         return entry
     }
 
-    /// Nil if it cannot be.
+    /// Nil if it cannot be stored.
     fileprivate var stored: [UInt8]? {
         var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
@@ -316,7 +316,7 @@ private struct PageBytes {
     }
 }
 
-/// A member with bytes of its own.
+/// A member with its own bytes.
 private struct ReadMember: Equatable {
     var position: UInt32
     var kind: StoreSubjectKind

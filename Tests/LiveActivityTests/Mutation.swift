@@ -1,11 +1,11 @@
 import Numbers
 
-/// Spoils JSON texts a little, so that they come out just inside or just outside of the rules.
+/// Changes JSON texts a little, so that the results are just inside or just outside of the rules.
 struct Mutation {
     var randomness: SplitMix64
     let seeds: [[UInt8]]
 
-    /// What is put into texts: whole values, halves of them, keys, and bytes that UTF-8 or JSON do not allow.
+    /// The inserted pieces: whole values, halves of values, keys, and bytes that UTF-8 or JSON do not allow.
     private static let pieces: [[UInt8]] =
         [
             "null", "true", "false", "0", "-0", "1", "-1", "5", "10", "01", "1.", "1.5", "1e5", "1E+2", "1e400", "-",
@@ -55,7 +55,7 @@ struct Mutation {
         }
     }
 
-    /// Puts a piece where a value stands: after a colon, up to what follows.
+    /// Replaces a value with a piece: from a colon up to what follows.
     private mutating func replaceToken(_ text: inout [UInt8]) {
         let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
         guard let colon = colons.randomElement(using: &randomness) else { return }
@@ -63,7 +63,7 @@ struct Mutation {
         text.replaceSubrange(colon + 1..<end, with: Self.pieces.randomElement(using: &randomness) ?? [])
     }
 
-    /// Puts a piece, or nothing, in place of what stands between two commas.
+    /// Replaces the text between two commas with a piece, or removes it.
     private mutating func moveMember(_ text: inout [UInt8]) {
         let commas = text.indices.filter { text[$0] == UInt8(ascii: ",") }
         guard let index = commas.indices.dropLast().randomElement(using: &randomness) else { return }

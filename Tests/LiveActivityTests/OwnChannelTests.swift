@@ -1,7 +1,7 @@
 import LiveActivity
 import Testing
 
-@Suite("Commands to a channel of the producer's own")
+@Suite("Commands to a channel that the producer manages")
 struct OwnChannelTests {
     @Test("name it and its environment, production by default", arguments: ["production", "sandbox", nil])
     func address(_ environment: String?) throws {
@@ -36,7 +36,7 @@ struct OwnChannelTests {
         }
     }
 
-    @Test("are admitted apart from an audience of that name, and in each environment by themselves")
+    @Test("are admitted separately from an audience of the same name, and separately in each environment")
     func digests() {
         let digests = Array("YWI=".utf8)
             .withUnsafeBytes { name in

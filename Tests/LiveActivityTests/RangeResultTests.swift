@@ -28,7 +28,7 @@ struct RangeResultTests {
         }
     }
 
-    @Test("a range's has its segments, a count of each outcome that there is, and the first and the last answer")
+    @Test("a range's result has its segments, a count of each outcome that occurred, and the first and the last answer")
     func range() throws {
         let range = try #require(SegmentRange(index: 3, count: 16))
         let object = try Self.withName(identifier: "goal-17") { name in
@@ -57,7 +57,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test("one that nothing was sent under has no times, and is named by its place if its command has no id")
+    @Test("a result without any push has no times, and names a command without id by its place")
     func nothingSent() throws {
         let range = try #require(SegmentRange(index: 0, count: 1))
         let object = try Self.withName(identifier: nil) { name in
@@ -75,7 +75,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test("the command's has the totals, how it was sent, and the times from its record to the last phone")
+    @Test("the command's result has the totals, the ways of sending, and the times from its record to the last phone")
     func command() throws {
         let object = try Self.withName(identifier: "goal-17") { name in
             var result = AudienceResultRecord(
@@ -108,7 +108,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test("one word for all members: who was reached by a newer version counts first, then whose time was over")
+    @Test("one word for all members: a member reached by a newer version counts first, then an expired one")
     func outcomes() {
         #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)

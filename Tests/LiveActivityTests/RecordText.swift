@@ -1,7 +1,7 @@
 import LiveActivity
 import Testing
 
-/// A JSON object in the making, for tables of records that differ in one place: members in order.
+/// A JSON object under construction, for tables of records that differ in one place: members in order.
 struct RecordText: Sendable, CustomTestStringConvertible {
     enum Value: Sendable, ExpressibleByStringInterpolation {
         case raw(String)
@@ -102,7 +102,7 @@ extension RecordText {
     ])
 }
 
-/// A record's bytes at an address of their own, with nothing readable promised around them.
+/// A record's bytes at their own address; the memory around them may be unreadable.
 final class Record {
     let bytes: UnsafeRawBufferPointer
 
@@ -124,7 +124,7 @@ final class Record {
 
     func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
 
-    /// What a string of the record stands for; nil if it is absent.
+    /// The meaning of a string of the record; nil if it is absent.
     func string(_ text: TextRange) -> String? {
         guard !text.isAbsent else { return nil }
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
@@ -150,7 +150,7 @@ final class Record {
     }
 }
 
-/// The fault of decoding a command, or nil if it is one.
+/// The fault of decoding a command, or nil if it is valid.
 func commandFault(_ text: RecordText) -> Fault? { commandFault(text.text) }
 
 func commandFault(_ text: String) -> Fault? {

@@ -58,7 +58,7 @@ struct RegistrationTests {
         #expect(device.takesChannels == takesChannels)
     }
 
-    @Test("give the digest of each audience once, however it is written")
+    @Test("give the digest of each audience once, however it is escaped")
     func digests() throws {
         let text = #"[ "m1" ,"n" , "\u006d1","m\u00e9"]"#
         let record = Record(RecordText.registration.with("audiences", text).text)
@@ -88,7 +88,7 @@ struct RegistrationTests {
         ),
     ]
 
-    @Test("leave out what is optional", arguments: variants)
+    @Test("leave out optional fields", arguments: variants)
     func optional(_ record: RecordText, _ frequent: Bool, _ shows: Version?, _ audiences: Int) throws {
         guard case .activity(let activity) = try Record(record.text).registration().kind else {
             Issue.record("not an activity's")
@@ -156,7 +156,7 @@ struct RegistrationTests {
         FaultCase(#"{"token":"00000000","tok\u0065n":"00000000"}"#, .duplicateKey, "token"),
     ]
 
-    @Test("are refused for what is of a wrong type, missing, or out of place", arguments: wrongTypes + missing + others)
+    @Test("are refused for wrong types, and for missing or misplaced fields", arguments: wrongTypes + missing + others)
     func refused(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.registration() }
     }

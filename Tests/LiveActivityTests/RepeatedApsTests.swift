@@ -4,16 +4,16 @@ import Testing
 
 @testable import LiveActivity
 
-/// What is remembered of the last dictionary must never show in what a command comes to.
+/// The memory of the last dictionary must never change the result of a command.
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct RepeatedApsTests {
-    @Test("every command is what it is by itself, whatever was read before it")
+    @Test("every command has the same result alone and after any other")
     func sameCommands() {
         var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
         var last = RepeatedAps()
         var recalled = 0
         for round in 0..<20_000 {
-            // Texts that were spoilt a little, and sound ones in between; each comes twice, so that most are read behind their like.
+            // Texts that were changed a little, and valid ones in between. Each comes twice, so that most are read after an equal one.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
@@ -29,7 +29,7 @@ struct RepeatedApsTests {
         #expect(recalled > 5_000, "dictionaries come again")
     }
 
-    @Test("a dictionary is recalled at another place, and only whole")
+    @Test("a dictionary is recalled at another place, and only as a whole")
     func places() throws {
         var last = RepeatedAps()
         let first = Record(RecordText.update.text)
@@ -50,7 +50,7 @@ struct RepeatedApsTests {
         }
     }
 
-    @Test("what is not valid, or larger than a body, is not remembered")
+    @Test("a dictionary that is invalid, or larger than a body, is not remembered")
     func notRemembered() throws {
         var last = RepeatedAps()
         let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
@@ -66,7 +66,7 @@ struct RepeatedApsTests {
         }
     }
 
-    /// The same record with its dictionary further behind.
+    /// The same record with its dictionary at a later place.
     private static func moved(_ text: [UInt8]) -> [UInt8] {
         guard let brace = text.firstIndex(of: UInt8(ascii: "{")) else { return text }
         return text[...brace] + Array("  \n".utf8) + text[(brace + 1)...]

@@ -31,7 +31,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test("takes the place of the one that the start has, and leaves all else as it is")
+    @Test("replaces the one that the start has, and leaves everything else unchanged")
     func replaces() throws {
         let address = StartAddress.channel(try #require(ChannelIdentifier(Self.channel)))
         for (aps, rest) in [
@@ -45,7 +45,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test("is the start's own if that names a channel")
+    @Test("is the start's own if the start names a channel")
     func ownChannel() {
         #expect(completed(#"{"event":"start","input-push-channel":"c"}"#, .token) == nil)
     }

@@ -2,7 +2,7 @@ import Foundation
 import LiveActivity
 import Testing
 
-/// What a writer wrote, as Foundation reads it.
+/// The writer's output, as Foundation reads it.
 func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     var writer = JSONWriter(capacity: 1)
     write(&writer)
@@ -10,7 +10,7 @@ func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     return try #require(object as? [String: Any])
 }
 
-/// Lends the bytes of texts for the length of a call; an absent text has none.
+/// Lends the bytes of texts for the duration of a call; an absent text has none.
 func withTexts<Result>(
     _ texts: [String?],
     _ body: ([UnsafeRawBufferPointer?]) throws -> Result
@@ -21,7 +21,7 @@ func withTexts<Result>(
 
 @Suite("JSON writer")
 struct JSONWriterTests {
-    @Test("escapes whatever a string can hold, so that Foundation reads the same")
+    @Test("escapes any string, so that Foundation reads the same")
     func strings() throws {
         let every = String(String.UnicodeScalarView((0..<0x3000).compactMap { Unicode.Scalar($0 as UInt32) }))
         for text in ["", "plain", "\"\\/", "\u{0}\u{1}\u{8}\t\n\u{B}\u{C}\r\u{1F}\u{7F}", "é€😀", every] {
@@ -53,7 +53,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("writes integers to their bounds")
+    @Test("writes integers up to their limits")
     func integers() {
         for value in [Int64.min, -10, -1, 0, 1, 9, 10, 99, 100, Int64.max] {
             var writer = JSONWriter(capacity: 1)
@@ -88,7 +88,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("escapes what must be, wherever it stands")
+    @Test("escapes the necessary characters, at any position")
     func everyPlace() throws {
         for special in ["\"", "\\", "\u{0}", "\u{1F}", " ", "!", "#", "[", "]", "~", "\u{7F}", "\u{80}", "é", "😀"] {
             for length in 0..<20 {
@@ -175,7 +175,7 @@ struct WrittenRecordTests {
         #expect(NSDictionary(dictionary: object) == NSDictionary(dictionary: expected))
     }
 
-    @Test("a result leaves out what is absent, and names a command without id by its place")
+    @Test("a result leaves out absent fields, and names a command without id by its place")
     func leastResult() throws {
         let object = try withTexts(["causeway.commands"]) { texts in
             let result = ResultRecord(
@@ -203,7 +203,7 @@ struct WrittenRecordTests {
         #expect(object["device"] as? String == "7f")
     }
 
-    @Test("each outcome has a name of its own")
+    @Test("each outcome has its own name")
     func outcomes() {
         #expect(
             Outcome.allCases.map(\.name.description) == [

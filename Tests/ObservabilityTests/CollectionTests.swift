@@ -117,7 +117,7 @@ struct CollectionTests {
             worked += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
-        // Ten seconds of rest leave less than a fifth of it.
+        // After ten idle seconds less than a fifth of it is left.
         for step in 201...241 { busy.note(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
         #expect(busy.millionths < 160_000)
     }
@@ -129,7 +129,7 @@ struct CollectionTests {
             Task.detached {
                 var lane = ThreadMetrics(board: registry.lanes[0])
                 for round in 1...rounds {
-                    // Two cells that every publication holds equal.
+                    // Two cells that every publication keeps equal.
                     lane.add(.recordsReceived, 0)
                     lane.add(.recordsReceived, 1)
                     lane.publish([PartitionReading(topic: 0, partition: Int32(round & 7))], at: Int64(round))
@@ -152,7 +152,7 @@ struct CollectionTests {
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])
         #expect(labels[table.index(status: 400, reason: 2)] == ["400", "BadDeviceToken"])
-        // Paired otherwise than Apple does, unknown, or out of every table.
+        // Reasons paired differently from Apple's table, unknown ones, and numbers out of every table.
         #expect(labels[table.index(status: 500, reason: 2)] == ["500", "other"])
         #expect(labels[table.index(status: 400, reason: 1)] == ["400", "other"])
         #expect(labels[table.index(status: 418, reason: 99)] == ["other", "other"])

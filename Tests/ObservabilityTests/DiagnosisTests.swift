@@ -2,7 +2,7 @@ import Testing
 
 @testable import Observability
 
-/// Each fault is put into the numbers of a worker that is well, and must be found, and nothing else.
+/// Each fault is set in the numbers of a healthy worker. The diagnosis must find it, and nothing else.
 struct DiagnosisTests {
     static let pool = 1
 
@@ -94,7 +94,7 @@ struct DiagnosisTests {
         #expect(pushes([(200, 0, 995), (400, 2, 5)]) == [])
         #expect(pushes([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
         #expect(pushes([(200, 0, 900), (429, 99, 100)]) == [])
-        // Few of few say nothing, most of few do.
+        // A few of a few say nothing, most of a few do.
         #expect(pushes([(200, 0, 25), (403, 3, 25)]) == [])
         #expect(pushes([(403, 3, 1)]) == ["CausewayPushesRefused"])
         #expect(pushes([(410, 4, 50)]) == [])
@@ -123,7 +123,7 @@ struct DiagnosisTests {
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
     }
 
-    /// A round may wait for its last members for long: what it keeps unsettled is no sign of trouble, and its own age is.
+    /// A round may wait long for its last members: an old unsettled record of a round is no sign of trouble, but the round's own age is.
     @Test func roundsAreJudgedByTheirAge() {
         let unsettled = [
             PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, watermark: 1, lag: 0)

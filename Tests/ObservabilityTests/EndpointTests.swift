@@ -12,7 +12,7 @@ import Testing
 /// The endpoint over real sockets.
 @Suite(.timeLimit(.minutes(5)))
 struct EndpointTests {
-    /// Runs the service, as a service group would, around the test's body.
+    /// Runs the service around the test's body, as a service group would.
     static func withEndpoint(
         _ registry: MetricRegistry = Fixture.registry(),
         logger: Logger = LogCollector().logger,
@@ -51,7 +51,7 @@ struct EndpointTests {
     @Test func healthIsTheStatus() async throws {
         let registry = Fixture.registry()
         try await Self.withEndpoint(registry) { port in
-            // Just started: it lives, and is not ready.
+            // Just started: the worker is alive, and not ready.
             #expect(try Client(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             let ready = try Client(port: port).ask("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(ready.status == 503 && ready.body.hasSuffix("not ok\n"))
@@ -66,7 +66,7 @@ struct EndpointTests {
             for _ in 0..<20 { #expect(try client.ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200) }
             client.send(String(repeating: "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", count: 3))
             for _ in 0..<3 { #expect(try client.answer().status == 200) }
-            // Byte by byte is the same.
+            // The same, byte by byte.
             for byte in "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n" { client.send(String(byte)) }
             #expect(try client.answer().status == 200)
         }
@@ -100,7 +100,7 @@ struct EndpointTests {
         try await Self.withEndpoint { port in
             let idle = try (0..<HTTPEndpoint.connectionsMax + 20).map { _ in try Client(port: port) }
             #expect(try Client(port: port).ask("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
-            // The first of the crowd made room.
+            // The first client of the crowd made room.
             #expect(idle[0].rest() == "")
         }
     }
@@ -161,7 +161,7 @@ enum Clock {
     }
 }
 
-/// A blocking client, as plain as can be.
+/// A simple blocking client.
 final class Client: Sendable {
     struct Answer {
         var status: Int
@@ -221,7 +221,7 @@ final class Client: Sendable {
         return Answer(status: status, head: head, body: String(decoding: body, as: UTF8.self))
     }
 
-    /// All until the server ends the connection.
+    /// Everything until the server ends the connection.
     func rest() -> String {
         var all: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 4_096)

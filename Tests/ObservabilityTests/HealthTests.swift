@@ -12,7 +12,7 @@ struct HealthTests {
             )
             .isPassed
         }
-        // Nobody has turned yet: that may take a while at the start, and no longer.
+        // No thread has turned yet: that may take a while at the start, but not longer.
         #expect(isLive(at: 0, up: 0))
         #expect(!isLive(at: 30_000, up: 30_000))
         registry.lanes[0].beat(nowMilliseconds: 30_000)
@@ -20,7 +20,7 @@ struct HealthTests {
         registry.kafka.beat(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, up: 44_999))
         #expect(!isLive(at: 45_000, up: 45_000))
-        // One that said it would be quiet has its time, and no more.
+        // A thread that announced a pause has that time, and no more.
         registry.kafka.expectQuiet(untilMilliseconds: 60_000)
         registry.lanes[0].beat(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, up: 74_999))
@@ -61,7 +61,7 @@ struct HealthTests {
         #expect(!Self.ready(.joining))
         #expect(!Self.ready(.left))
         #expect(!Self.ready(.joining, isTopicMissing: true))
-        // Cooperative: what stays is read while the rest is shared again.
+        // Cooperative: the remaining partitions are read while the others are assigned again.
         #expect(Self.ready(.joining, assigned: 3))
         #expect(!Self.ready(.left, assigned: 3))
         #expect(!Self.ready(.member, keys: false))
@@ -71,9 +71,9 @@ struct HealthTests {
     @Test func whatIsAwayElsewhereIsNoReason() {
         #expect(Self.ready(.joining, kafka: false))
         #expect(Self.ready(.member, kafka: false, assigned: 3))
-        // But a worker that has just begun to look is not ready because it has not found anything yet.
+        // But a worker that has just begun to look is not ready, because it has not found anything yet.
         #expect(!Self.ready(.joining, kafka: false, up: 1_000))
-        // One that had found it has only lost it.
+        // A worker that had found it has only lost it.
         #expect(Self.ready(.joining, kafka: false, up: 1_000, hasMetKafka: true))
         #expect(!Self.ready(.joining, up: 1_000, hasMetKafka: true), "Kafka is there, and the group not joined")
     }
@@ -95,7 +95,7 @@ struct HealthTests {
     @Test func aKeyThatApnsRefusesIsNoneWhereItIsTheOnlyOne() {
         #expect(!Self.ready(.member, assigned: 3, isEveryKeyRefused: true))
         var condition = WorkerCondition()
-        // Pools 0 and 1 are of one app, 2 is of the other.
+        // Pools 0 and 1 belong to one app, 2 to the other.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
             condition.poolsKeyRefused = refused
             return condition.isEveryKeyRefused(of: Fixture.labels)

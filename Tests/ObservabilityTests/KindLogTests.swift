@@ -15,13 +15,13 @@ struct KindLogTests {
             )
         }
         #expect(written.count { $0 } == 10 && written.prefix(10).allSatisfy { $0 })
-        // Another kind has its own.
+        // Another kind has its own window.
         let other = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
         #expect(other)
         #expect(collector.lines.count == 11)
         #expect(collector.lines[0].metadata["kind"] == "redis-lost")
         #expect(collector.lines[0].level == .warning)
-        // The next window begins, and says what was kept back, once.
+        // The next window begins, and reports the dropped lines once.
         log.log(.redisLost, nowMilliseconds: 60_000, wallMilliseconds: 6)
         log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6)
         #expect(collector.lines[11].metadata["suppressed"].map { "\($0)" } == "15")
@@ -29,7 +29,7 @@ struct KindLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
-    /// Logs without cells of their own: the control side's, and the endpoint's.
+    /// Logs without their own cells: the control side's, and the endpoint's.
     @Test func whatAnyLogSuppressesIsCounted() {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)

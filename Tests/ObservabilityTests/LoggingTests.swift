@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Log lines", .ownThread)
 struct LoggingTests {
-    /// What one event comes to on the descriptor.
+    /// The line that one event writes to the descriptor.
     private func line(
         _ format: WorkerConfiguration.Log.Format,
         threshold: LogThreshold = LogThreshold(.info),
@@ -28,7 +28,7 @@ struct LoggingTests {
         return String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     }
 
-    @Test("The threshold changes for all loggers that share it, but for one with a level of its own")
+    @Test("The threshold changes for all loggers that share it, except for one with its own level")
     func threshold() throws {
         let threshold = LogThreshold(.info)
         let output = try line(.text, threshold: threshold) { logger in
@@ -46,7 +46,7 @@ struct LoggingTests {
         #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
     }
 
-    @Test("JSON: one object a line, whatever is logged")
+    @Test("JSON: one object in each line, for any content")
     func json() throws {
         var output = try line(.json) { logger in
             logger.warning(
@@ -95,13 +95,13 @@ struct LoggingTests {
         #expect(output.hasSuffix("x app=b lane=1\n"))
     }
 
-    @Test("A moment is printed as RFC 3339 has it")
+    @Test("A time is printed as in RFC 3339")
     func timestamp() {
         #expect(Timestamp(milliseconds: 1_522_580_645_007).description == "2018-04-01T11:04:05.007Z")
         #expect(Timestamp(milliseconds: 0).description == "1970-01-01T00:00:00.000Z")
     }
 
-    @Test("Tokens, keys and passwords are masked, wherever they stand")
+    @Test("Tokens, keys and passwords are masked at any place")
     func redaction() {
         let token = String(repeating: "a1", count: 32)
         #expect(Redaction.masked("token=\(token) x") == "token=[masked] x")

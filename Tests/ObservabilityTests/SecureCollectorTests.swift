@@ -11,7 +11,8 @@ import Testing
 struct SecureCollectorTests {
     private static let accepted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-    /// By its name, which has an address that nothing listens at as well, and with the headers as their file is at that moment.
+    /// Connects by the collector's name, which also has an address at which nothing listens. The headers are those that the file holds at
+    /// that moment.
     @Test func takesTracesAndHeadersFromAFile() async throws {
         let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted, Self.accepted])
         defer { scene.close() }
@@ -32,7 +33,7 @@ struct SecureCollectorTests {
         #expect(scene.log.lines.isEmpty)
     }
 
-    /// Another authority, and another name: nothing is sent to either, and it is said and counted.
+    /// Another authority, and another name: nothing is sent to either, and the exporter reports and counts that.
     @Test(arguments: [true, false]) func aWrongCertificateIsRefused(isOfAnotherAuthority: Bool) async throws {
         let host = isOfAnotherAuthority ? "localhost" : "collector.example"
         let scene = try Scene(hosts: [host], answers: [Self.accepted])
@@ -66,7 +67,7 @@ struct SecureCollectorTests {
         #expect(scene.collector.requests.isEmpty)
     }
 
-    /// What cannot be a header is not sent; what is wrong is told by its line alone.
+    /// A line that cannot be a header is not sent; the error names only its line number.
     @Test(arguments: [
         ("secret-without-colon", "line 1 is not a header of the form Name: value"),
         ("a: b\n: secret", "line 2 is not a header of the form Name: value"),
@@ -91,7 +92,7 @@ extension TraceBoard {
     subscript(_ failure: TracePostFailure) -> UInt64 { failures[Int(failure.rawValue)] }
 }
 
-/// A collector, an exporter and what they said.
+/// A collector, an exporter, and their outputs.
 final class Scene {
     let collector: TestCollector
     let board = TraceBoard()
@@ -101,7 +102,7 @@ final class Scene {
     private(set) var caFile: String?
     private let directory = NSTemporaryDirectory() + "collector-\(UUID().uuidString)"
 
-    /// - Parameter hosts: that the certificate is for; none: no TLS.
+    /// - Parameter hosts: the hosts of the certificate; none: no TLS.
     init(hosts: [String] = [], answers: [String]) throws {
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
         rings = [TraceRing(board), TraceRing(board)]
@@ -138,7 +139,7 @@ final class Scene {
         )
     }
 
-    /// One more trace, and an exporter that runs until its board is so; what is left then is given up.
+    /// Adds one trace, and runs an exporter until its board meets the condition. The rest is given up.
     func running(_ exporter: TraceExporter, until isMet: (TraceBoard) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }

@@ -42,7 +42,7 @@ struct StatusPageTests {
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
 
-    /// A person who is called at night reads no table first.
+    /// A person on call at night does not want to read a table first.
     @Test func theReasonStandsBesideTheFinding() throws {
         var worker = WellWorker()
         worker.publish(at: 0)

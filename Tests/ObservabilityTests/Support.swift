@@ -42,7 +42,7 @@ extension ThreadMetrics {
     }
 }
 
-/// A worker in its best state, whose numbers a test then spoils.
+/// A healthy worker, whose numbers a test then changes.
 struct WellWorker: ~Copyable {
     let registry = Fixture.registry()
     /// Its two lanes.
@@ -82,7 +82,7 @@ struct WellWorker: ~Copyable {
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
-    /// A report over a minute: `before` is what had been published then.
+    /// A report over a minute: `before` is the publication at its start.
     func report(before: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: registry.labels,
@@ -97,7 +97,7 @@ struct WellWorker: ~Copyable {
     }
 }
 
-/// Keeps what is logged.
+/// Records the log.
 final class LogCollector: Sendable {
     struct Line: Sendable {
         var level: Logger.Level

@@ -3,7 +3,7 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with TLS or without, that gives each request the next of its answers, and none when they are used up.
+/// A collector on loopback, with or without TLS. It gives each request the next of its answers, and none after the last.
 final class TestCollector: Sendable {
     private struct State {
         var answers: [String]
@@ -18,7 +18,7 @@ final class TestCollector: Sendable {
     init(tls: TLSContext? = nil, answers: [String] = []) throws {
         state = Mutex(State(answers: answers))
         ending = try Wakeup()
-        // A port that nobody is given when the collector has gone.
+        // A port that no other server gets when the collector has closed.
         let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
         let ready = DispatchSemaphore(value: 0)
         let started = try LoopThread.start(name: "collector") { [self] loop in
@@ -39,7 +39,7 @@ final class TestCollector: Sendable {
     }
 
     var port: UInt16 { state.withLock { $0.port } }
-    /// Heads and bodies as they came, each as soon as its head is whole.
+    /// Heads and bodies as they came, each as soon as its head is complete.
     var requests: [String] { state.withLock { $0.requests } }
 
     func close() {
@@ -47,7 +47,7 @@ final class TestCollector: Sendable {
         thread.withLock { $0 }?.join()
     }
 
-    /// Waits for so many requests.
+    /// Waits for this number of requests.
     func await(_ count: Int) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while requests.count < count {

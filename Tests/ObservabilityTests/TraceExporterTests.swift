@@ -7,9 +7,9 @@ import Testing
 
 @testable import Observability
 
-@Suite("Traces on their way out", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
-    /// One that gives a byte now and then is never silent for long, and never done.
+    /// A collector that sends a byte from time to time is never silent for long, and never done.
     @Test func aCollectorThatDripsIsLeftInTime() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
@@ -32,7 +32,7 @@ struct TraceExporterTests {
         #expect(failure?.cause == .late)
     }
 
-    /// What nobody took at the end is said to be lost, to the last of it.
+    /// Traces that nobody accepted by the end are all reported as lost.
     @Test func whatIsLeftAtTheEndIsCounted() async throws {
         let scene = try Scene(answers: [])
         scene.close()
@@ -44,7 +44,7 @@ struct TraceExporterTests {
         #expect(Self.dropped(scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.board.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
-        // A worker that is hurried waits for nobody.
+        // A worker that was told twice to stop waits for nobody.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
@@ -53,7 +53,7 @@ struct TraceExporterTests {
         #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.board.dropped == 704)
     }
 
-    /// A collector takes a request and never answers it: a worker that was told a second time to stop does not wait for it.
+    /// A collector accepts a request and never answers it: a worker that is told a second time to stop does not wait for it.
     @Test func aHurriedExporterWaitsForNobody() async throws {
         let scene = try Scene(answers: [])
         defer { scene.close() }
@@ -64,17 +64,17 @@ struct TraceExporterTests {
         run.cancel()
         exporter.hurry()
         await run.value
-        // One that begins later ends as soon.
+        // A request that begins later ends as soon.
         scene.rings[0].push(Fixture.trace)
         await exporter.finish()
-        // Had it waited, the request's time would have run out.
+        // If it had waited, the request's time would have run out.
         #expect(scene.board.failures[Int(TracePostFailure.late.rawValue)] == 0)
         #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 2)
         #expect(scene.board.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
-    /// Each way to fail counts under its reason, and whether it is offered again is seen in what is dropped.
+    /// Each kind of failure counts under its reason. The dropped traces show whether it is tried again.
     @Test(arguments: [
         ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDrop.stopped),
         ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
@@ -82,7 +82,7 @@ struct TraceExporterTests {
         ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
     ])
     func failuresCountUnderTheirReason(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
-        // Of the first it is as often as it may be asked.
+        // The first kind is tried as often as allowed.
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
@@ -101,7 +101,7 @@ struct TraceExporterTests {
         #expect(errors.contains { $0.hasSuffix("gone: No such file or directory") }, "\(errors)")
     }
 
-    /// What was counted stands in the metrics, and /statusz speaks of it as soon as it is not 0.
+    /// The counts appear in the metrics, and /statusz reports them when they are not 0.
     @Test func whatIsLostIsShown() async throws {
         var worker = WellWorker()
         worker.publish(at: 0)
@@ -158,7 +158,7 @@ struct TraceExporterTests {
 }
 
 extension Fixture {
-    /// All of it zero: a context of no trace, an update that was accepted.
+    /// All zero: a context of no trace, an update that was accepted.
     static var trace: FinishedTrace {
         withUnsafeTemporaryAllocation(
             byteCount: MemoryLayout<FinishedTrace>.size,
@@ -170,7 +170,7 @@ extension Fixture {
     }
 }
 
-/// Takes a connection, and answers it a byte at a time, without ever ending a line.
+/// Accepts a connection and answers one byte at a time, without ever ending a line.
 private final class DrippingCollector: @unchecked Sendable {
     let port: UInt16
     private let descriptor: Int32

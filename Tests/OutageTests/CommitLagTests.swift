@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("How long records wait for their commit")
+@Suite("The time that records wait for their commit")
 struct CommitLagTests {
     private func longest(_ looks: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
         var lag = CommitLag()

@@ -2,7 +2,7 @@ import LiveActivity
 
 @testable import CausewayLab
 
-/// A history that is put together by hand. Times are milliseconds from the beginning of a case.
+/// A hand-made history. Times are milliseconds from the beginning of a case.
 struct History {
     static let zero: Int64 = 1_790_000_000_000
 

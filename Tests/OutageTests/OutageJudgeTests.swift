@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The judge of an outage")
 struct OutageJudgeTests {
-    /// A start, three updates of which one rings, an end: all of it as it should be.
+    /// A start, three updates of which one rings, an end: all correct.
     private func sound() -> History {
         var history = History()
         history.command(1, .start, at: 0, alert: true)

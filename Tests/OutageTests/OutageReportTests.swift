@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("What is told of an outage")
+@Suite("The report of an outage")
 struct OutageReportTests {
     private func report(_ verdict: OutageVerdict, broken: [String] = []) -> OutageReport {
         OutageReport(name: "apns-503", verdict: verdict, broken: broken)

@@ -9,11 +9,11 @@ extension ReactorTests {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.recorder.keepsBytes = false
-            // The kernel lets a TCP connection's buffer grow; this one must not take in what is meant to wait.
+            // The kernel lets a TCP connection's buffer grow; this one must not accept the bytes that should wait.
             var receiveBytes: Int32 = 262_144
             let length = socklen_t(MemoryLayout<Int32>.size)
             try #require(setsockopt(connection.descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, length) == 0)
-            // More than the kernel's buffers hold, so that some of it has to wait.
+            // More than the kernel's buffers hold, so that some bytes have to wait.
             let block = patternedBytes(7 * 1024 * 1024)
             for round in 1...2 {
                 connection.stream.pauseReading()

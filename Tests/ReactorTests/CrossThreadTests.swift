@@ -56,7 +56,7 @@ extension ReactorTests {
             }
         }
 
-        @Test func `what is known to come next is seen without being taken`() {
+        @Test func `the next elements are visible without being taken`() {
             let ring = SingleProducerRing<Int>(capacity: 4)
             for element in 0..<4 { #expect(ring.push(element)) }
             #expect(ring.pop() == 0)
@@ -94,7 +94,7 @@ extension ReactorTests {
     }
 
     @Suite struct Wakeups {
-        @Test func `signals before a drain are one wake-up, and one after it is another`() throws {
+        @Test func `signals before a drain are one wake-up, and a signal after it is another`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             loop.turn(waitMilliseconds: 0)
@@ -118,14 +118,14 @@ extension ReactorTests {
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
 
-        @Test func `no element is left behind between a ring and its wake-up`() throws {
+        @Test func `no element is left between a ring and its wake-up`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             let ring = SingleProducerRing<Int>(capacity: 1_024)
             let wakeup = counter.wakeup
             let count = 300_000
             var taken = 0
-            // The loop sleeps without a limit: a lost wake-up would show as a test that does not end in time.
+            // The loop sleeps without a limit: after a lost wake-up the test would not end in time.
             counter.onWake = {
                 while ring.pop() != nil { taken += 1 }
                 if taken == count { loop.stop() }
@@ -167,19 +167,19 @@ extension ReactorTests {
             #expect(name.withLock { $0 } == "a name of more ")
         }
 
-        // In a process of its own: it counts descriptors, and other tests open some meanwhile.
-        @Test func `what is left on the loop when the body returns is released with it`() async {
+        // In a separate process, because it counts descriptors, and other tests open some meanwhile.
+        @Test func `when the body returns, everything left on the loop is released with the loop`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.leaveThings() }
         }
     }
 
     fileprivate static func leaveThings() throws {
-        // What the first of all opens for the whole process (the name service's own) is not the loop's.
+        // The first look-up opens descriptors for the whole process (the name service's own), which do not belong to the loop.
         try leaveThings(times: 1)
         let before = openDescriptorCount()
         try leaveThings(times: 20)
         // Look-ups that outlive their loop hold a wake-up until they are done.
-        // Counted once a look: one that is still under way opens files of its own between two counts.
+        // Counted once for each look-up: a running one opens its own files between two counts.
         var after = openDescriptorCount()
         for _ in 0..<60_000 where after > before {
             usleep(1_000)
@@ -216,7 +216,7 @@ extension ReactorTests {
             return try #require(result)
         }
 
-        @Test func `a name in the hosts file, with the port that was asked for`() throws {
+        @Test func `a name in the hosts file, with the requested port`() throws {
             let addresses = try resolve("localhost", port: 2_197).get()
             #expect(addresses.contains(.loopback(port: 2_197)))
             #expect(addresses.allSatisfy { $0.port == 2_197 })
@@ -227,7 +227,7 @@ extension ReactorTests {
             #expect(try resolve("2001:db8::1", port: 443).get().map(\.description) == ["[2001:db8::1]:443"])
         }
 
-        @Test func `a name that is none fails with the name in the reason`() throws {
+        @Test func `an invalid name fails with the name in the reason`() throws {
             // No label may be this long (RFC 1035 section 2.3.4), so no name server is asked.
             let host = String(repeating: "x", count: 300)
             guard case .failure(let error) = try resolve(host) else {

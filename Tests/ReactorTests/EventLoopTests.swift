@@ -37,7 +37,7 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 
 extension ReactorTests {
     @Suite struct BusyTime {
-        /// What a turn's handlers take counts, what is waited for between turns does not.
+        /// The time of a turn's handlers counts, the wait between turns does not.
         @Test func `the time in turns is counted, the time between them is not`() throws {
             let loop = try EventLoop()
             loop.turnSpacingMicroseconds = 1_000
@@ -57,8 +57,8 @@ extension ReactorTests {
             let began = loop.nowMicroseconds
             loop.run()
             #expect(loop.busyMicroseconds >= 15_000)
-            // Three times 400 ms were waited for, less what the handlers took of them, by the clock: what others had of the processor
-            // meanwhile is in it.
+            // Three waits of 400 ms, less the handlers' part of them, by the clock. That includes the time in which other processes had the
+            // processor.
             #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 200_000)
             #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
         }
@@ -83,7 +83,7 @@ extension ReactorTests {
             recorder.onFired = { _ in elapsed = loop.nowMilliseconds - start }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
             loop.turn(waitMilliseconds: 0)
-            // Twenty milliseconds may have gone by since the clock was read first.
+            // Twenty milliseconds may have passed since the clock was first read.
             #expect((elapsed == -1) == (loop.nowMilliseconds - start < 20))
             turn(loop) { elapsed >= 0 }
             #expect(elapsed >= 20)
@@ -100,7 +100,7 @@ extension ReactorTests {
             loop.cancel(.none)
             turn(loop) { !recorder.fired.isEmpty }
             #expect(recorder.fired == [2])
-            // The slot is used again: the old name must not reach the new timer.
+            // The slot is used again: the old timer id must not reach the new timer.
             let reused = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
             #expect(reused != kept)
             loop.cancel(kept)
@@ -123,7 +123,7 @@ extension ReactorTests {
             recorder.onFired = nil
         }
 
-        @Test func `thousands of timers, half of them cancelled in random order, against a sorted list`() throws {
+        @Test func `thousands of timers, half of them cancelled in random order, compared with a sorted list`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             var generator = SystemRandomNumberGenerator()
@@ -150,7 +150,7 @@ extension ReactorTests {
             loop.cancel(timer)
         }
 
-        @Test func `a handler that goes with its cancelled timer may use the loop as it goes`() throws {
+        @Test func `a handler that is released with its cancelled timer may use the loop meanwhile`() throws {
             let loop = try EventLoop()
             let other = Recorder()
             let otherTimer = loop.schedule(afterMilliseconds: 1_000, handler: other, tag: 0)
@@ -205,7 +205,7 @@ extension ReactorTests {
             loop.atTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
             #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
-            // The rest is due: a turn that may wait for ever must not.
+            // The rest is due: a turn that may wait forever must not wait now.
             loop.turn(waitMilliseconds: -1)
             #expect(recorder.turnEnds == 2 * EventLoop.turnEndPassesMax)
             recorder.onTurnEnd = nil
@@ -224,7 +224,7 @@ extension ReactorTests {
     }
 
     @Suite struct Descriptors {
-        @Test func `readiness is reported until it is consumed, and as the interest says`() throws {
+        @Test func `readiness is reported until it is consumed, and as the interest asks`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let ends = try makePipe()
@@ -242,7 +242,7 @@ extension ReactorTests {
             loop.remove(descriptor: ends.read)
         }
 
-        @Test func `what cannot be watched is an error`() throws {
+        @Test func `a descriptor that cannot be watched is an error`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             #expect(throws: SystemError(code: EBADF, operation: "epoll_ctl add")) {
@@ -258,13 +258,12 @@ extension ReactorTests {
             loop.remove(descriptor: -1)
         }
 
-        @Test func `an event of the same batch is dropped when its descriptor was removed or is another by now`() throws
-        {
+        @Test func `an event of the same batch is dropped when its descriptor was removed or replaced`() throws {
             let loop = try EventLoop()
             let pipes = try (makePipe(), makePipe())
             let recorders = (Recorder(), Recorder(), Recorder())
             var swaps = 0
-            // Whichever is reported first replaces the other by a new pipe under the same number, with nothing to read.
+            // The first one reported replaces the other by a new pipe with the same number, with nothing to read.
             func replace(_ other: Int32) {
                 swaps += 1
                 loop.remove(descriptor: other)
@@ -291,7 +290,7 @@ extension ReactorTests {
             recorders.1.onReady = nil
         }
 
-        @Test func `the loop releases a handler when it is removed, and the handler may use the loop as it goes`()
+        @Test func `the loop releases a handler when it is removed, and the handler may use the loop meanwhile`()
             throws
         {
             let loop = try EventLoop()

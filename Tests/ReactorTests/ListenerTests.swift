@@ -23,7 +23,7 @@ extension ReactorTests {
 
         @Test func `an address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // One that nobody is given in between.
+            // A port that nobody else gets in between.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             let server = try TestServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
@@ -43,9 +43,9 @@ extension ReactorTests {
             #expect(access(path, F_OK) != 0)
         }
 
-        // These two are in processes of their own: descriptors and their limit are the process', and other tests use them meanwhile.
+        // These two run in separate processes: descriptors and their limit belong to the process, and other tests use them meanwhile.
 
-        @Test func `out of descriptors, accepting pauses without spinning and goes on later`() async {
+        @Test func `without free descriptors, accepting pauses without spinning and continues later`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }
         }
 
@@ -69,14 +69,14 @@ extension ReactorTests {
         close(next)
         var lowered = rlimit(rlim_cur: rlim_t(next), rlim_max: limit.rlim_max)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &lowered) == 0)
-        // A thread of the runtime's or a sanitizer's may have closed a descriptor below the limit since.
+        // A thread of the runtime or a sanitizer may have closed a descriptor below the limit since then.
         var fillers: [Int32] = []
         while case let filler = dup(0), filler >= 0 { fillers.append(filler) }
         defer { for filler in fillers { close(filler) } }
         turn(loop) { recorder.connectedCount == 1 }
         turn(loop, forMilliseconds: 20)
         #expect(server.connections.isEmpty)
-        // While accepting rests, a turn sleeps: turns come with the ends of the rests, not with the connection that waits.
+        // While accepting pauses, a turn sleeps: turns come with the ends of the pauses, not with the waiting connection.
         let end = loop.nowMilliseconds + 400
         var turns = 0
         while loop.nowMilliseconds < end {
@@ -101,7 +101,7 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
             client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-            // Each third is given up half-way, each third is ended by the server.
+            // One third is given up half-way, one third is ended by the server.
             if round % 3 != 0 {
                 turn(loop) {
                     recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
@@ -118,7 +118,7 @@ extension ReactorTests {
                 }
             }
             server.forgetConnections()
-            // Let what was given up half-way arrive and end.
+            // Lets the connections that were given up half-way arrive and end.
             for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
             server.forgetConnections()
             if round == 20 { before = openDescriptorCount() }
@@ -160,7 +160,7 @@ extension ReactorTests {
     }
 
     @Suite struct TLSMaterial {
-        @Test func `files that cannot be used are named, with the reason`() throws {
+        @Test func `unusable files are named, with the reason`() throws {
             let certificates = try TestCertificates()
             let other = try TestCertificates()
             let missing = "\(certificates.directory.path)/missing.pem"
@@ -207,7 +207,7 @@ extension ReactorTests {
             #expect(error.code == .applicationProtocols)
         }
 
-        @Test func `the system's authorities do not trust a certificate of our own`() throws {
+        @Test func `the system's authorities do not trust our own certificate`() throws {
             let loop = try EventLoop()
             let server = try TestServer(loop: loop, tls: TestCertificates().server([]))
             let recorder = StreamRecorder()
@@ -219,7 +219,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `keys are readable by their owner only, and nothing else is left in the directory`() throws {
+        @Test func `only their owner can read keys, and nothing else is left in the directory`() throws {
             let certificates = try TestCertificates()
             // A second time, over the first.
             _ = try SelfSignedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
@@ -238,7 +238,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", "a,DNS:b", "a b", "a\n", "host:1", String(repeating: "x", count: 254)])
-        func `a certificate for what is no host is refused`(host: String) throws {
+        func `a certificate for an invalid host is refused`(host: String) throws {
             let directory = try TemporaryDirectory()
             let error = try #require(throws: TLSError.self) {
                 _ = try SelfSignedCertificate.write(directory: directory.path, hosts: [host])

@@ -37,9 +37,9 @@ extension ReactorTests {
             #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
         }
 
-        @Test func `a connection that is not answered times out`() throws {
+        @Test func `an unanswered connection times out`() throws {
             let loop = try EventLoop()
-            // A queue for one, which nobody empties: what comes after it is not answered.
+            // A queue for one that nobody empties: later connections are not answered.
             let recorder = StreamRecorder()
             let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(listening) }
@@ -60,7 +60,7 @@ extension ReactorTests {
             turn(loop) { recorder.connectedCount > 0 }
             let start = loop.nowMilliseconds
             #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
-            // By its own limit: the kernel would go on trying for minutes.
+            // By its own limit: the kernel would keep trying for minutes.
             #expect(50...30_000 ~= loop.nowMilliseconds - start)
             for filler in fillers { filler.close() }
         }
@@ -80,7 +80,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `a server that hangs up in the handshake, or speaks something else`() throws {
+        @Test func `a server that closes in the handshake, or speaks another protocol`() throws {
             let loop = try EventLoop()
             let tls = try TestCertificates().client()
             let server = try TestServer(loop: loop)
@@ -97,7 +97,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: [TLSVersion.tls12, .tls13])
-        func `an untrusted authority and a wrong name are refused, and the right ones are not`(version: TLSVersion)
+        func `an untrusted authority and a wrong name are refused, and the right ones are accepted`(version: TLSVersion)
             throws
         {
             let loop = try EventLoop()
@@ -155,8 +155,7 @@ extension ReactorTests {
             )
             turn(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
             let serverRecorder = try #require(testServer.connections.first?.recorder)
-            // Whichever side asks for a protocol and gets none fails the handshake; under TLS 1.3 the other may just
-            // see it end.
+            // A side that asks for a protocol and gets none fails the handshake. Under TLS 1.3 the other side may only see it end.
             #expect(recorder.connectedCount == 0 || client.isEmpty)
             #expect(serverRecorder.connectedCount == 0 || server.isEmpty)
             #expect(recorder.error?.code == .handshakeFailed || client.isEmpty)
@@ -197,14 +196,14 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases.filter { $0 != .unix })
-        func `a reset is reported as one`(kind: StreamPair.Kind) throws {
+        func `a reset is reported as a reset`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             // Closing with unread input, or with this option, resets the connection.
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
             let spare = open("/dev/null", O_RDONLY)
-            // The stream's number is pointed elsewhere, so that nothing but the reset is said.
+            // The descriptor number is redirected, so that only the reset is sent.
             pair.loop.remove(descriptor: connection.descriptor)
             dup2(spare, connection.descriptor)
             close(spare)
@@ -214,7 +213,9 @@ extension ReactorTests {
         }
 
         @Test(arguments: [StreamPair.Kind.tcp, .tls13])
-        func `what the peer said before it hung up is delivered, even if our write fails first`(kind: StreamPair.Kind)
+        func `bytes that the peer sent before it closed are delivered, even if our write fails first`(
+            kind: StreamPair.Kind
+        )
             throws
         {
             let pair = try StreamPair(kind)
@@ -223,11 +224,11 @@ extension ReactorTests {
             connection.stream.write(written)
             connection.stream.flush()
             connection.stream.close()
-            // The peer is closed: the first write draws a reset, the second fails, both before anything is read.
+            // The peer has closed: the first write causes a reset, the second fails, both before anything is read.
             for _ in 0..<2 {
                 pair.client.write([1])
                 pair.client.flush()
-                // Until the reset has come.
+                // Until the reset has arrived.
                 var state = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
                 #expect(poll(&state, 1, 10_000) == 1)
             }
@@ -258,10 +259,10 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `a failure of ours is reported even if the peer's end arrives with it`() throws {
+        @Test func `our own failure is reported even if the peer's end arrives with it`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
-            // The last bytes and the end are read at once; the handler goes over the limit in between.
+            // The last bytes and the end are read at once; the handler exceeds the limit in between.
             pair.recorder.onReceived = { stream, _ in stream.write(patternedBytes(Stream.outputBytesMax + 1)) }
             connection.stream.write([1])
             connection.stream.flush()

@@ -7,7 +7,7 @@ struct StreamPair {
     let server: TestServer
     let client: Stream
     let recorder: StreamRecorder
-    /// The address of a Unix pair is removed with it.
+    /// The address of a Unix pair is removed with the pair.
     let directory: TemporaryDirectory?
 
     enum Kind: CaseIterable {
@@ -15,7 +15,7 @@ struct StreamPair {
         var isTLS: Bool { self == .tls13 || self == .tls12 }
     }
 
-    /// Connected, unless the server was told to do otherwise by `prepare`.
+    /// Connected, unless `prepare` told the server to do something else.
     init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
         loop = try EventLoop()
         let certificates = kind.isTLS ? try TestCertificates() : nil

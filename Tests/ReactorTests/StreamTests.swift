@@ -12,7 +12,7 @@ extension ReactorTests {
                 recorder.onReceived = { stream, bytes in stream.write(bytes) }
             }
             var sent = 0
-            // In pieces of many sizes, as much as the high-water mark lets in.
+            // In pieces of many sizes, as much as the high-water mark allows.
             func fill(_ stream: Stream) {
                 while sent < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
                     let piece = content[sent..<min(content.count, sent + 1 + sent % 70_001)]
@@ -33,7 +33,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `what is written before the connection is up is sent after it, in order`(kind: StreamPair.Kind) throws {
+        func `bytes written before the connection is up are sent after it, in order`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             pair.client.write(Array("first ".utf8))
             let room = pair.client.reserve(6)
@@ -89,7 +89,7 @@ extension ReactorTests {
             #expect(connection.recorder.closed == [nil])
             #expect(pair.recorder.closed.isEmpty)
             #expect(!pair.client.isOpen)
-            // Of no effect, and harmless.
+            // These have no effect, and do no harm.
             pair.client.write([1])
             _ = pair.client.reserve(1)
             pair.client.commit(1)
@@ -132,7 +132,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `a stream whose handler is gone closes itself`() throws {
+        @Test func `a stream whose handler was released closes itself`() throws {
             let pair = try StreamPair(.tcp)
             let loop = pair.loop
             var recorder: StreamRecorder? = StreamRecorder()

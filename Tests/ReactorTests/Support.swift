@@ -3,8 +3,8 @@ import Glibc
 import Reactor
 import Testing
 
-/// Turns until the condition holds. Fails the test, and returns, after five minutes: 10 MiB through TLS take their time in a debug
-/// build on a busy machine.
+/// Turns until the condition holds. Fails the test and returns after five minutes: 10 MiB through TLS take time in a debug build on a busy
+/// machine.
 func turn(
     _ loop: EventLoop,
     until condition: () -> Bool,
@@ -21,7 +21,7 @@ func turn(
     }
 }
 
-/// Turns for so many milliseconds of the loop's clock.
+/// Turns for this number of milliseconds of the loop's clock.
 func turn(_ loop: EventLoop, forMilliseconds duration: Int64) {
     loop.refreshClock()
     let end = loop.nowMilliseconds + duration
@@ -30,7 +30,7 @@ func turn(_ loop: EventLoop, forMilliseconds duration: Int64) {
     }
 }
 
-/// Records what a stream reports, and does in each callback what the test wants.
+/// Records a stream's events, and performs the test's action in each callback.
 final class StreamRecorder: StreamHandler {
     private(set) var connectedCount = 0
     private(set) var received: [UInt8] = []
@@ -45,7 +45,7 @@ final class StreamRecorder: StreamHandler {
     var onClosed: ((Stream) -> Void)?
 
     var isClosed: Bool { !closed.isEmpty }
-    /// The error that the stream closed with.
+    /// The error that closed the stream.
     var error: StreamError? { closed.first ?? nil }
 
     func streamConnected(_ stream: Stream) {
@@ -112,7 +112,7 @@ final class TestServer: ListenerHandler {
     }
 }
 
-/// A directory that is removed, with the files in it, when the test releases it.
+/// A directory that is removed, with its files, when the test releases it.
 final class TemporaryDirectory: Sendable {
     let path: String
 
@@ -167,7 +167,7 @@ extension Stream {
     }
 }
 
-/// Descriptors that the process has open.
+/// The process's open descriptors.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }
@@ -176,7 +176,7 @@ func openDescriptorCount() -> Int {
     return count
 }
 
-/// Bytes that differ along the way, so that a lost, repeated or moved block shows.
+/// Bytes that change from place to place, so that a lost, repeated or moved block is detected.
 func patternedBytes(_ count: Int) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
         let raw = UnsafeMutableRawBufferPointer(bytes)

@@ -43,11 +43,11 @@ import Testing
         ("redis://:%00@host", .credentials), ("redis://:%ff@host", .credentials), ("unix://run/redis.sock", .path),
         ("unix:///run/redis.sock?database=1", .query), ("unix:///\(String(repeating: "x", count: 200))", .path),
     ])
-    func `A wrong URL is refused with the part that is wrong`(text: String, error: RedisURLError) {
+    func `A wrong URL is refused, and the error names the wrong part`(text: String, error: RedisURLError) {
         #expect(throws: error) { try RedisURL(text) }
     }
 
-    @Test func `Hosts that name no port have the one that is asked for`() throws {
+    @Test func `Hosts without a port have the given default`() throws {
         let url = try RedisURL("redis://a,b:1", portDefault: RedisURL.sentinelPortDefault)
         #expect(url.locations == [.host("a", port: 26_379), .host("b", port: 1)])
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// What the parser takes, and that nothing a peer can send gets past its limits.
+/// The replies that the parser accepts. Nothing that a peer can send exceeds its limits.
 @Suite(.ownThread) struct ReplyReaderTests {
     enum Parsed: Equatable {
         case value(Reply.Kind, Int64, [UInt8])
@@ -12,7 +12,7 @@ import Testing
         case violation
     }
 
-    /// Feeds the bytes in pieces and returns all that was read.
+    /// Feeds the bytes in pieces and returns all replies.
     private func parse(_ bytes: [UInt8], pieces: Int) throws -> [Parsed] {
         let reader = try #require(ReplyReader())
         var parsed: [Parsed] = []
@@ -40,7 +40,7 @@ import Testing
     private func string(_ text: String) -> Parsed { .value(.string, 0, Array(text.utf8)) }
 
     @Test(arguments: [1, 2, 3, 7, 1000])
-    func `Replies are read however they are sliced`(pieces: Int) throws {
+    func `Replies are read in pieces of any size`(pieces: Int) throws {
         let bytes =
             "$9\r\nduplicate\r\n:1\r\n*2\r\n$4\r\nwait\r\n:950\r\n-OOM no room\r\n+OK\r\n$-1\r\n$0\r\n\r\n*0\r\n*3\r\n$2\r\nab\r\n$-1\r\n$1\r\n\r\r\n"
         #expect(
@@ -72,13 +72,13 @@ import Testing
         "%1\r\n",
         ":12a\r\n", ":99999999999999999999\r\n",
     ])
-    func `What is not a flat reply ends the connection`(text: String) throws {
+    func `A reply that is not flat ends the connection`(text: String) throws {
         for pieces in [1, 1 << 16] {
             #expect(try parse(Array(text.utf8), pieces: pieces) == [.violation])
         }
     }
 
-    @Test func `A string over the limit is not waited for`() throws {
+    @Test func `The parser does not wait for a string over the limit`() throws {
         let flood = Array(repeating: UInt8(ascii: "x"), count: 4 * ReplyReader.stringBytesMax)
         #expect(try parse(Array("$536870911\r\n".utf8) + flood, pieces: 16_384) == [.violation])
         #expect(try parse(Array("+".utf8) + flood, pieces: 16_384) == [.violation])
@@ -86,12 +86,12 @@ import Testing
         #expect(
             try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieces: 1 << 18) == [.violation]
         )
-        // Each string is within its limit, and the reply is not.
+        // Each string is within its limit, but the reply is not.
         let half = Array("$90000\r\n".utf8) + flood[..<90_000] + Array("\r\n".utf8)
         #expect(try parse(Array("*2\r\n".utf8) + half + half, pieces: 16_384) == [.violation])
     }
 
-    @Test func `Random bytes never do more than end the connection`() throws {
+    @Test func `Random bytes do nothing worse than end the connection`() throws {
         var random = SplitMix64(seed: 27)
         let alphabet = Array("*$:+-0123456789\r\n\r\n\r\nabx\0".utf8)
         for _ in 0..<20_000 {
@@ -123,8 +123,8 @@ import Testing
         }
     }
 
-    /// The texts of Redis 5.0, 6.2, 7.0 and Valkey 8, as their sources have them.
-    @Test func `An error that wraps another is classified by what it wraps`() {
+    /// The texts of Redis 5.0, 6.2, 7.0 and Valkey 8, from their sources.
+    @Test func `An error that wraps another one is classified by the inner one`() {
         let running = "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
         let cases: [(String, RedisError.Code)] = [
             (running + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.", .outOfMemory),
@@ -169,7 +169,7 @@ import Testing
         #expect(Array(information.utf8).withUnsafeBytes { ServerInformation($0) }.majorVersion == major)
     }
 
-    /// As Redis 5 to 7 and Valkey 8 say it.
+    /// As in Redis 5 to 7 and Valkey 8.
     @Test(
         arguments: [
             ("redis_version:6.2.6\r\nredis_mode:standalone\r\nrun_id:0a1b\r\n", false, "0a1b"),
@@ -178,7 +178,7 @@ import Testing
             ("", false, nil), ("run_id:\r\n", false, nil),
         ] as [(String, Bool, String?)]
     )
-    func `A server says whether it belongs to a cluster, and which of its starts this is`(
+    func `A server says whether it belongs to a cluster, and its run id`(
         text: String,
         isClusterEnabled: Bool,
         runIdentifier: String?

@@ -8,10 +8,10 @@ import Testing
 
 /// Members in real clusters.
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
-    @Test func `The keys of a segment are in one slot, and segments are spread, whatever the digest`() {
+    @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)
         var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
-        // Among them digests whose bytes would end a hash tag or begin one.
+        // Some of the digests have bytes that would end or begin a hash tag.
         for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
             var slots: Set<Int> = []
             for segment in 0..<MemberPlace.segmentCount {
@@ -32,7 +32,7 @@ import Testing
                 #expect(slot.count == 1)
                 slots.formUnion(slot)
             }
-            // A few meet by chance.
+            // A few segments share a slot by chance.
             #expect(slots.count > 200)
         }
     }
@@ -58,7 +58,7 @@ import Testing
         #expect(try crowd.members() == crowd.joined)
     }
 
-    @Test func `A failover loses the last writes: members join once more, and a range is claimed once more`() throws {
+    @Test func `A failover loses the last writes: members join again, and a range is claimed again`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
@@ -74,7 +74,7 @@ import Testing
         let index = try #require(
             (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(Crowd.slot(ofSegment: nil)) }
         )
-        // What follows does not reach the replica.
+        // The following writes do not reach the replica.
         cluster.replicas[index].suspend()
         cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
         crowd.joinMore(1_500)
@@ -90,18 +90,18 @@ import Testing
         let lost = joined.subtracting(left)
         #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
         #expect(lost.allSatisfy { ClusterProcesses.slots(of: index, among: 3).contains(Crowd.slot(ofMember: $0)) })
-        // Nobody else has the range: its former owner's claim is back.
+        // Nobody else has the range: the claim of its former owner is back.
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .foreign)
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
         #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .foreign)
-        // Their registrations are read once more.
+        // The members' registrations are read again.
         crowd.join(lost)
         #expect(crowd.turn { crowd.waitingCount == 0 })
         #expect(try crowd.members() == joined)
     }
 
-    @Test func `Every slot moves between two calls: pages, claims and counts are where they were`() throws {
+    @Test func `Every slot moves between two calls: pages, claims and counts are unchanged`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
@@ -134,7 +134,7 @@ import Testing
     }
 }
 
-/// A lane that has members join one audience, and issues again what failed in passing.
+/// A lane whose members join one audience. It repeats calls that failed temporarily.
 private final class Crowd: AudienceStoreHandler {
     private static let app = Array("com.example.match".utf8)
     private static let audience = AudienceDigest(value: 0x7D00_0102_0304_0506)
@@ -222,7 +222,7 @@ private final class Crowd: AudienceStoreHandler {
         return members
     }
 
-    /// Makes a call until it is answered.
+    /// Repeats a call until it is answered.
     func ask(_ operation: AudienceCall<[UInt8]>.Operation) throws -> AudienceReply<[UInt8]> {
         enqueue(operation)
         let tag = nextTag - 1

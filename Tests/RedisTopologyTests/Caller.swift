@@ -4,7 +4,7 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// What a lane is to its store: keeps calls in a queue, issues them to the server of their key, and issues again what failed in passing.
+/// Plays the lane for its store: queues calls, issues them to the server of their key, and repeats calls that failed temporarily.
 final class Caller {
     enum Event: Equatable {
         case ready
@@ -12,11 +12,11 @@ final class Caller {
         case warning(RedisWarning)
     }
 
-    /// A start of an activity of its own. Its claim tells whether a server has forgotten that somebody else's was recorded.
+    /// A start of its own activity. The claim shows whether a server has forgotten that another caller's start was recorded.
     struct Call {
         var activity: Int
         var claim: UInt64
-        /// Registers a token instead, which asks for the replicas' acknowledgement.
+        /// Registers a token instead, which needs the replicas' acknowledgement.
         var isRegistration = false
     }
 
@@ -24,17 +24,17 @@ final class Caller {
     let client: ActivityStore
     private(set) var events: [Event] = []
     private(set) var reasons: [String] = []
-    /// Verdicts by activity, of the calls that were answered.
+    /// The verdicts of answered calls, by activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var answered = 0
-    /// Failures that are repeated, by their codes; and those that are not.
+    /// Failures that are repeated, by code; and the other failures.
     private(set) var repeated: [RedisError.Code: Int] = [:]
     private(set) var refused: [RedisError.Code: Int] = [:]
     private var queue: [Call] = []
     private var head = 0
     private var underWay: [UInt64: Call] = [:]
     private var nextTag: UInt64 = 0
-    /// Held for the client, which holds it weakly.
+    /// Retained here, because the client's reference is weak.
     private final class Relay: ActivityStoreHandler {
         weak var caller: Caller?
         func redisReady() { caller?.redisReady() }
@@ -49,7 +49,7 @@ final class Caller {
     }
     private let relay = Relay()
 
-    /// - Parameter loop: to share with servers of the test's own.
+    /// - Parameter loop: to share with the test's own servers.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil) throws {
         self.loop = try loop ?? EventLoop()
         client = ActivityStore(loop: self.loop, configuration: configuration, handler: relay)
@@ -76,15 +76,15 @@ final class Caller {
         reasons = []
     }
 
-    /// One turn of the loop, with as many calls as go out.
+    /// One turn of the loop, with as many calls as can be sent.
     func step(waitMilliseconds: Int32 = 20) {
-        // The test may have done something else for seconds, and what is issued by an old clock is late at once.
+        // The test may have done other work for seconds, and a call issued by an old clock would be late at once.
         loop.refreshClock()
         issueAll()
         loop.turn(waitMilliseconds: waitMilliseconds)
     }
 
-    /// Turns until the condition holds. False if it does not within the limit.
+    /// Turns until the condition holds. False if it does not hold within the limit.
     func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
         loop.refreshClock()
         let end = loop.nowMilliseconds + limitMilliseconds
@@ -118,7 +118,7 @@ final class Caller {
     )
 
     private func issueAll() {
-        // Each call once: one whose server is away goes to the end.
+        // Each call once: a call whose server is away goes to the end of the queue.
         for _ in 0..<(queue.count - head) {
             let call = queue[head]
             switch issue(call) {

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// A certificate that is its own authority, for a client: servers that trust it know the client that shows it.
+/// A self-signed certificate for a client: servers that trust it accept the client that shows it.
 enum ClientCertificate {
     struct Failure: Error {}
 

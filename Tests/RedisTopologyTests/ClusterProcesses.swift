@@ -17,8 +17,8 @@ final class ClusterProcesses {
         hasReplicas: Bool,
         _ arguments: [String] = []
     ) throws {
-        // What a replica waits for before it takes its primary's place. On a busy machine nodes are silent for a second now and then:
-        // where none is to fail, none is to be taken for failed.
+        // The timeout after which a replica replaces its primary. On a busy machine nodes are sometimes silent for a second. If the test
+        // expects no failure, no node may be taken for failed.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
         func node() throws -> ServerProcess {
             try ServerProcess(
@@ -57,7 +57,7 @@ final class ClusterProcesses {
         (primary * KeyPlace.slotCount / count)..<((primary + 1) * KeyPlace.slotCount / count)
     }
 
-    /// What has been written is on the replicas as well.
+    /// Waits until the replicas have all writes, too.
     func finishReplication() {
         for primary in primaries { primary.command("WAIT", "1", "120000") }
     }
@@ -76,7 +76,7 @@ extension [String] {
 
 struct NeverHappened: Error {}
 
-/// Servers tell of nothing, so they are asked until they say so.
+/// Servers report no changes, so they are asked until the condition holds.
 func waitUntil(_ servers: [ServerProcess], _ condition: (ServerProcess) -> Bool) throws {
     for server in servers { try waitUntil { condition(server) } }
 }

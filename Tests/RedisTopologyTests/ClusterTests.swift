@@ -7,10 +7,9 @@ import Testing
 
 @testable import Redis
 
-/// Real clusters on the loopback: what the client makes of them, and of what happens to them.
+/// Real clusters on the loopback: how the client finds the servers and handles failures.
 @Suite(.serialized, .ownThread) struct ClusterTests {
-    /// Everybody's claim of the first round, and that of the second: who is told `send` in the second round has met a server that
-    /// forgot the first.
+    /// Each caller claims a start in a first and in a second round. A `send` in the second round comes from a server that forgot the first.
     private let first: UInt64 = 1
     private let second: UInt64 = 2
     private let activities = 0..<6_000
@@ -25,7 +24,7 @@ import Testing
 
     @Test func `All slots, from one seed; and every slot moved under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
-        // The first seed is nobody.
+        // Nothing listens at the first seed.
         let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
@@ -46,11 +45,11 @@ import Testing
                 position += 500
             }
             caller.step(waitMilliseconds: 0)
-            // Keys that have gone before their slots are answered all the same.
+            // Keys that have already moved before their slots still get answers.
             if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())
-        // A slot is followed at once: each call is told at most a few times.
+        // The client follows a moved slot at once: each call is redirected a few times at most.
         #expect(caller.repeated[.moved] ?? 0 < caller.answered / 4)
         #expect(caller.answered > 20_000)
         #expect(sent(caller) == 0, "a server has forgotten")
@@ -58,7 +57,7 @@ import Testing
         #expect(Set(caller.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain]))
         #expect(caller.refused.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
-        // However many MOVED there were, the slots were asked for about once a second.
+        // With any number of MOVED, the slots were asked for about once a second.
         let asked = cluster.primaries.reduce(0) { $0 + Self.calls(of: "cluster|slots", on: $1) }
         #expect(Int64(asked) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
     }
@@ -69,7 +68,9 @@ import Testing
         return line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0
     }
 
-    @Test func `A primary is killed: the others go on, its replica takes its place, and it comes back as one`() throws {
+    @Test func `A primary is killed: the others continue, its replica replaces it, and it comes back as a replica`()
+        throws
+    {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         let caller = try caller(cluster)
         #expect(caller.turn { caller.client.isReady })
@@ -87,7 +88,7 @@ import Testing
         var serversAway = 0
         let isAnswered = caller.turn {
             serversAway = max(serversAway, caller.client.serversAway)
-            // What the others answer may come before the killed one's connection is known to be gone.
+            // The others may answer before the killed server's connection is known to be closed.
             return caller.answered >= others && serversAway > 0
         }
         #expect(isAnswered && caller.client.isReady)
@@ -108,7 +109,7 @@ import Testing
         #expect(sent(caller) == 0 && caller.repeated.isEmpty)
     }
 
-    @Test func `A primary stands still: its calls time out, and its replica answers them`() throws {
+    @Test func `A primary is frozen: its calls time out, and its replica answers them`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         let caller = try caller(cluster, deadlineMilliseconds: 1_000)
         #expect(caller.turn { caller.client.isReady })
@@ -121,7 +122,7 @@ import Testing
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.repeated[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
-        // It wakes up believing that it is the primary still. Nobody asks it, and it learns.
+        // The primary wakes and believes that it is still the primary. Nobody asks it, and it learns of the change.
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
         caller.forget()
@@ -130,8 +131,8 @@ import Testing
         #expect(sent(caller) == 0)
     }
 
-    /// Each primary has replicas of its own: where they are frozen registrations wait, and nothing else does, there or elsewhere.
-    @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls go on`() throws {
+    /// Each primary has its own replicas. If they are frozen, registrations for their primary wait, and nothing else waits, on any primary.
+    @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
@@ -164,8 +165,8 @@ import Testing
     }
 }
 
-/// Moves every slot of a cluster to the next primary, some at a time, in the steps that resharding has, so that calls can be made
-/// between them: while a slot moves, when part of its keys have gone, and while only its new owner knows.
+/// Moves every slot of a cluster to the next primary, a few at a time, in the steps of resharding. Calls can be made between the steps:
+/// while a slot moves, when part of its keys have moved, and while only its new owner knows.
 struct Resharding {
     private static let slotsPerStep = 512
 
@@ -189,11 +190,11 @@ struct Resharding {
         return Int64(now.tv_sec - began.tv_sec) * 1_000 + Int64(now.tv_nsec - began.tv_nsec) / 1_000_000
     }
 
-    /// Of those slots that are moving, some keys or all have gone.
+    /// Moves some or all keys of the moving slots.
     var areKeysAhead: Bool { stage == 2 || stage == 3 }
     var batch: Int { slot / Self.slotsPerStep }
 
-    /// False once all is done.
+    /// False when everything is done.
     mutating func step() -> Bool {
         guard slot < KeyPlace.slotCount else { return false }
         let slots = slot..<min(slot + Self.slotsPerStep, KeyPlace.slotCount)

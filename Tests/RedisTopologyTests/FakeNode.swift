@@ -3,11 +3,11 @@ import Reactor
 
 @testable import Redis
 
-/// A cluster's node on the caller's own loop that answers what a test tells it to.
+/// A cluster's node on the caller's own loop that gives the test's answers.
 final class FakeNode: ListenerHandler, StreamHandler {
     /// The answer to CLUSTER SLOTS; without one, this node has all slots.
     var slots: String?
-    /// The answers to calls, first to last; when there are no more, `duplicate`.
+    /// The answers to calls, first to last; after the last, `duplicate`.
     var answers: [String] = []
     private(set) var lookUps = 0
     private(set) var calls = 0

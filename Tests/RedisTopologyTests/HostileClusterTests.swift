@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// Nodes that say no, or something wrong: each call comes to its answer all the same, once there is one.
+/// Nodes that refuse or give wrong answers: each call still gets its answer as soon as there is one.
 @Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
@@ -24,7 +24,7 @@ import Testing
             ("ERR fault in the script", .unknown), ("EXECABORT", .transactionAborted), ("CROSSSLOT", .clusterEnabled),
         ]
     )
-    func `An error that passes is repeated to its end`(text: String, code: RedisError.Code) throws {
+    func `A temporary error is repeated until it ends`(text: String, code: RedisError.Code) throws {
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try caller(loop, node)
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: [("WRONGTYPE Operation", RedisError.Code.foreignValue), ("MALFORMED value", .foreignValue)])
-    func `An error that is the call's own is not repeated`(text: String, code: RedisError.Code) throws {
+    func `An error of the call itself is not repeated`(text: String, code: RedisError.Code) throws {
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try caller(loop, node)
@@ -48,7 +48,7 @@ import Testing
         #expect(caller.verdicts.count == 9 && caller.refused == [code: 1] && caller.repeated.isEmpty)
     }
 
-    @Test func `ASK sends one call elsewhere, and the next one where the slot is`() throws {
+    @Test func `ASK sends one call to another server, and the next one to the slot's owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let other = try FakeNode(loop: loop)
@@ -59,17 +59,17 @@ import Testing
         #expect(caller.works() && other.calls == 1 && other.askings == 1)
     }
 
-    @Test func `ASK to a server that is not there comes back to the owner`() throws {
+    @Test func `ASK to a server that does not answer comes back to the owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try caller(loop, owner)
         #expect(caller.works())
         owner.answers = ["-ASK 1 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
-        // At once: not only when the slots have been looked at again.
+        // At once, not only after the slots have been looked up again.
         #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
     }
 
-    @Test func `MOVED to a server that is not there is corrected by the next look at the slots`() throws {
+    @Test func `MOVED to a server that does not answer is corrected by the next look-up of the slots`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try caller(loop, owner)
@@ -80,7 +80,7 @@ import Testing
         #expect(caller.repeated[.moved] == 1 && owner.calls == 3)
     }
 
-    @Test func `Two nodes that name each other are left when one of them knows better`() throws {
+    @Test func `Two nodes that name each other are left when one of them learns the owner`() throws {
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try caller(loop, nodes[0])
@@ -92,7 +92,7 @@ import Testing
         #expect(caller.refused.isEmpty)
     }
 
-    @Test func `A seed that knows nothing is passed over`() throws {
+    @Test func `A seed that knows nothing is skipped`() throws {
         let loop = try EventLoop()
         let seeds = [try FakeNode(loop: loop), try FakeNode(loop: loop), try FakeNode(loop: loop)]
         seeds[0].slots = ":1\r\n"
@@ -106,7 +106,7 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
-        // It is dropped after twice this.
+        // The node is dropped after twice this time.
         configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))

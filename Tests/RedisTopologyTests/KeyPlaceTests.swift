@@ -4,9 +4,9 @@ import Testing
 
 @testable import Redis
 
-/// Where keys belong, and what servers say about it.
+/// The slots of keys, and servers' answers about them.
 @Suite(.ownThread) struct KeyPlaceTests {
-    @Test func `The slot of a key is what a server says it is`() throws {
+    @Test func `The slot of a key is the one that a server computes`() throws {
         let server = try ServerProcess([
             "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
         ])
@@ -19,7 +19,7 @@ import Testing
         }
         for key in keys {
             #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(slot(key))], "\(key)")
-            // A key of ours, with any bytes in the identifier.
+            // One of our keys, with any bytes in the identifier.
             for sign in ["=", "/"] {
                 let whole = "{com.example\(sign)\(key)}"
                 #expect(client.command("CLUSTER", "KEYSLOT", whole) == [String(slot(whole))], "\(whole)")
@@ -29,7 +29,7 @@ import Testing
 
     private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeyPlace($0).slot } }
 
-    @Test func `Keys have fingerprints of their own`() {
+    @Test func `Different keys have different fingerprints`() {
         let fingerprints = Set((0..<100_000).map { Caller.key($0) { KeyPlace($0).fingerprint } })
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
     }
@@ -54,7 +54,7 @@ import Testing
         "MOVED 1 a:65536", "MOVED 1 a:99999999999999999999", "MOVEDX 1 a:1", "moved 1 a:1", "ERR 1 a:1",
         "MOVED 1 \(String(repeating: "a", count: 256)):1", "MOVED 1 a\0:1",
     ])
-    func `What is no redirection is not followed`(text: String) {
+    func `A text that is no redirection is not followed`(text: String) {
         #expect(redirection(text) == nil)
     }
 
@@ -62,7 +62,7 @@ import Testing
         Array(text.utf8).withUnsafeBytes { Redirection(error: $0, answering: .host("here", port: 1)) }
     }
 
-    @Test func `An asked key's next call goes elsewhere, once`() {
+    @Test func `After ASK, the next call of the key goes to another server, once`() {
         var asks = AskTable()
         asks.insert(7, node: 3)
         asks.insert(8, node: 4)
@@ -72,7 +72,7 @@ import Testing
         asks.remove(7)
         asks.remove(7)
         #expect(asks.count == 1 && asks.node(for: 7) == nil)
-        // In the same place as 8: the last one that was told gets through.
+        // In the same place as 8: the last one noted is used.
         let other = UInt64(8 + AskTable.capacity)
         asks.insert(other, node: 6)
         #expect(asks.count == 1 && asks.node(for: 8) == nil && asks.node(for: other) == 6)

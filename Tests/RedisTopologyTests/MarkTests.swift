@@ -3,13 +3,13 @@ import Testing
 
 @testable import Redis
 
-/// Marks on real servers: what is seen of a primary that was emptied, restarted, or replaced.
+/// Marks on real servers: how a primary looks that was emptied, restarted, or replaced.
 @Suite(.serialized, .ownThread) struct MarkTests {
     private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
         try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
     }
 
-    @Test func `A mark is there until its server is emptied`() throws {
+    @Test func `A mark stays until its server is emptied`() throws {
         let server = try ServerProcess()
         let marks = try marks("redis://\(server.location)")
         let primary = try #require(try marks.look(["a", "b"]).first)
@@ -17,7 +17,7 @@ import Testing
         #expect(marks.write([("a", "one")], to: primary, .overFirst) == [false])
         #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .everywhere) == [true, true])
         #expect(try marks.look(["b", "a", "c"]).first?.texts == ["two", "one", nil])
-        // Another group has marks of its own.
+        // Another group has its own marks.
         let others = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"
@@ -29,7 +29,7 @@ import Testing
         #expect(try marks.look(["a"]).first?.texts == [nil])
     }
 
-    @Test func `A server that was started again is another one`() throws {
+    @Test func `A restarted server counts as another one`() throws {
         let server = try ServerProcess()
         let marks = try marks("redis://\(server.location)")
         let before = try #require(try marks.look([]).first)
@@ -41,7 +41,7 @@ import Testing
         #expect(try marks.look([]).first?.server.runIdentifier != before.server.runIdentifier)
     }
 
-    @Test func `A server that says nothing is left out in time, before and after it was met`() throws {
+    @Test func `A silent server is left out in time, before and after it was reached`() throws {
         let server = try ServerProcess()
         let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
         #expect(try marks.look(["a"]).count == 1)
@@ -73,7 +73,7 @@ import Testing
         #expect(ContinuousClock.now - begin < .seconds(20))
     }
 
-    @Test func `Each primary of a cluster has its marks, and one that gets slots has them too`() throws {
+    @Test func `Each primary of a cluster has its marks, and one that gets slots gets marks too`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try marks(cluster.url, topology: .cluster)
         let primaries = try marks.look(["a"])

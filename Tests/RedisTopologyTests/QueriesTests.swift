@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// What the control side reads, over each topology.
+/// The reads of the control side, over each topology.
 @Suite(.serialized, .ownThread) struct QueriesTests {
     private func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
@@ -74,7 +74,7 @@ import Testing
         #expect(try hasAll())
     }
 
-    /// Of each key its own token, wherever its slot is and goes.
+    /// Each key has its own token, while its slot stays or moves.
     @Test func `Shared provider tokens in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
@@ -97,7 +97,7 @@ import Testing
         while resharding.step() {
             steps += 1
             guard steps % 16 == 0 else { continue }
-            // Told that a slot is elsewhere a call fails, and the next look finds it there.
+            // A call that meets a moved slot fails, and the next look-up finds the slot's new place.
             for name in names { try waitUntil { (try? other.read(name)?.text) == bytes(name) } }
         }
         for name in names {
@@ -118,7 +118,7 @@ import Testing
         #expect(try queries.scan(match: "*").keys == [bytes("{app:one}")])
     }
 
-    @Test func `A server that answers nothing is not waited for without end`() throws {
+    @Test func `A silent server is not waited for without end`() throws {
         let server = try ServerProcess()
         server.suspend()
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(server.location)"))

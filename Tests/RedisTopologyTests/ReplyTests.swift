@@ -3,9 +3,9 @@ import Testing
 
 @testable import Redis
 
-/// Replies of the control side: read whole, within limits, and never trusted.
+/// Replies to the control side: read whole, within limits, and never trusted.
 @Suite(.ownThread) struct ReplyTests {
-    /// The values that the text holds; nil in the place of a violation.
+    /// The values that the text holds; nil for a violation.
     private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
         guard let reader = ValueReader() else { return [] }
         var values: [RedisValue?] = []
@@ -31,7 +31,7 @@ import Testing
         """
 
     @Test(arguments: [1, 3, 10, Int.max])
-    func `Slots are read, whatever pieces they come in`(sliceBytes: Int) throws {
+    func `Slots are read in pieces of any size`(sliceBytes: Int) throws {
         let value = try #require(values("+OK\r\n" + slots + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil)
         let map = try #require(SlotMap(slots: value, answering: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
@@ -47,7 +47,7 @@ import Testing
         "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n:1\r\n:1\r\n", "*1\r\n*3\r\n$1\r\n0\r\n:1\r\n*2\r\n$1\r\na\r\n:1\r\n",
         "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\na\r\n",
     ])
-    func `What are no slots make no map`(text: String) throws {
+    func `A text without slots makes no map`(text: String) throws {
         let value = try #require(values(text).first ?? nil)
         #expect(SlotMap(slots: value, answering: .host("here", port: 1)) == nil)
     }
@@ -77,11 +77,11 @@ import Testing
         "*1048577\r\n", "*2147483647\r\n", String(repeating: "*1\r\n", count: 100), "HTTP/1.1 200\r\n", "*-2\r\n",
         "$-2\r\n", ":12x\r\n",
     ])
-    func `What passes a limit or is no reply is a violation`(text: String) {
+    func `A text over a limit, or that is no reply, is a violation`(text: String) {
         #expect(values(text).last == .some(nil))
     }
 
-    @Test func `A string longer than any reply is not waited for`() {
+    @Test func `The reader does not wait for a string longer than any reply`() {
         let text = "$536870912\r\n" + String(repeating: "x", count: ValueReader.replyBytesMax + 1)
         #expect(values(text, sliceBytes: 65_536) == [nil])
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// A primary and its replica, watched by three Sentinels; all of them ask for a password.
+/// A primary and its replica, watched by three Sentinels; all of them require a password.
 @Suite(.serialized, .ownThread) struct SentinelTests {
     private let activities = 0..<2_000
 
@@ -26,14 +26,14 @@ import Testing
                     try ServerProcess(sentinel: [
                         "requirepass watch", "sentinel sentinel-pass watch",
                         "sentinel monitor mymaster 127.0.0.1 \(primary.port) 2", "sentinel auth-pass mymaster data",
-                        // A server of a busy machine is silent for half a second now and then.
+                        // On a busy machine a server is sometimes silent for half a second.
                         "sentinel down-after-milliseconds mymaster 3000", "sentinel failover-timeout mymaster 5000",
                     ])
                 }
             for server in servers { server.password = "data" }
             for sentinel in sentinels {
                 sentinel.password = "watch"
-                // They look at everything once in ten seconds, unless told otherwise.
+                // By default Sentinels look at everything once in ten seconds.
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in
@@ -47,8 +47,8 @@ import Testing
 
         func primary() -> ServerProcess? { servers.first { $0.command("ROLE").first == "master" } }
 
-        /// Has the first Sentinel make `server` the primary. To be called until it is: a move is given up if a server of a busy machine
-        /// does not answer in time.
+        /// Lets the first Sentinel make `server` the primary. Repeat the call until it succeeds: Sentinel gives up if a server does not
+        /// answer in time on a busy machine.
         func move(to server: ServerProcess) {
             let fact = Self.facts(of: sentinels[0])
             guard let port = fact("port"), port != "\(server.port)",
@@ -75,7 +75,7 @@ import Testing
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
         let watched = try Watched()
         let old = watched.servers[0]
-        // The first Sentinel is nobody, and is passed over.
+        // Nothing listens at the first Sentinel's address, so it is skipped.
         let caller = try caller(
             "redis://:watch@127.0.0.1:\(try Listener.unusedLoopbackPort()),\(watched.sentinelHosts)"
         )
@@ -96,7 +96,7 @@ import Testing
             server.command("ROLE").first == "slave"
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
-        // Moved back while calls are under way.
+        // Moved back while calls are in progress.
         caller.forget()
         #expect(
             caller.turn {
@@ -112,8 +112,8 @@ import Testing
         #expect(watched.primary() === old)
     }
 
-    /// The provider token of a fleet outlives its primary: every process finds it with the one that takes over.
-    @Test func `A shared provider token is found with the primary that takes over`() throws {
+    /// A fleet's provider token survives the failure of the primary: every process finds it on the new one.
+    @Test func `A shared provider token is found on the primary that takes over`() throws {
         let watched = try Watched()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
@@ -136,7 +136,7 @@ import Testing
         #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000), "the lease has gone over as well")
     }
 
-    @Test func `An unknown name, and a wrong password of the Sentinels, are said`() throws {
+    @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {
         let sentinel = try ServerProcess(sentinel: [
             "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.unusedLoopbackPort()) 1",
         ])
@@ -155,10 +155,10 @@ import Testing
         #expect(none.events.allSatisfy { $0 == .lost(.stream) })
     }
 
-    @Test func `A server that Sentinel names but that is a replica still is not taken`() throws {
+    @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
         let primary = try ServerProcess()
         let replica = try ServerProcess(["--replicaof", "127.0.0.1 \(primary.port)"])
-        // This Sentinel alone believes that the replica is the primary, and cannot decide anything by itself.
+        // Only this Sentinel believes that the replica is the primary, and it cannot decide alone.
         let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
         let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))

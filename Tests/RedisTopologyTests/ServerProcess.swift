@@ -4,7 +4,7 @@ import Foundation
 import Glibc
 import Reactor
 
-/// A place for a test's files, which goes with them.
+/// A directory for a test's files, deleted with this value.
 final class TemporaryDirectory {
     let path: String
 
@@ -19,21 +19,21 @@ final class TemporaryDirectory {
     }
 }
 
-/// A redis-server of the test's own, as a server, a cluster's node or a Sentinel, on ephemeral ports of the loopback.
+/// A redis-server for one test, as a server, a cluster's node or a Sentinel, on ephemeral loopback ports.
 final class ServerProcess {
     enum Failure: Error {
         case temporaryDirectory(Int32)
         case spawn(Int32)
-        /// It ended before it was ready; with what it said.
+        /// The server ended before it was ready; with its output.
         case startup(String)
     }
 
-    /// What is started: redis-server, or what the environment names, such as valkey-server.
+    /// The program to start: redis-server, or the one that the environment names, such as valkey-server.
     static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
 
     let port: UInt16
     let directory: TemporaryDirectory
-    /// What the test's own commands log in with.
+    /// The credentials for the test's own commands.
     var password: String?
     private let arguments: [String]
     private let readyLine: String
@@ -42,7 +42,7 @@ final class ServerProcess {
     var location: String { "127.0.0.1:\(port)" }
     var socketPath: String { "\(directory.path)/redis.sock" }
 
-    /// - Parameter directory: the server's own, if it needs files of the test's in it.
+    /// - Parameter directory: the server's directory, if it needs the test's files in it.
     init(_ arguments: [String] = [], port: UInt16? = nil, directory: TemporaryDirectory? = nil) throws {
         self.directory = try directory ?? TemporaryDirectory()
         self.port = try port ?? Listener.unusedLoopbackPort()
@@ -56,7 +56,7 @@ final class ServerProcess {
         try start()
     }
 
-    /// A Sentinel; it keeps what it learns in its configuration.
+    /// A Sentinel; it writes what it learns into its configuration file.
     init(sentinel configuration: [String]) throws {
         directory = try TemporaryDirectory()
         port = try Listener.unusedLoopbackPort()
@@ -72,9 +72,9 @@ final class ServerProcess {
         kill()
     }
 
-    /// Starts the process, and returns when it takes connections.
+    /// Starts the process, and returns when it accepts connections.
     func start() throws {
-        // Not a pipe: one that nobody reads would fill up, and the server would stand still with it.
+        // Not a pipe: an unread pipe would fill up and block the server.
         let log = "\(directory.path)/server.log"
         let flags = O_WRONLY | O_CREAT | O_TRUNC
         var actions = posix_spawn_file_actions_t()
@@ -82,7 +82,7 @@ final class ServerProcess {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 1, log, flags, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
-        // An inherited end of another test's pipe would keep its reader waiting until this child's end.
+        // An inherited end of another test's pipe would make its reader wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
@@ -106,11 +106,11 @@ final class ServerProcess {
         process = -1
     }
 
-    /// It stands still: takes connections and answers nothing.
+    /// Freezes the server: it accepts connections and does not answer.
     func suspend() { Glibc.kill(process, SIGSTOP) }
     func resume() { Glibc.kill(process, SIGCONT) }
 
-    /// Runs a command on a connection of its own, and returns all strings and numbers of the reply.
+    /// Runs a command on a separate connection, and returns all strings and numbers of the reply.
     @discardableResult
     func command(_ arguments: String...) -> [String] {
         guard let client = BlockingClient(port: port) else { return [] }
@@ -120,7 +120,7 @@ final class ServerProcess {
 
 }
 
-/// hiredis' blocking client, for what a test does to a server by hand.
+/// hiredis' blocking client, for commands that a test sends to a server directly.
 final class BlockingClient {
     private let context: UnsafeMutablePointer<redisContext>
 
@@ -143,10 +143,10 @@ final class BlockingClient {
     @discardableResult
     func command(_ arguments: String...) -> [String] { command(arguments) }
 
-    /// Pipelines: the replies are taken later, in order.
+    /// Pipelines commands: the replies are read later, in order.
     func append(_ arguments: [String]) { append(bytes: arguments.map { Array($0.utf8) }) }
 
-    /// The same with words of any bytes.
+    /// The same for arguments of any bytes.
     func append(bytes words: [[UInt8]]) {
         let copies = words.map { word in
             let copy = UnsafeMutablePointer<CChar>.allocate(capacity: word.count + 1)

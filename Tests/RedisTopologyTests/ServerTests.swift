@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// One server, by all the ways to reach one, and through what can happen to one.
+/// One server: all ways to reach it, and all its failures.
 @Suite(.serialized, .ownThread) struct ServerTests {
     private func caller(
         _ url: String,
@@ -27,7 +27,7 @@ import Testing
         #expect(caller.works() && caller.events == [.ready])
     }
 
-    /// A server that speaks TLS only, for `localhost` and 127.0.0.1, and asks for a certificate of the client's.
+    /// A server with TLS only, for `localhost` and 127.0.0.1, that requires a client's certificate.
     private struct Secure {
         let server: ServerProcess
         let port: UInt16
@@ -69,7 +69,7 @@ import Testing
         let nobody = try caller("rediss://localhost:\(secure.port)", tls: secure.context(showsCertificate: false))
         #expect(nobody.turn { nobody.events.count > 1 })
         #expect(nobody.events.allSatisfy { $0 == .lost(.stream) })
-        // 127.0.0.2 is this machine as well, but the certificate does not say so.
+        // 127.0.0.2 is also this machine, but the certificate does not contain it.
         secure.server.command("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
         let elsewhere = try caller("rediss://127.0.0.2:\(secure.port)", tls: known)
         #expect(elsewhere.turn { elsewhere.events.count > 1 })
@@ -80,7 +80,7 @@ import Testing
         )
     }
 
-    @Test func `A cluster over TLS, for a user who may do no more than it takes`() throws {
+    @Test func `A cluster over TLS, for a user with only the required rights`() throws {
         let secure = try Secure([
             "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port",
             String(try Listener.unusedLoopbackPort()),
@@ -107,7 +107,7 @@ import Testing
         #expect(wrong.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
     }
 
-    @Test func `No cluster, though the configuration says so`() throws {
+    @Test func `The server is no cluster, although the configuration says so`() throws {
         let server = try ServerProcess()
         let caller = try caller("redis://\(server.location)", topology: .cluster)
         #expect(caller.turn { !caller.events.isEmpty })
@@ -116,8 +116,8 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// Calls for several keys would fail with CROSSSLOT, and not before there is load.
-    @Test func `A cluster, though the configuration says a single server`() throws {
+    /// Calls for several keys would fail with CROSSSLOT, but only under load.
+    @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try ServerProcess([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
         ])
@@ -130,7 +130,7 @@ import Testing
 
     // MARK: - What can happen to it
 
-    @Test func `Everything forgotten, the scripts too, under load`() throws {
+    @Test func `All data lost, including the scripts, under load`() throws {
         let server = try ServerProcess()
         let caller = try caller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)
@@ -142,13 +142,13 @@ import Testing
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turnUntilAllAnswered())
-        // Answered again, and nothing but the scripts' absence was in the way.
+        // The calls are answered again, and only the missing scripts delayed them.
         #expect(caller.verdicts.values.contains(.send))
         #expect(caller.repeated.keys.allSatisfy { $0 == .noScript } && caller.refused.isEmpty)
         #expect(caller.client.isReady)
     }
 
-    @Test func `Down and back, again and again`() throws {
+    @Test func `The server goes down and comes back repeatedly`() throws {
         let server = try ServerProcess()
         let caller = try caller("redis://\(server.location)")
         for round in 1...3 as ClosedRange<UInt64> {
@@ -163,14 +163,14 @@ import Testing
         }
     }
 
-    @Test func `A server that hangs is given up, and taken again when it goes on`() throws {
+    @Test func `A server that hangs is left, and used again when it continues`() throws {
         let server = try ServerProcess()
         let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 1_000)
         #expect(caller.works())
         caller.forget()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)
-        // It still takes connections, and says nothing on them either.
+        // The server still accepts connections, and does not answer on them either.
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
         #expect(caller.repeated == [.deadline: 1_000])
         server.resume()

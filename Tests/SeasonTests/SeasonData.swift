@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// The season that is shipped, read once for all tests.
+/// The shipped season, read once for all tests.
 enum SeasonData {
     static let directory = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

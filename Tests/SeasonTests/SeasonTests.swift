@@ -55,7 +55,7 @@ struct SeasonTests {
                 let lastOver = balls.last?.over ?? 0
                 for over in 0..<lastOver {
                     let legal = balls.count { $0.over == over && $0.legality == .legal }
-                    // One umpire lost count: the feed has seven balls and not one extra.
+                    // One umpire lost count: the feed has seven balls and no extra.
                     #expect(legal == 6 || (legal == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 }))
                 }
                 #expect(balls.count { $0.over == lastOver && $0.legality == .legal } <= 6)

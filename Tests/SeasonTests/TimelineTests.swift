@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("The squeezed time line", .ownThread)
+@Suite("The compressed time line", .ownThread)
 struct TimelineTests {
     private let season: Season
     private let timeline: Timeline

@@ -2,18 +2,18 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Runs what waits on a thread of its own, so that tests beside it go on; and children of a test are killed if that thread
-/// ends before them. It stays in its test's task: what it expects is told as that test's.
+/// Runs blocking code on a separate thread, so that parallel tests continue. Children of a test are killed if that thread ends before them.
+/// The code stays in its test's task, so its expectations count as that test's.
 public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
     let executor = ThreadExecutor()
     defer { executor.stop() }
     return try await withTaskExecutorPreference(executor) { try await body() }
 }
 
-/// Each test of a suite runs on a thread of its own.
+/// Each test of a suite runs on its own thread.
 ///
-/// Swift has one thread per processor. A test that blocks such a thread, or computes on it for long, delays every test that waits for an
-/// event.
+/// Swift has one thread for each processor. A test that blocks such a thread, or computes on it for long, delays every test that waits for
+/// an event.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     public var isRecursive: Bool { true }
 
@@ -50,7 +50,7 @@ private final class ThreadExecutor: TaskExecutor {
         signal.signal()
     }
 
-    /// Lets the thread end behind what is enqueued.
+    /// Lets the thread end after the enqueued jobs.
     func stop() {
         jobs.withLock { $0.append(nil) }
         signal.signal()

@@ -1,9 +1,9 @@
-/// What no program of ours may say to a person, a log collector or a dashboard, by what it looks like.
+/// The forms of secrets that our programs must not show to people, log collectors or dashboards.
 public enum SecretPatterns {
-    /// A device token has 32 bytes at least, in hexadecimal.
+    /// A device token has at least 32 bytes, in hexadecimal.
     private static let tokenDigitsMin = 64
 
-    /// What is found, by name: Apple's provider tokens are JSON Web Tokens, and keys stand in PEM files.
+    /// The names of the secrets in a text. Apple's provider tokens are JSON Web Tokens, and keys are in PEM files.
     public static func findings(in text: String) -> [String] {
         var findings: [String] = []
         if text.contains("eyJ"), text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) {
