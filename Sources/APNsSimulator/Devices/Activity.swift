@@ -110,6 +110,8 @@ struct Activity {
     var channel: Int?
     /// The number of the channel's broadcast that it got last.
     var lastBroadcast = 0
+    /// Broadcasts that have reached its phone.
+    var broadcastsReceived = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// What has become of the commands, from their result records.
 ///
-/// Commands to audiences have one result each and one for each range of members, which is not counted. The start to an audience becomes
+/// Commands to audiences have one result each. One for each range of members and one for each broadcast are not counted. The start to an audience becomes
 /// commands to its devices, which the worker writes: their results are counted as pushes only.
 ///
 /// A result names the record it stands for, so each is counted once: a worker that died may write a result again. A command that was
@@ -50,7 +50,7 @@ struct Tally {
             unreadable += 1
             return
         }
-        if result.isOfRange { return }
+        if result.isOfRange || result.isOfBroadcast { return }
         guard result.isFromCommands else {
             released += 1
             addSuperseded(result)
