@@ -6,7 +6,7 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Broadcast channels of audiences, at the last look; one worker at a time looks, so take the highest of all.",
+            "Broadcast channels of audiences, at the last look. Each worker looks once a minute at what all share: take the highest.",
             "Apple allows 10,000 for an app in an environment. Above 8,000: shorten channels.keepSeconds, or give fewer audiences one."
         ),
         .gauge(
