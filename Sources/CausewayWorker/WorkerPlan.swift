@@ -105,8 +105,18 @@ struct WorkerPlan: @unchecked Sendable {
 
     /// The keeper of the audiences' channels; nil if no app may have any.
     func makeChannelKeeper() throws -> ChannelKeeper? {
-        let (registry, log, labels) = (registry, log, registry.labels)
+        let (board, log, labels) = (registry.channels, log, registry.labels)
         let apps = configuration.apps
+        let pool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
+            let name = apps.first { $0.bundleId == app }?.name ?? ""
+            return labels.pools.firstIndex { $0.app == name && $0.environment == environment }
+        }
+        for app in apps where !app.channels.audiences.isEmpty {
+            for environment in app.channels.environments {
+                guard let pool = pool(app.bundleId, "\(environment.name)") else { continue }
+                board.change(pool) { $0.isDeclared = true }
+            }
+        }
         return try ChannelKeeper.make(
             configuration,
             redis: redis,
@@ -116,13 +126,7 @@ struct WorkerPlan: @unchecked Sendable {
                 }
                 return source
             },
-            note: { note in
-                ChannelNotes.tell(note, log) { app, environment in
-                    let name = apps.first { $0.bundleId == app }?.name ?? ""
-                    return labels.pools.firstIndex { $0.app == name && $0.environment == environment }
-                        .map { (registry.channels, $0) }
-                }
-            }
+            note: { note in ChannelNotes.tell(note, log, board, pool: pool) }
         )
     }
 

@@ -100,6 +100,10 @@ import Testing
             )
             let summary = try await scene.control("GET", "/summary").object
             #expect((summary["activities"] as? [String: Int])?["onChannels"] == 52)
+            #expect((summary["activities"] as? [String: Int])?["reachedByBroadcasts"] == 51)
+            #expect(summary["broadcastsReceived"] as? Int == 51)
+            #expect(try await scene.screen("a-0")["broadcastsReceived"] as? Int == 1)
+            #expect(try await scene.screen("m8")["broadcastsReceived"] as? Int == 0)
         }
     }
 

@@ -133,6 +133,34 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
+    @Test("The example of channels: its records and its configuration are valid, and a wrong key is reported")
+    func channelsExample() throws {
+        let example = repository.appendingPathComponent("Config/examples/derby")
+        func check(_ configuration: String) throws -> ProgramRun {
+            try ProgramRun.run(
+                "check",
+                "--config",
+                configuration,
+                "--commands",
+                example.appendingPathComponent("commands.jsonl").path,
+                "--registrations",
+                example.appendingPathComponent("registrations.jsonl").path
+            )
+        }
+        let right = example.appendingPathComponent("causeway.yaml")
+        let run = try check(right.path)
+        #expect(run.output == "" && run.errorLines == ["records checked: 12, faults: 0"] && run.exitCode == 0)
+        let directory = try TemporaryDirectory()
+        let wrong = try String(contentsOf: right, encoding: .utf8).replacing("storage: newest", with: "storage: all")
+        try directory.write(wrong, to: "causeway.yaml")
+        let refused = try check(directory.path("causeway.yaml"))
+        #expect(
+            refused.outputLines.count == 1 && refused.output.contains("apps.derby.channels.storage: "),
+            "\(refused.output)"
+        )
+        #expect(refused.exitCode == 1)
+    }
+
     @Test("Records of audiences: those of the example are valid, and wrong combinations are reported")
     func audiences() throws {
         let example = repository.appendingPathComponent("Config/examples/match")

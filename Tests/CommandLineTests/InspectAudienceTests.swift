@@ -7,6 +7,7 @@ import Testing
 
 @testable import ActivityStore
 @testable import Audiences
+@testable import CausewayWorker
 @testable import causeway
 
 /// An audience as lanes write it: 1,000 members, one finished version, one in progress.
@@ -127,6 +128,24 @@ private final class AudienceStage {
         _ = try writer.perform(.finish(range(0), version: Self.newer, Self.counts(delivered: 248), times))
     }
 
+    /// As the keeper of channels tells the record of one.
+    func announce(_ channel: String, _ environment: String, _ storage: ChannelEntry.Storage, at milliseconds: Int64)
+        throws
+    {
+        let url = try RedisURL("redis://127.0.0.1:\(port)")
+        try ChannelRegister(configuration: RedisConfiguration(url: url))
+            .announce(
+                ChannelEntry(
+                    app: Self.app,
+                    environment: environment,
+                    audience: Self.audience,
+                    channel: channel,
+                    storage: storage,
+                    createdAt: milliseconds
+                )
+            )
+    }
+
     func inspect(_ arguments: String...) throws -> ProgramRun {
         try RedisCommandLine(port: port)
             .ask(["ACL", "SETUSER", "viewer", "on", ">secret", "~{*", "+get", "+hgetall", "+time"])
@@ -182,6 +201,33 @@ struct InspectAudienceTests {
         #expect((round["members"] as? [String: Any])?["delivered"] as? Int == 310)
         #expect(((report["budget"] as? [String: Any])?["left"] as? Int) != nil)
         #expect((report["finished"] as? [Any])?.isEmpty == true)
+    }
+
+    @Test("The audience's channels, in words and for machines")
+    func channels() throws {
+        let stage = try AudienceStage()
+        #expect(
+            try stage.inspect("--audience", AudienceStage.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
+        )
+        let created = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
+        try stage.announce("c2FuZGJveA==", "sandbox", .newest, at: created)
+        try stage.announce("cHJvZHVjdGlvbg==", "production", .none, at: created)
+        let lines = try stage.inspect("--audience", AudienceStage.audience).outputLines
+            .filter { $0.hasPrefix("channel ") }
+        try #require(lines.count == 2, "\(lines)")
+        #expect(
+            lines[0].contains(/^channel   cHJvZHVjdGlvbg==, production, storage none; created 2 h( 0 min)? ago \(/),
+            "\(lines)"
+        )
+        #expect(lines[1].contains(/^channel   c2FuZGJveA==, sandbox, storage newest; created 2 h/), "\(lines)")
+
+        let run = try stage.inspect("--json", "--audience", AudienceStage.audience)
+        let report = try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
+        let channels = try #require(report["channels"] as? [[String: Any]])
+        #expect(channels.map { $0["channel"] as? String } == ["cHJvZHVjdGlvbg==", "c2FuZGJveA=="])
+        #expect(channels.map { $0["environment"] as? String } == ["production", "sandbox"])
+        #expect(channels.map { $0["storage"] as? String } == ["none", "newest"])
+        #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
     }
 
     @Test("More pages than are read at once: an estimate; and pages that lanes did not write")

@@ -18,6 +18,7 @@ struct PageTests {
         return DemoFigures(
             matches: 60,
             audiences: 0,
+            channels: nil,
             balls: 14_286,
             phones: 3_000,
             seasonSeconds: 60,
@@ -74,6 +75,43 @@ struct PageTests {
             "one command a ball, to the audience of its match", "12.5 pushes a command", "from record to last phone",
         ] {
             #expect(text.contains(expected), "\(expected)")
+        }
+    }
+
+    private static let channels = DemoFigures.Channels(
+        phones: 1_500,
+        phonesReached: 1_500,
+        strayTokens: 0,
+        broadcasts: 3_000,
+        broadcastsReceived: 75_000,
+        created: 60,
+        left: 0
+    )
+
+    @Test func channelsAreCounted() throws {
+        var figures = try Self.figures()
+        (figures.audiences, figures.channels) = (60, Self.channels)
+        let lines = Page(figures, isColoured: false).lines
+        #expect(figures.isGood && lines.allSatisfy { $0.count == Page.width })
+        let text = lines.joined(separator: "\n")
+        for expected in [
+            "1,500 phones are on 60 channels", "25.0 phones a broadcast", "BROADCASTS", "75,000",
+            "1,500 of 1,500 phones on channels got broadcasts", "60 channels created, 60 deleted, 0 left",
+        ] {
+            #expect(text.contains(expected), "\(expected)")
+        }
+    }
+
+    @Test func oneChannelOrPhoneIsEnough() throws {
+        let changes: [(inout DemoFigures.Channels) -> Void] = [
+            { $0.left = 1 }, { $0.created = 0 }, { $0.phonesReached = 1_499 }, { $0.strayTokens = 1 },
+        ]
+        for change in changes {
+            var figures = try Self.figures()
+            var channels = Self.channels
+            change(&channels)
+            figures.channels = channels
+            #expect(!figures.isGood && figures.phonesAreRight, "\(channels)")
         }
     }
 

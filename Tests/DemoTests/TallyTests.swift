@@ -72,6 +72,20 @@ struct TallyTests {
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
 
+    @Test func theBroadcastOfACommandIsNoResultOfTheCommand() {
+        let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
+        let broadcast =
+            #"{"audience":"m","channel":"dHN0","environment":"sandbox","outcome":"delivered",\#(source)}"#
+        let whole =
+            #"{"audience":"m","channel":"none","outcome":"delivered","members":{"delivered":49},"ranges":1,\#(source)}"#
+        var tally = Tally(of: .audiences)
+        for record in [broadcast, whole] {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, countsFreshness: true)
+        }
+        #expect(tally.commands == 1 && tally.repeated == 0 && tally.unreadable == 0)
+        #expect(tally.rounds(.delivered) == 1 && tally.pushes == 49)
+    }
+
     /// The commands of the starts are the worker's own.
     @Test func theStartsOfDevicesAreNoCommandsOfTheProducer() {
         var tally = Tally(of: .audiences)

@@ -34,6 +34,13 @@ struct ChannelTests {
             .map { ($0["channel"] as? String ?? "", $0["broadcasts"] as? Int ?? 0) }
     }
 
+    /// The section of /statusz.
+    private func status(_ run: ExampleRun) throws -> [JSONObject] {
+        let body = try ControlClient(port: run.stage.httpPort).body("GET", "/statusz?format=json")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
+        return try #require(object["channels"] as? [JSONObject])
+    }
+
     private func update(_ number: Int, event: String = "update") -> JSONObject {
         [
             "app": "com.example.ride", "audience": Self.audience, "id": "state-\(number)", "sequence": number,
@@ -58,6 +65,12 @@ struct ChannelTests {
                 try run.turn(milliseconds: 100)
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
+
+            // The worker checked and reconciled at its start, before the channel existed.
+            try run.await("the section of /statusz") { try status(run).first?["reconciledSecondsAgo"] is NSNumber }
+            let row = try #require(try status(run).first)
+            #expect(row["app"] as? String == "ride" && row["environment"] as? String == "sandbox")
+            #expect(row["lastError"] is NSNull, "\(row)")
 
             // Any command that knows the channel's id may name it.
             try run.send([

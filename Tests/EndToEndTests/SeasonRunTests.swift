@@ -83,11 +83,31 @@ struct SeasonRunTests {
         #expect(figures.disturbances.map(\.count) == [1, 1])
     }
 
-    @Test(arguments: [["--evidence", "evidence"], ["--superseded-results", "counted"]])
-    func whatAudiencesDoNotHave(option: [String]) async throws {
-        let run = try await demo(["--audiences"] + option)
+    /// Half of the phones have no token: what they show has come by broadcast. The worker deletes the channels when the matches are over.
+    @Test func halfOfThePhonesAreOnChannels() async throws {
+        let run = try await demo(["--channels", "--seconds", "8"])
+        #expect(run.code == 0, "\(run.page)")
+        #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
+        #expect(run.page.contains("9 of 9 phones on channels got broadcasts"), "\(run.page)")
+        #expect(run.page.contains("3 channels created, 3 deleted, 0 left"), "\(run.page)")
+        let figures = try #require(run.figures)
+        try checkAudiences(figures)
+        let channels = try #require(figures.channels)
+        #expect(channels.phones == 9 && channels.phonesReached == 9 && channels.strayTokens == 0)
+        #expect(channels.created == Self.matches && channels.left == 0)
+        // Each broadcast arrives at the three phones of its match that are on the channel.
+        #expect(channels.broadcasts > Self.matches && channels.broadcastsReceived == 3 * channels.broadcasts)
+        #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty)
+    }
+
+    @Test(
+        arguments: ["--audiences", "--channels"],
+        [["--evidence", "evidence"], ["--superseded-results", "counted"]]
+    )
+    func whatAudiencesDoNotHave(flag: String, option: [String]) async throws {
+        let run = try await demo([flag] + option)
         #expect(run.code == 64)
-        #expect(run.page.contains("\(option[0])") && run.page.contains("not with --audiences"), "\(run.page)")
+        #expect(run.page.contains("\(option[0])") && run.page.contains("not with \(flag)"), "\(run.page)")
     }
 
     @Test func dataThatIsNotThere() async throws {
@@ -99,7 +119,10 @@ struct SeasonRunTests {
         )
     }
 
-    @Test(arguments: [["--followers", "0"], ["--seconds", "0"], ["--crash-at", "60"], ["--lanes", "257"]])
+    @Test(arguments: [
+        ["--followers", "0"], ["--channels", "--followers", "1"], ["--seconds", "0"], ["--crash-at", "60"],
+        ["--lanes", "257"],
+    ])
     func wrongOptions(arguments: [String]) async throws {
         #expect(try await demo(arguments).code == 64)
     }

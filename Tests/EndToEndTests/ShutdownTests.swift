@@ -161,7 +161,7 @@ private final class Match {
     }
 
     func expectEachPushToHaveOneResult() throws {
-        let pushes = try phones.pushesAccepted()
+        let pushes = try phones.accepted().pushes
         try read { reader.tally.pushes >= pushes }
         #expect(reader.tally.pushes == pushes)
     }

@@ -80,6 +80,14 @@ struct DiagnosisTests {
         #expect(closed == ["No APNs connection is ready for match in sandbox."])
     }
 
+    @Test func channelsThatCannotBeCreated() {
+        let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.refused = 2 } }
+        #expect(refused == ["2 channels of match could not be created in sandbox in the last minute."])
+        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_000 } } == [])
+        let many = Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_001 } }
+        #expect(many == ["CausewayChannelsNearLimit"])
+    }
+
     @Test func answersAreJudgedByTheirShare() {
         func pushes(_ answers: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in

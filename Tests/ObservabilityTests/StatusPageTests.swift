@@ -90,6 +90,54 @@ struct StatusPageTests {
         )
     }
 
+    @Test func channelsHaveTheirSection() throws {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
+        let board = worker.registry.channels
+        board.change(1) { $0.isDeclared = true }
+        board.change(2) { counts in
+            (counts.known, counts.listed) = (12, 8_100)
+            var outlook = ChannelBoard.Outlook(atMilliseconds: 1_789_999_970_000)
+            outlook.reconciledAtMilliseconds = 1_789_996_400_000
+            (outlook.deletionsPlanned, outlook.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
+            (outlook.creationsOpen, outlook.unpublished) = (1, 2)
+            counts.outlook = outlook
+            counts.trouble = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
+        }
+        worker.publish(at: 60_000)
+        let report = worker.report(before: nil, at: 60_000)
+        let rows = try #require(report.table("channels")?.rows.map { $0.map(\.text) })
+        let none = [String](repeating: "–", count: 9)
+        #expect(rows[0] == ["match", "sandbox", "0", "0 %"] + none)
+        #expect(
+            rows[1] == [
+                "ride", "production", "12", "81 %", "8,100", "1", "2", "3", "5 s", "30 s", "1 h 0 min",
+                "FeatureNotEnabled: enable <Broadcast>", "1 s",
+            ]
+        )
+        #expect(rows.count == 2 && StatusPage.html(report).contains("enable &lt;Broadcast&gt;"))
+        let document = StatusDocument.json(report)
+        #expect(document.contains(#""deletionsPlanned":3,"nextDeletionSeconds":5,"#), "\(document)")
+        #expect(report.findings.map(\.alert) == ["CausewayChannelsNearLimit"])
+    }
+
+    /// Nothing from outside makes a sum overflow.
+    @Test func momentsOfChannelsMayBeAnyNumber() throws {
+        for moment in [Int64.min, .max] {
+            var worker = WellWorker()
+            worker.publish(at: 0)
+            worker.registry.channels.change(0) { counts in
+                counts.isDeclared = true
+                var outlook = ChannelBoard.Outlook(atMilliseconds: moment)
+                (outlook.reconciledAtMilliseconds, outlook.nextDeletionMilliseconds) = (moment, moment)
+                counts.outlook = outlook
+            }
+            let row = try #require(worker.report(before: nil, at: 60_000).table("channels")?.rows.first)
+            #expect(row.count == 13)
+        }
+    }
+
     @Test func nothingOfThePageRunsOrComesFromElsewhere() {
         let html = StatusPage.html(Self.busy())
         #expect(

@@ -91,6 +91,7 @@ struct WellWorker: ~Copyable {
             processBefore: nil,
             condition: registry.condition.now,
             events: registry.events.happened,
+            channelCounts: registry.channels.now,
             wallMilliseconds: 1_790_000_000_000
         )
         .report(host: "worker-0", upMilliseconds: milliseconds)

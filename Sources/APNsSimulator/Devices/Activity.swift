@@ -110,6 +110,8 @@ struct Activity {
     var channel: Int?
     /// The number of the last broadcast of its channel that it got. An activity does not get broadcasts from before it subscribed.
     var lastBroadcast = 0
+    /// Broadcasts that have reached its phone.
+    var broadcastsReceived = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0

@@ -58,6 +58,7 @@ extension DeviceModel {
             return
         }
         activities[activity].lastBroadcast = message.number
+        activities[activity].broadcastsReceived += 1
         activities[activity].pace.note(priority: message.priority, atMilliseconds: nowMilliseconds)
         message.body.withUnsafeBytes { body in
             do throws(PushPayload.Fault) {

@@ -25,6 +25,9 @@ extension DeviceModel {
         public var gone = 0
         /// Active activities on a channel.
         public var onChannels = 0
+        /// Activities that broadcasts have reached, whatever became of them since, and how often in all.
+        public var reachedByBroadcasts = 0
+        public var broadcastsReceived = 0
         public var effects = EffectCounts()
         public var alerts = 0
         /// Starts by push of an activity that the phone already had.
@@ -118,6 +121,8 @@ extension DeviceModel {
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
+            if activities[index].broadcastsReceived > 0 { summary.reachedByBroadcasts += 1 }
+            summary.broadcastsReceived += activities[index].broadcastsReceived
             summary.alerts += activities[index].alertCount
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
@@ -254,7 +259,10 @@ extension DeviceModel {
             }
             if let score = activity.relevanceScore { writer.member("relevanceScore", score) }
             if let token = activity.token { writer.member("token", tokens.hexadecimal(token)) }
-            if let channel = activity.channel { writer.member("channel", channels[channel].identifier) }
+            if let channel = activity.channel {
+                writer.member("channel", channels[channel].identifier)
+                writer.member("broadcastsReceived", activity.broadcastsReceived)
+            }
             write(activity.effects, to: &writer)
             writer.member(
                 "pushesByPriority",

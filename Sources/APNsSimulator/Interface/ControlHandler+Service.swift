@@ -56,9 +56,11 @@ extension ControlHandler {
                     writer.member("ended", summary.ended)
                     writer.member("gone", summary.gone)
                     writer.member("onChannels", summary.onChannels)
+                    writer.member("reachedByBroadcasts", summary.reachedByBroadcasts)
                 }
             )
             writer.member("effects", object: { writer in summary.effects.write(to: &writer) })
+            writer.member("broadcastsReceived", summary.broadcastsReceived)
             writer.member("alerts", summary.alerts)
             writer.member("duplicateStarts", summary.duplicateStarts)
             writer.member("suspiciousDates", summary.suspiciousDates)

@@ -42,6 +42,14 @@ public struct AudienceInspection: Sendable, Equatable {
         public let checkpoint: [UInt8]
     }
 
+    /// A broadcast channel, as the keeper has announced it to the record.
+    public struct Channel: Sendable, Equatable {
+        public let channel: AudienceChannel
+        public let createdAtMilliseconds: Int64
+    }
+
+    /// In production, then in the sandbox.
+    public private(set) var channels: [Channel] = []
     public private(set) var newest: Newest?
     public private(set) var admitted: Admitted?
     /// Oldest first.
@@ -75,6 +83,11 @@ public struct AudienceInspection: Sendable, Equatable {
             guard let range = SegmentRange(index: index, count: count) else { throw part.error }
             progress.append(Progress(range: range, checkpoint: value))
         }
+        for environment in DeviceEnvironment.allCases {
+            let name = environment == .production ? "hp" : "hs"
+            guard let value = values[Array(name.utf8)] else { continue }
+            channels.append(try Channel(InspectedField(name: name, bytes: value[...]), environment))
+        }
         progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
     }
 
@@ -87,6 +100,19 @@ public struct AudienceInspection: Sendable, Equatable {
             InspectedBudget(pace.budget, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now),
             InspectedBudget(pace.frequentBudget, fullAtMilliseconds: frequentFullAtMilliseconds, nowMilliseconds: now)
         )
+    }
+}
+
+extension AudienceInspection.Channel {
+    fileprivate init(_ field: InspectedField, _ environment: DeviceEnvironment) throws(InspectionError) {
+        let value = field.rest
+        guard let channel = value.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
+            throw field.error
+        }
+        var rest = field
+        // The storage policy, which the channel has.
+        _ = try rest.byte()
+        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.number(bytes: 8)))
     }
 }
 

@@ -187,7 +187,7 @@ final class Backlog {
     /// Waits for the phones only. Reading the results at the same time would take CPU from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.patienceMilliseconds, "phones to show the final score") { () throws(LabError) in
-            guard try phones.pushesAccepted() >= feed.phones else { return false }
+            guard try phones.accepted().pushes >= feed.phones else { return false }
             return try phones.compare(with: feed).matching == feed.phones
         }
     }
@@ -213,7 +213,7 @@ final class Backlog {
             commands: commands,
             activities: feed.phones,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: try phones.pushesAccepted(),
+            pushes: try phones.accepted().pushes,
             phonesWithFinalScore: try phones.compare(with: feed).matching,
             readingMilliseconds: reading.milliseconds,
             readingsMilliseconds: readings.map(\.milliseconds),

@@ -9,6 +9,8 @@ import Numbers
 struct DemoOptions {
     var followers = 50
     var addressees = SeasonFeed.Addressees.activities
+    /// The audiences have broadcast channels, and half of the phones are on them.
+    var hasChannels = false
     var seconds = 60
     var matches = 60
     /// Lanes of the worker; 0: one for each core.
@@ -39,11 +41,11 @@ final class Demo {
     static let drainMilliseconds: Int64 = 90_000
     static let settleMilliseconds: Int64 = 60_000
 
-    private let options: DemoOptions
-    private let stage: Stage
+    let options: DemoOptions
+    let stage: Stage
     private let interruption: Interruption
-    private var feed: SeasonFeed
-    private var display = ProgressDisplay()
+    var feed: SeasonFeed
+    var display = ProgressDisplay()
     private var nextCheckMilliseconds: Int64 = 0
     private var usageOfTheKilled = ProcessUsage.none
     private var disturbances: [Disturbance]
@@ -58,6 +60,7 @@ final class Demo {
             followers: options.followers,
             durationMilliseconds: Int64(options.seconds) * 1_000,
             addressees: options.addressees,
+            hasChannels: options.hasChannels,
             journal: try options.evidence?.journal()
         )
     }
@@ -76,7 +79,8 @@ final class Demo {
         let ended = Clock.milliseconds
         display.clear()
         display.note("Every command has its result. What do the phones show?")
-        let figures = try measure(reader, phones, replayMilliseconds: ended - began)
+        var figures = try measure(reader, phones, replayMilliseconds: ended - began)
+        if options.hasChannels { figures.channels = try channels(phones) }
         try stage.stopWorker(graceMilliseconds: Self.drainMilliseconds)
         try complete(options.evidence, reader)
         return figures
@@ -116,7 +120,7 @@ final class Demo {
         }
         let configuration = WorkerConfigurationText.text(
             stage: stage,
-            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
+            apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app, channels: declaredChannels)],
             lanes: options.lanes,
             policy: options.policy,
             supersededResults: options.supersededResults
@@ -148,10 +152,11 @@ final class Demo {
             }
         }
         try feed.start(to: wire.commands, of: wire.producer)
-        try relayAll(2 * feed.phones, &registrations, reader, wire)
+        try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, wire)
         try turn(until: "the results of the starts are there", reader, wire) {
             reader.tally.commands >= feed.commands
         }
+        if feed.hasChannels { try awaitChannels(phones, reader, wire) }
     }
 
     private func relayAll(
@@ -173,14 +178,14 @@ final class Demo {
         )
     }
 
-    private func turn(
+    func turn(
         until what: String,
         _ reader: ResultsReader,
         _ wire: CommandWire,
-        _ isDone: () -> Bool
+        _ isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
         let deadline = Clock.milliseconds + Self.stallMilliseconds
-        while !isDone() {
+        while try !isDone() {
             try look()
             wire.takeReports()
             if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
@@ -292,6 +297,7 @@ final class Demo {
         return DemoFigures(
             matches: feed.matches.count,
             audiences: feed.addressees == .audiences ? feed.matches.count : 0,
+            channels: nil,
             balls: feed.matches.reduce(0) { $0 + $1.deliveries.count },
             phones: feed.phones,
             seasonSeconds: Double(options.seconds),
@@ -323,8 +329,10 @@ final class Demo {
     /// asked.
     private func pushes(of tally: Tally, _ phones: SimulatedPhones) throws(LabError) -> (all: Int, atPriority10: Int) {
         switch feed.addressees {
-        case .activities: (tally.pushes, tally.pushesAtPriority10)
-        case .audiences: (try phones.pushesAccepted(), try phones.pushesAcceptedAtPriority10())
+        case .activities: return (tally.pushes, tally.pushesAtPriority10)
+        case .audiences:
+            let accepted = try phones.accepted()
+            return (accepted.pushes, accepted.pushesAtPriority10)
         }
     }
 
@@ -347,7 +355,7 @@ final class Demo {
     // MARK: - Turns
 
     /// Checks for a signal to stop, and from time to time whether all parts still run.
-    private func look() throws(LabError) {
+    func look() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         let now = Clock.milliseconds
         guard now >= nextCheckMilliseconds else { return }
@@ -355,7 +363,7 @@ final class Demo {
         try stage.check()
     }
 
-    private static func pause(milliseconds: Int64) {
+    static func pause(milliseconds: Int64) {
         usleep(UInt32(milliseconds) * 1_000)
     }
 }

@@ -19,8 +19,10 @@ struct DemoCommand: StagedRun {
               causeway-lab demo --followers 100 --seconds 120
               causeway-lab demo --seconds 20 --crash-at 8
               causeway-lab demo --audiences
+              causeway-lab demo --channels
 
-            Exit codes: 0 every phone shows the final score; 1 not so, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 every phone shows the final score, and no channel is left; 1 not so, or a part failed; 64 the command line is \
+            wrong.
             """
     )
 
@@ -38,6 +40,14 @@ struct DemoCommand: StagedRun {
 
     @Flag(help: "One command for each ball to an audience, the phones of its match, in place of one to each phone.")
     var audiences = false
+
+    @Flag(
+        help: """
+            As --audiences, and half of the phones (iOS 18) are on broadcast channels, one for each match, in place of tokens. The demo \
+            waits until the worker has deleted the channels, up to two minutes longer.
+            """
+    )
+    var channels = false
 
     @Option(help: "Threads of the worker; 0 means one a core.")
     var lanes = 1
@@ -116,19 +126,26 @@ struct DemoCommand: StagedRun {
         guard crashAt == nil || supersededResults == .each else {
             throw ValidationError("--crash-at takes counts along, for which the demo would wait: not with counted")
         }
-        guard !audiences || evidence == nil else {
-            throw ValidationError("--evidence is of commands to single activities: not with --audiences")
-        }
-        guard !audiences || supersededResults == .each else {
-            throw ValidationError(
-                "--superseded-results: each command to an audience has a result: not with --audiences"
-            )
-        }
+        try validateAudiences()
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
             throw ValidationError("--wipe-at must not be while Redis is away")
         }
         if let budget, !(1...Policy.Bucket.pushesMost).contains(budget) {
             throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMost)")
+        }
+    }
+
+    private func validateAudiences() throws {
+        guard audiences || channels else { return }
+        let flag = channels ? "--channels" : "--audiences"
+        guard evidence == nil else {
+            throw ValidationError("--evidence is of commands to single activities: not with \(flag)")
+        }
+        guard supersededResults == .each else {
+            throw ValidationError("--superseded-results: each command to an audience has a result: not with \(flag)")
+        }
+        guard !channels || followers > 1 else {
+            throw ValidationError("--channels is for half of a match's phones: --followers must be 2 at least")
         }
     }
 
@@ -146,7 +163,8 @@ struct DemoCommand: StagedRun {
             disturbances: disturbances
         )
         options.supersededResults = supersededResults
-        if audiences { options.addressees = .audiences }
+        if audiences || channels { options.addressees = .audiences }
+        options.hasChannels = channels
         if let budget {
             options.policy.frequentBudget = Policy.Bucket(
                 pushes: budget,

@@ -35,9 +35,41 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var usage: ProcessUsage
     }
 
+    /// Of a season in which half of the phones are on broadcast channels.
+    struct Channels: Codable, Equatable {
+        /// Phones whose activities are to be on channels.
+        var phones: Int
+        /// Those of them that a broadcast has reached.
+        var phonesReached: Int
+        /// Update tokens that phones on channels have registered all the same.
+        var strayTokens: Int
+        var broadcasts: Int
+        /// Broadcasts that have arrived, counted on the phones.
+        var broadcastsReceived: Int
+        var created: Int
+        /// At APNs, when the worker has had time enough to delete them all.
+        var left: Int
+
+        var deleted: Int { created - left }
+        var phonesPerBroadcast: Double { broadcasts > 0 ? Double(broadcastsReceived) / Double(broadcasts) : 0 }
+        var isGood: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
+
+        /// A line on the phones, and one on the channels.
+        var verdict: [String] {
+            [
+                "\(Numeral.grouped(phonesReached)) of \(Numeral.grouped(phones)) phones on channels got broadcasts, "
+                    + "\(Numeral.grouped(strayTokens)) registered a token",
+                "\(Numeral.grouped(created)) channels created, \(Numeral.grouped(deleted)) deleted, "
+                    + "\(Numeral.grouped(left)) left",
+            ]
+        }
+    }
+
     var matches: Int
     /// Number of audiences that the commands were addressed to; 0: the commands were addressed to activities.
     var audiences: Int
+    /// Nil: no phone is on a channel.
+    var channels: Channels?
     var balls: Int
     var phones: Int
     /// From the first ball to the last.
@@ -103,8 +135,11 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
+    /// Whether every phone is right and no channel is left.
+    var isGood: Bool { phonesAreRight && channels?.isGood ?? true }
+
     /// Whether every phone is right.
-    var isGood: Bool {
+    var phonesAreRight: Bool {
         phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
     }
 

@@ -111,11 +111,18 @@ extension Page {
 
     private static func audiences(_ figures: DemoFigures) -> [Cell] {
         guard figures.audiences > 0 else { return [] }
+        let command = Cell(
+            label: "one command a ball, to the audience of its match",
+            value: "\(Numeral.oneDecimal(figures.pushesPerCommand)) pushes a command"
+        )
+        guard let channels = figures.channels else { return [command] }
         return [
+            command,
             Cell(
-                label: "one command a ball, to the audience of its match",
-                value: "\(Numeral.oneDecimal(figures.pushesPerCommand)) pushes a command"
-            )
+                label:
+                    "\(Numeral.grouped(channels.phones)) phones are on \(Numeral.grouped(channels.created)) channels",
+                value: "\(Numeral.oneDecimal(channels.phonesPerBroadcast)) phones a broadcast"
+            ),
         ]
     }
 
@@ -135,6 +142,12 @@ extension Page {
             Cell(label: "at priority 5", value: Numeral.grouped(figures.pushesAtPriority5)),
             Cell(label: "a second", value: Numeral.grouped(Int(figures.pushesPerSecond.rounded()))),
         ]
+        if let channels = figures.channels {
+            cells += [
+                Cell(label: "BROADCASTS", value: Numeral.grouped(channels.broadcasts), style: .heading),
+                Cell(label: "arrived at phones", value: Numeral.grouped(channels.broadcastsReceived)),
+            ]
+        }
         let counts =
             [
                 ("demoted from 10 to 5", figures.demotions), ("held until the token came", figures.released),
@@ -188,7 +201,10 @@ extension Page {
     }
 
     private static func verdict(_ figures: DemoFigures) -> [Cell] {
-        var cells = [Cell(label: figures.verdict, style: figures.isGood ? .good : .bad)]
+        var cells = [Cell(label: figures.verdict, style: figures.phonesAreRight ? .good : .bad)]
+        if let channels = figures.channels {
+            cells += channels.verdict.map { Cell(label: $0, style: channels.isGood ? .good : .bad) }
+        }
         for phone in figures.wrongPhones.prefix(wrongPhonesMax) {
             cells.append(Cell(label: "  \(phone.activity) shows \(phone.shows)"))
         }

@@ -9,6 +9,8 @@ struct ResultSummary: Equatable {
     var isOfAudience = false
     /// Whether the result is for only one range of the members.
     var isOfRange = false
+    /// Whether the result is for a broadcast to one of the audience's channels.
+    var isOfBroadcast = false
     /// Members of the audience for whom APNs accepted the push.
     var membersDelivered = 0
     var priority = 0
@@ -86,6 +88,8 @@ extension ResultSummary {
                 roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
             if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
+            // A command that found no channel says `"channel": "none"`, and no environment.
+            if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
             if depth == 2, section == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommands = text.elementsEqual(CommandWire.commandsTopic.utf8)
             }

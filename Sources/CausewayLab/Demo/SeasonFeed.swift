@@ -22,6 +22,8 @@ struct SeasonFeed {
     let addressees: Addressees
     /// The apps start the activities of followers up to this one. Pushes start the others.
     let appStarted: Int
+    /// The audiences have broadcast channels, and activities that are started by push begin on them.
+    let hasChannels: Bool
     private let timeline: Timeline
     private var records: [MatchRecords]
     private let frames: [[MatchFrame]]
@@ -40,13 +42,16 @@ struct SeasonFeed {
         durationMilliseconds: Int64,
         startsByPush: Bool = true,
         addressees: Addressees = .activities,
+        hasChannels: Bool = false,
         journal: CommandJournal? = nil
     ) {
         precondition((1...CommandTemplate.followersMax).contains(followers), "followers have four digits")
         precondition(journal == nil || addressees == .activities, "the journal names activities")
+        precondition(!hasChannels || addressees == .audiences, "a channel is an audience's")
         self.matches = matches
         self.followers = followers
         self.addressees = addressees
+        self.hasChannels = hasChannels
         appStarted = startsByPush ? followers - followers / 2 : followers
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
@@ -61,6 +66,9 @@ struct SeasonFeed {
     }
 
     var phones: Int { matches.count * followers }
+
+    /// Phones that tell nobody an update token, since their activities are on channels.
+    var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStarted) : 0 }
 
     var isOver: Bool { cursor.event == timeline.events.count }
 

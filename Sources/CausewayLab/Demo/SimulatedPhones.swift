@@ -17,6 +17,22 @@ struct SimulatedPhones {
         var ignoredOld: Int
         /// Pushes whose content could not be decoded to the app's types.
         var undecodable: Int
+        var activitiesActive: Int
+        /// Those of the active ones that are on a channel.
+        var activitiesOnChannels: Int
+        /// Activities that have been sent a broadcast at least, and how many broadcasts have arrived at phones in all.
+        var activitiesReachedByBroadcasts: Int
+        var broadcastsReceived: Int
+        /// Tokens that apps have told their server.
+        var registrations: Int
+    }
+
+    /// What APNs has accepted.
+    struct Accepted {
+        /// To single tokens.
+        var pushes: Int
+        var pushesAtPriority10: Int
+        var broadcasts: Int
     }
 
     private static let expectationsPerCall = 5_000
@@ -29,7 +45,10 @@ struct SimulatedPhones {
     func make(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
-            try post("/phones", ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true])
+            // The system of those whose activity is started by push is new enough for channels, that of the others is not.
+            let old = feed.hasChannels ? feed.appStarted : feed.followers
+            try install(Array(devices.prefix(old)), onChannels: false)
+            try install(Array(devices.dropFirst(old)), onChannels: true)
             let activities = (1...feed.appStarted)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
@@ -50,6 +69,14 @@ struct SimulatedPhones {
                 ]
             )
         }
+    }
+
+    private func install(_ devices: [String], onChannels: Bool) throws(LabError) {
+        guard !devices.isEmpty else { return }
+        try post(
+            "/phones",
+            ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true, "channels": onChannels]
+        )
     }
 
     /// The apps' registrations from a cursor on. Waits a short time if there are none.
@@ -117,34 +144,43 @@ struct SimulatedPhones {
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
 
-    /// Pushes that APNs accepted.
-    func pushesAccepted() throws(LabError) -> Int {
+    /// Pushes and broadcasts that APNs accepted.
+    func accepted() throws(LabError) -> Accepted {
         let answer = try Self.object(try client.body("GET", "/stats"))
-        guard let accepted = answer["accepted"] as? Int else {
-            throw LabError("the simulator's counts are not what was agreed on")
-        }
-        return accepted
+        guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
+            let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
+            let broadcasts = answer["broadcasts"] as? Int
+        else { throw LabError("the simulator's counts are not what was agreed on") }
+        return Accepted(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
     }
 
-    /// How many of them had priority 10.
-    func pushesAcceptedAtPriority10() throws(LabError) -> Int {
-        let answer = try Self.object(try client.body("GET", "/stats"))
-        guard let accepted = (answer["acceptedByPriority"] as? [String: Any])?["10"] as? Int else {
-            throw LabError("the simulator's counts are not what was agreed on")
+    /// Channels that APNs has created for the app, and those of them that are left.
+    func channels() throws(LabError) -> (created: Int, left: Int) {
+        let answer = try Self.object(try client.body("GET", "/channels?app=\(MatchRecords.app)"))
+        guard let channels = answer["channels"] as? [[String: Any]] else {
+            throw LabError("the simulator's channels are not what was agreed on")
         }
-        return accepted
+        return (channels.count, channels.count { $0["deletedAt"] == nil })
     }
 
     func summary() throws(LabError) -> Summary {
         let answer = try Self.object(try client.body("GET", "/summary"))
         guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,
-            let effects = answer["effects"] as? [String: Any]
+            let effects = answer["effects"] as? [String: Any],
+            let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
+            let onChannels = activities["onChannels"] as? Int, let reached = activities["reachedByBroadcasts"] as? Int,
+            let received = answer["broadcastsReceived"] as? Int, let registrations = answer["registrations"] as? Int
         else { throw LabError("the simulator's summary is not what was agreed on") }
         return Summary(
             duplicateStarts: duplicateStarts,
             regressions: regressions,
             ignoredOld: effects["ignoredOld"] as? Int ?? 0,
-            undecodable: effects["undecodable"] as? Int ?? 0
+            undecodable: effects["undecodable"] as? Int ?? 0,
+            activitiesActive: active,
+            activitiesOnChannels: onChannels,
+            activitiesReachedByBroadcasts: reached,
+            broadcastsReceived: received,
+            registrations: registrations
         )
     }
 

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Counts the outcomes of the commands from their result records.
 ///
-/// A command to an audience has one result, and one for each range of members; the ranges' results are not counted. A start to an
-/// audience becomes commands to its devices, which the worker writes. Their results are counted only as pushes.
+/// A command to an audience has one result, one for each range of members and one for each broadcast; only the first is counted. A start
+/// to an audience becomes commands to its devices, which the worker writes. Their results are counted only as pushes.
 ///
 /// A result names the record of its command, so each command is counted once: a worker that died may have written a result twice. A
 /// command that was held without a token has its result; the later push belongs to the registration's record.
@@ -50,7 +50,7 @@ struct Tally {
             unreadable += 1
             return
         }
-        if result.isOfRange { return }
+        if result.isOfRange || result.isOfBroadcast { return }
         guard result.isFromCommands else {
             released += 1
             addSuperseded(result)

@@ -211,7 +211,7 @@ final class FanoutRun {
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
         results.neighbours?.begin(.during, atMilliseconds: Clock.milliseconds)
-        let accepted = try phones.pushesAccepted()
+        let accepted = try phones.accepted().pushes
         for worker in stage.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
         let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
@@ -250,7 +250,7 @@ final class FanoutRun {
     private func awaitPushes(_ count: Int, since accepted: Int) throws(LabError) {
         var pushes = 0
         let isReached = { [self] () throws(LabError) -> Bool in
-            pushes = try phones.pushesAccepted() - accepted
+            pushes = try phones.accepted().pushes - accepted
             return pushes >= count
         }
         try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)

@@ -8,6 +8,15 @@ enum WorkerConfigurationText {
         /// Lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
+        /// Which of its audiences get a broadcast channel; nil: none.
+        var channels: Channels?
+    }
+
+    struct Channels {
+        /// As in the configuration, a * at the end for whatever follows.
+        var audiences: String
+        /// A channel is deleted so long after its audience has ended.
+        var keepSeconds: Int
     }
 
     /// - Parameter policy: must be named `default`, so that every app uses it.
@@ -38,7 +47,7 @@ enum WorkerConfigurationText {
         apns:
           sandbox:
             host: localhost
-            port: \(stage.simulator.apnsPort)
+            port: \(stage.simulator.apnsPort)\(management(of: apps, stage.simulator))
           caFile: "\(stage.simulator.caFile)"
         apps:
         \(apps.map { app(of: $0, simulator: stage.simulator) }.joined(separator: "\n"))
@@ -66,6 +75,11 @@ enum WorkerConfigurationText {
             + "reservedForAlerts: \(bucket.reservedForAlerts)}"
     }
 
+    private static func management(of apps: [App], _ simulator: Stage.SimulatorPlace) -> String {
+        guard apps.contains(where: { $0.channels != nil }) else { return "" }
+        return "\n    managementHost: localhost\n    managementPort: \(simulator.managementPort)"
+    }
+
     private static func app(of app: App, simulator: Stage.SimulatorPlace) -> String {
         """
           \(app.name):
@@ -73,7 +87,19 @@ enum WorkerConfigurationText {
             teamId: \(simulator.teamId)
             keyId: \(simulator.keyId)
             keyFile: "\(simulator.keyFile)"
-            environments: [sandbox]
+            environments: [sandbox]\(app.channels.map(channels) ?? "")
+        """
+    }
+
+    /// Nothing is stored, or a channel would be kept until the last message, which may wait for phones that are off line, has expired.
+    private static func channels(_ channels: Channels) -> String {
+        """
+
+            channels:
+              audiences: ["\(channels.audiences)"]
+              environments: [sandbox]
+              storage: none
+              keepSeconds: \(channels.keepSeconds)
         """
     }
 }

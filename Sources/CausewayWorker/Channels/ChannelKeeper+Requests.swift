@@ -78,16 +78,32 @@ extension ChannelKeeper {
 
     /// Until its task is cancelled.
     private func tendAll() async {
-        var hasRestored = false
+        var hasRestored = !sites.contains(where: \.isDeclared)
         while !Task.isCancelled {
-            do throws(ChannelRefusal) {
-                if !hasRestored, sites.contains(where: \.isDeclared) { try restore() }
-                hasRestored = true
-                for site in sites { try await tend(site) }
-            } catch {
-                note(.trouble(error.text))
-            }
+            if !hasRestored { hasRestored = restoreOrTell() }
+            // What the topic has comes first: without it a channel of ours looks like a stranger's.
+            if hasRestored { for site in sites { await tendOrTell(site) } }
             try? await Task.sleep(for: Self.tendingInterval)
+        }
+    }
+
+    /// - Returns: whether Redis has what the topic has.
+    private func restoreOrTell() -> Bool {
+        do throws(ChannelRefusal) {
+            try restore()
+            return true
+        } catch {
+            note(.trouble(error.text, app: nil, environment: nil))
+            return false
+        }
+    }
+
+    /// One app's trouble keeps no other from being looked after.
+    private func tendOrTell(_ site: Site) async {
+        do throws(ChannelRefusal) {
+            try await tend(site)
+        } catch {
+            note(.trouble(error.text, app: site.place.app, environment: site.place.environment))
         }
     }
 }

@@ -178,7 +178,8 @@ package actor ChannelKeeper {
                 entry.isPublished = true
             } catch {
                 // The channel is good for broadcasts; the topic has it with a later look.
-                note(.trouble("\(entry.topicKey) is not published yet: \(error)"))
+                let text = "\(entry.topicKey) is not published yet: \(error)"
+                note(.trouble(text, app: entry.app, environment: entry.environment))
             }
         }
         let settled = entry
@@ -258,7 +259,7 @@ package actor ChannelKeeper {
     /// Deletes what is due, publishes what is not, and once a day reconciles. One worker at a time does.
     func tend(_ site: Site) async throws(ChannelRefusal) {
         let before = entryCounts[site.place, default: 0]
-        var known = try self.known(site.place)
+        var known = try look(site)
         // Where no audience gets a channel and there has never been one, nothing is written, and APNs is not asked.
         guard site.isDeclared || before > 0 || !known.entries.isEmpty || !known.intents.isEmpty else { return }
         let isMine = try asking { () throws(RedisError) in
@@ -270,7 +271,6 @@ package actor ChannelKeeper {
             known = try self.known(site.place)
         }
         entryCounts[site.place] = known.entries.count
-        note(.counted(app: site.place.app, environment: site.place.environment, channels: known.entries.count))
         for entry in known.entries {
             if entry.state == .deleting || entry.deleteAfter.map({ $0 <= now }) == true {
                 try await delete(entry, at: site)
@@ -282,6 +282,13 @@ package actor ChannelKeeper {
             try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
         }
         if isDaily { _ = try await reconcile(site, deletesUnknown: false) }
+        _ = try look(site)
+    }
+
+    private func look(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+        let known = try self.known(site.place)
+        note(.looked(app: site.place.app, environment: site.place.environment, known))
+        return known
     }
 
     /// Holds APNs' list against what is known, and does what follows.
@@ -312,6 +319,9 @@ package actor ChannelKeeper {
         )
         note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
         try await carryOut(plan, known: known, at: site)
+        try asking { () throws(RedisError) in
+            try register.noteReconciliation(site.place, atMilliseconds: listedAt)
+        }
         return plan
     }
 

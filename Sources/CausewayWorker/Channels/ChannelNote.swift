@@ -11,11 +11,13 @@ package enum ChannelNote: Sendable {
     /// APNs has channels that nobody here made.
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// Known here.
-    case counted(app: String, environment: String, channels: Int)
+    /// What is known, as a worker reads it once a minute.
+    case looked(app: String, environment: String, Reconciliation.Known)
     /// At APNs, whoever made them.
     case listed(app: String, environment: String, channels: Int)
-    case trouble(String)
+    /// - Parameters:
+    ///   - app: and `environment`: where it was; nil: it concerns all.
+    case trouble(String, app: String?, environment: String?)
 }
 
 /// Why there is no channel, or why something about it could not be done.

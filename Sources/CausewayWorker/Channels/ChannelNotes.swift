@@ -3,13 +3,15 @@ import Observability
 
 /// What the keeper tells, as log lines and numbers.
 enum ChannelNotes {
-    typealias Place = (board: ChannelBoard, pool: Int)
-
-    /// - Parameter place: where an app's numbers in an environment stand; nil for an app without a pool.
-    static func tell(_ note: ChannelNote, _ log: SharedKindLog, place: (_ app: String, _ environment: String) -> Place?)
-    {
+    /// - Parameter pool: the number of an app's pool in an environment; nil for an app without one.
+    static func tell(
+        _ note: ChannelNote,
+        _ log: SharedKindLog,
+        _ board: ChannelBoard,
+        pool: (_ app: String, _ environment: String) -> Int?
+    ) {
         func count(_ app: String, _ environment: String, _ body: (inout ChannelBoard.Counts) -> Void) {
-            if let place = place(app, environment) { place.board.change(place.pool, body) }
+            if let pool = pool(app, environment) { board.change(pool, body) }
         }
         switch note {
         case .created(let entry):
@@ -30,11 +32,28 @@ enum ChannelNotes {
                 .channelRefused,
                 ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]
             )
-            count(app, environment) { $0.refused += 1 }
-        case .counted(let app, let environment, let channels): count(app, environment) { $0.known = Int64(channels) }
+            count(app, environment) {
+                $0.refused += 1
+                $0.trouble = trouble("audience \(audience): \(text)")
+            }
+        case .looked(let app, let environment, let known):
+            count(app, environment) {
+                $0.known = Int64(known.entries.count)
+                $0.outlook = ChannelBoard.Outlook(known, atMilliseconds: wallMilliseconds())
+            }
         case .listed(let app, let environment, let channels): count(app, environment) { $0.listed = Int64(channels) }
-        case .trouble(let text): log(.channelTrouble, ["error": "\(text)"])
+        case .trouble(let text, let app, let environment):
+            log(.channelTrouble, ["error": "\(text)"])
+            if let app, let environment {
+                count(app, environment) { $0.trouble = trouble(text) }
+            } else {
+                board.changeDeclared { $0.trouble = trouble(text) }
+            }
         }
+    }
+
+    private static func trouble(_ text: String) -> ChannelBoard.Trouble {
+        ChannelBoard.Trouble(atMilliseconds: wallMilliseconds(), text: text)
     }
 
     private static func fields(_ entry: ChannelEntry) -> Logger.Metadata {
@@ -42,5 +61,17 @@ enum ChannelNotes {
             "app": "\(entry.app)", "environment": "\(entry.environment)", "audience": "\(entry.audience)",
             "channel": "\(entry.channel)",
         ]
+    }
+}
+
+extension ChannelBoard.Outlook {
+    init(_ known: Reconciliation.Known, atMilliseconds: Int64) {
+        self.init(atMilliseconds: atMilliseconds)
+        reconciledAtMilliseconds = known.reconciledAt
+        let ending = known.entries.filter { $0.state == .deleting || $0.deleteAfter != nil }
+        deletionsPlanned = ending.count
+        nextDeletionMilliseconds = ending.map { $0.deleteAfter ?? atMilliseconds }.min()
+        creationsOpen = known.intents.count
+        unpublished = known.entries.count { $0.state == .active && $0.isPublished != true }
     }
 }

@@ -8,6 +8,7 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelIntent`` |
 /// | `f:<channel>` | others made it |
+/// | `r:` | when APNs' list was last held against these, UNIX milliseconds |
 ///
 /// Blocks; used on one thread at a time.
 final class ChannelRegister {
@@ -42,6 +43,7 @@ final class ChannelRegister {
             case UInt8(ascii: "i"):
                 if let intent = ChannelJSON.decode(ChannelIntent.self, value) { known.intents.append(intent) }
             case UInt8(ascii: "f"): known.foreign.insert(name)
+            case UInt8(ascii: "r"): known.reconciledAt = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
         }
@@ -77,6 +79,10 @@ final class ChannelRegister {
 
     func forgetForeign(_ channels: [String], _ place: Place) throws(RedisError) {
         try hashes.remove(key(place), channels.map { bytes("f", $0) })
+    }
+
+    func noteReconciliation(_ place: Place, atMilliseconds: Int64) throws(RedisError) {
+        try hashes.set(key(place), [(bytes("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
     // MARK: - Leases

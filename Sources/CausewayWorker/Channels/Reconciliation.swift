@@ -8,6 +8,8 @@ package struct Reconciliation: Equatable, Sendable {
         package var intents: [ChannelIntent] = []
         /// Channels that were there before any of ours that is unresolved: others made them.
         package var foreign: Set<String> = []
+        /// When APNs' list was last held against all this, UNIX milliseconds; nil: never.
+        package var reconciledAt: Int64?
 
         package init() {}
     }

@@ -6,7 +6,7 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Broadcast channels of audiences at the last check. One worker at a time checks, so use the highest value of all workers.",
+            "Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the highest value of all workers.",
             "Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer audiences a channel."
         ),
         .gauge(

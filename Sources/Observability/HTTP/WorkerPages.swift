@@ -87,6 +87,7 @@ final class WorkerPages: ObservedPages {
             processBefore: processHistory.first { $0.milliseconds == before?.takenAtMilliseconds }?.reading,
             condition: registry.condition.now,
             events: registry.events.happened,
+            channelCounts: registry.channels.now,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
         let report = builder.report(host: host, upMilliseconds: upMilliseconds(nowMilliseconds))

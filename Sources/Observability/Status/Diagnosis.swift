@@ -22,7 +22,7 @@ struct Diagnosis {
 
     /// All findings, the worst first.
     var findings: [Finding] {
-        (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + load + traces)
+        (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + channels + load + traces)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)

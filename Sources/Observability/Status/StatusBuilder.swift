@@ -13,6 +13,8 @@ struct StatusBuilder {
     let processBefore: ProcessReading?
     let condition: WorkerCondition
     let events: [EventBoard.Event]
+    /// By the number of the pool.
+    let channelCounts: [ChannelBoard.Counts]
     let wallMilliseconds: Int64
 
     var now: MetricTotals { window.now }
@@ -35,7 +37,8 @@ struct StatusBuilder {
             live: live,
             ready: ready,
             tables: [
-                flow, outcomes, freshness, stages, audiences, audienceMembers, waits, pools, answers, redis, partitions,
+                flow, outcomes, freshness, stages, audiences, audienceMembers, channels, waits, pools, answers, redis,
+                partitions,
                 threads, processTable,
                 eventsTable,
             ]

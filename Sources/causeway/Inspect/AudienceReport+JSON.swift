@@ -7,6 +7,7 @@ extension AudienceReport {
         .members([
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),
             "policy": .string(policy), "members": census.json,
+            "channels": .array(channels.map(Self.json)),
             "newest": newest.map {
                 .members([
                     "timestamp": .integer($0.version.timestamp),
@@ -27,6 +28,15 @@ extension AudienceReport {
                     ])
                 }
             ),
+        ])
+    }
+
+    private static func json(_ channel: AudienceInspection.Channel) -> JSONValue {
+        .members([
+            "channel": .string("\(channel.channel.identifier)"),
+            "environment": .string("\(channel.channel.environment.name)"),
+            "storage": .string("\(channel.channel.storage.name)"),
+            "createdAt": .integer(channel.createdAtMilliseconds),
         ])
     }
 

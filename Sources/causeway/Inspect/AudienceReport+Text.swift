@@ -10,6 +10,7 @@ extension AudienceReport {
         var lines = LabelledLines()
         lines.add("audience", "\(audience) of \(app)")
         lines.add("members", membersText, pagesText)
+        for channel in channels { lines.add("channel", channelText(channel)) }
         lines.add("newest", newestText)
         lines.add("sent", sentText)
         lines.add(
@@ -41,6 +42,12 @@ extension AudienceReport {
         let bySegment = census.membersBySegment
         return
             "on \(census.pages) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
+    }
+
+    private func channelText(_ channel: AudienceInspection.Channel) -> String {
+        let (environment, storage) = (channel.channel.environment.name, channel.channel.storage.name)
+        let created = ago(channel.createdAtMilliseconds)
+        return "\(channel.channel.identifier), \(environment), storage \(storage); created \(created)"
     }
 
     private var newestText: String {

@@ -40,6 +40,7 @@ struct AudienceReport {
     var nowMilliseconds: Int64
     var policy: String
     var census: AudienceCensus
+    var channels: [AudienceInspection.Channel]
     var newest: AudienceInspection.Newest?
     var admitted: AudienceInspection.Admitted?
     var budget: ActivityReport.Budget
@@ -64,6 +65,7 @@ struct AudienceReport {
         nowMilliseconds = now
         self.policy = policy.name
         self.census = census
+        channels = inspection.channels
         newest = inspection.newest
         admitted = inspection.admitted
         budget = ActivityReport.Budget(budgets.budget)

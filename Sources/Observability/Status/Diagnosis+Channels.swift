@@ -1,0 +1,40 @@
+extension Diagnosis {
+    /// Of the 10,000 channels that Apple allows an app in an environment.
+    static let channelsMany: Int64 = 8_000
+
+    /// Channels that cannot be created, now or soon.
+    var channels: [Finding] {
+        labels.pools.enumerated().flatMap { index, pool in limit(index, pool) + refusals(index, pool) }
+    }
+
+    private func limit(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+        let most = max(window.now[.channels, index], window.now[.channelsListed, index])
+        guard most > Self.channelsMany else { return [] }
+        return [
+            Finding(
+                severity: .attention,
+                alert: "CausewayChannelsNearLimit",
+                sight: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
+                meaning:
+                    "At \(Numeral.grouped(StatusBuilder.channelsMax)) APNs creates no other, and audiences without one are pushed to by tokens alone.",
+                action:
+                    "Shorten channels.keepSeconds, give fewer audiences a channel, or run causeway channels reconcile."
+            )
+        ]
+    }
+
+    private func refusals(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+        guard let refused = window.count(.channelRefusals, index), refused > 0 else { return [] }
+        return [
+            Finding(
+                severity: .attention,
+                alert: "",
+                sight:
+                    "\(Numeral.grouped(refused)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
+                meaning: "Their audiences are pushed to by tokens alone, and devices start without a channel.",
+                action: "Read the error below. It names what to do where only an operator can help.",
+                kinds: [.channelRefused]
+            )
+        ]
+    }
+}

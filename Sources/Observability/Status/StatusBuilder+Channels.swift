@@ -1,0 +1,69 @@
+/// Broadcast channels of audiences: what is kept, what is to be done, and what went wrong.
+extension StatusBuilder {
+    /// Apple's limit, for an app in an environment.
+    static let channelsMax: Int64 = 10_000
+
+    /// Where audiences have channels, or are to have them.
+    private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelBoard.Counts)] {
+        zip(labels.pools, channelCounts)
+            .filter { _, counts in
+                counts.isDeclared || counts.known > 0 || counts.listed > 0 || counts.created > 0
+                    || counts.trouble != nil
+            }
+            .map { ($0, $1) }
+    }
+
+    var channels: StatusTable {
+        StatusTable(
+            key: "channels",
+            title: "Broadcast channels",
+            explanation:
+                "As this worker saw them at its last look, once a minute; APNs' list is held against them once a day, by one worker. "
+                + "An app may have \(Numeral.grouped(Self.channelsMax)) in an environment.",
+            columns: [
+                .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
+                .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
+                .init(key: "listed", title: "at APNs, as this worker asked"),
+                .init(key: "creationsOpen", title: "being created"),
+                .init(key: "unpublished", title: "to be published"),
+                .init(key: "deletionsPlanned", title: "to be deleted"),
+                .init(key: "nextDeletionSeconds", title: "the next, in"),
+                .init(key: "lookedSecondsAgo", title: "looked, ago"),
+                .init(key: "reconciledSecondsAgo", title: "reconciled, ago"),
+                .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
+            ],
+            rows: placesWithChannels.map { pool, counts in
+                let most = max(counts.known, counts.listed)
+                let share = StatusCell.share(millionths: most * 1_000_000 / Self.channelsMax)
+                return [
+                    .words(pool.app), .words(pool.environment), .count(counts.known),
+                    most > Diagnosis.channelsMany ? share.toned(.attention) : share,
+                    counts.listed > 0 ? .count(counts.listed) : .none,
+                ] + waiting(counts.outlook) + [
+                    counts.trouble.map { .words($0.text).toned(.attention) } ?? .none,
+                    .duration(milliseconds: counts.trouble.map { age($0.atMilliseconds) }),
+                ]
+            },
+            emptyText: "No audience has a channel."
+        )
+    }
+
+    private func waiting(_ outlook: ChannelBoard.Outlook?) -> [StatusCell] {
+        guard let outlook else { return [StatusCell](repeating: .none, count: 6) }
+        return [
+            .count(Int64(outlook.creationsOpen)), .count(Int64(outlook.unpublished)),
+            .count(Int64(outlook.deletionsPlanned)),
+            .duration(milliseconds: outlook.nextDeletionMilliseconds.map { max(0, -difference($0)) }),
+            .duration(milliseconds: age(outlook.atMilliseconds)),
+            .duration(milliseconds: outlook.reconciledAtMilliseconds.map(age)),
+        ]
+    }
+
+    private func age(_ moment: Int64) -> Int64 { max(0, difference(moment)) }
+
+    /// Moments come from Redis too, which others may write.
+    private func difference(_ moment: Int64) -> Int64 {
+        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(moment)
+        return overflows ? 0 : difference
+    }
+}

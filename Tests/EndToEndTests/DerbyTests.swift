@@ -1,0 +1,119 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// The example's own `channels` block, for the app of a run that has the sandbox only.
+private struct DerbyConfiguration {
+    private let block: String
+
+    init(_ files: ExampleFiles) throws {
+        let lines = try String(contentsOfFile: files.path("causeway.yaml"), encoding: .utf8).split(separator: "\n")
+        let start = try #require(lines.firstIndex { $0 == "    channels:" })
+        block =
+            lines[start...].prefix { $0 == "    channels:" || $0.hasPrefix("      ") }.joined(separator: "\n")
+            .replacing("[production, sandbox]", with: "[sandbox]") + "\n"
+    }
+
+    func text(_ text: String, _ stage: Stage) throws -> String {
+        let port = "    port: \(stage.simulator.apnsPort)\n"
+        let app = "    bundleId: com.example.derby\n"
+        try #require(text.contains(port) && text.contains(app) && block.contains("derby-*"))
+        let management = "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+        return text.replacingOccurrences(of: port, with: port + management)
+            .replacingOccurrences(of: app, with: app + block)
+    }
+}
+
+@Suite("The example of a derby, half of whose followers are on a channel", .timeLimit(.minutes(10)))
+struct DerbyTests {
+    private let files = ExampleFiles("derby")
+    private let app = "com.example.derby"
+
+    @Test func everyFollowerShowsEachGoal() async throws {
+        try await onOwnThread {
+            let configuration = try DerbyConfiguration(files)
+            let run = try ExampleRun(["derby"], configure: configuration.text)
+            defer { run.close() }
+            for file in ["phones.json", "older-phones.json"] { try run.post("/phones", try files.object(file)) }
+            try awaitRegistrations(4, run)
+            for command in try files.records("commands.jsonl") {
+                try run.send(command)
+                try awaitResult(of: command, run)
+                // Only the older phones' activities have tokens.
+                if command["id"] as? String == "derby-start" { try awaitRegistrations(6, run) }
+            }
+            try checkRegistrations(run)
+            try checkResults(run)
+            for device in 31...34 { try checkPhone(device, run) }
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
+    private func awaitRegistrations(_ count: Int, _ run: ExampleRun) throws {
+        try run.relay(until: count)
+        try run.awaitMetrics("\(count) registrations that are settled") {
+            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(count)
+                && $0.sum("causeway_records_held") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+        }
+    }
+
+    /// Of a command to the audience: the one that its last range or its broadcast writes.
+    private func awaitResult(of command: JSONObject, _ run: ExampleRun) throws {
+        let identifier = try #require(command["id"] as? String)
+        let isToAudience = command["audience"] != nil
+        try run.await("the result of \(identifier)") {
+            try run.turn(milliseconds: 20)
+            return (run.results.results[identifier] ?? []).contains { !isToAudience || $0["ranges"] != nil }
+        }
+    }
+
+    /// The file shows what apps really post, save for tokens and times.
+    private func checkRegistrations(_ run: ExampleRun) throws {
+        let real = try run.registrations()
+        let records = try files.records("registrations.jsonl")
+        #expect(real.count == records.count)
+        for record in records {
+            let same = real.filter {
+                isSameJSON($0["activity"], record["activity"]) && isSameJSON($0["device"], record["device"])
+            }
+            #expect(same.count == 1, "\(record)")
+            let told = Set(record.keys).subtracting(["token", "registeredAt", "shows"])
+            #expect(
+                same.allSatisfy { post in told.allSatisfy { isSameJSON(post[$0], record[$0]) } },
+                "\(record), \(same)"
+            )
+            #expect(same.allSatisfy { isSameJSON($0["channels"], record["channels"]) }, "\(same)")
+        }
+    }
+
+    /// Each result of the file is there once, and of these commands there is no other.
+    private func checkResults(_ run: ExampleRun) throws {
+        let expected = try files.records("results.jsonl")
+        for record in expected {
+            let command = try #require(record["command"] as? String)
+            let found = (run.results.results[command] ?? [])
+                .count { result in record.allSatisfy { isSameJSON(result[$0.key], $0.value) } }
+            #expect(found == 1, "\(record): \(run.results.results[command] ?? [])")
+        }
+        for command in Set(expected.compactMap { $0["command"] as? String }) {
+            let ofCommand = (run.results.results[command] ?? []).filter { $0["device"] == nil }
+            #expect(ofCommand.count == expected.count { $0["command"] as? String == command }, "\(ofCommand)")
+        }
+    }
+
+    private func checkPhone(_ device: Int, _ run: ExampleRun) throws {
+        let shown = try run.activity("phone-\(device)-MatchAttributes-0", app: app)
+        let last = try #require(try files.records("commands.jsonl").last?["aps"] as? JSONObject)
+        #expect(isSameJSON(shown["contentState"], last["content-state"]), "phone-\(device)")
+        #expect(shown["state"] as? String == "ended" && shown["alertCount"] as? Int == 4, "phone-\(device)")
+        let isOnChannel = device < 33
+        #expect((shown["channel"] != nil) == isOnChannel && (shown["token"] == nil) == isOnChannel, "phone-\(device)")
+        // The single command reaches the phone that has a token, and not the other.
+        let updates = device == 33 ? 3 : 2
+        #expect(shown["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1], "phone-\(device)")
+        if isOnChannel { #expect(shown["broadcastsReceived"] as? Int == 3, "phone-\(device)") }
+        for count in ["suspiciousDates", "regressions", "equalTimestamps"] { #expect(shown[count] as? Int == 0) }
+    }
+}
