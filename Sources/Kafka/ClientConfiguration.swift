@@ -51,7 +51,7 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Refuses a configuration without this property. librdkafka itself would wait for ever, or fail later with another error.
+    /// Refuses a configuration without this property. librdkafka itself would wait forever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
             throw KafkaError.property(name, reason)

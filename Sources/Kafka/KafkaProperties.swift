@@ -71,7 +71,7 @@ public enum KafkaProperties {
     /// Defaults of every consumer if its librdkafka knows the property; older versions are left as they are.
     ///
     /// A full queue stops fetching, since 2.2 for this long at a time. The library's default is a second, for most of
-    /// which a lane that works off a backlog would stand still. Before 2.2 `Consumer.wakeFetching` is needed instead.
+    /// which a lane that works off a backlog would do nothing. Before 2.2 `Consumer.wakeFetching` is needed instead.
     static let consumerWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
@@ -90,7 +90,7 @@ public enum KafkaProperties {
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessages)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
-            // Report every record: without the report of its result a command would hold its offset back for ever.
+            // Report every record: without the report of its result a command would hold its offset back forever.
             ("delivery.report.only.error", "false"),
         ]
 

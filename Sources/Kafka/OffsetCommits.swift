@@ -74,7 +74,7 @@ struct OffsetCommits {
 
     /// Sends the offsets that are not committed.
     ///
-    /// - Returns: why sending failed; nil if it succeeded or nothing was to be sent.
+    /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         let pending = stored.filter { !$0.value.isCommitted }
         guard !pending.isEmpty else { return nil }

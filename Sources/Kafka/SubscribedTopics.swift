@@ -41,7 +41,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// Destroys the handles. This must happen before the client is destroyed, or destroying it waits for ever.
+    /// Destroys the handles. This must happen before the client is destroyed, or destroying it waits forever.
     mutating func destroyHandles() {
         for handle in handles { rd_kafka_topic_destroy(handle) }
         handles.removeAll()

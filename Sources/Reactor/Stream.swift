@@ -146,7 +146,7 @@ public final class Stream {
         if case .closed = state { return }
         // The peer ended in an orderly way, so we do the same.
         if error == nil, case .open = state { transport.announceEnd() }
-        // An earlier failure that the handler has not been told of takes precedence over the peer's end.
+        // An earlier failure that was not reported to the handler takes precedence over the peer's end.
         var failure = error
         if case .failing(let earlier, _) = state { failure = earlier }
         let handler = handler

@@ -7,7 +7,7 @@
 -- bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
 --
 -- A draw is refunded as far as it has not been refilled by now (simulation `repeats`, seed 7882). So the bucket is never fuller
--- than without the draw. The draw is named by the time at which the bucket was to be full with it, plus the sum of all refunds by
+-- than without the draw. The draw is named by the time at which the bucket would have been full with it, plus the sum of all refunds by
 -- then, which `s` holds after that time: refunds since then have moved the time nearer.
 --
 -- The registration time of a retired token is raised by one, so that its own registration, delivered again, is stale. The token

@@ -37,7 +37,7 @@ struct MembershipSlot: BitwiseCopyable {
     var stage = Stage.queued
     /// The next change of the same member.
     var successor: UInt32 = .max
-    /// How many audiences were told of the change, and how many of the joined ones were asked for their state.
+    /// How many audiences know the change, and how many of the joined ones were asked for their state.
     var told = 0
     var asked = 0
     /// The next member that waits for the same answer, or in the same line.

@@ -174,7 +174,7 @@ extension Audiences {
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        // Until the store has told the state of the round, no record can take its place in it.
+        // Until the store has reported the state of the round, no record can join it.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
         admitReceived(of: round, now: now)
     }

@@ -23,7 +23,7 @@ extension Audiences {
         }
     }
 
-    /// Writes a record that is to be produced.
+    /// Writes a record for Kafka.
     public mutating func compose(_ production: AudienceProduction) -> ComposedRecord {
         writer.reset()
         keyWriter.reset()

@@ -128,7 +128,7 @@ final class Demo {
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         try stage.startWorker()
         display.note(
-            "The worker is to be watched at http://127.0.0.1:\(stage.httpPort)/statusz, its metrics at /metrics."
+            "Watch the worker at http://127.0.0.1:\(stage.httpPort)/statusz, and its metrics at /metrics."
         )
         return phones
     }

@@ -92,7 +92,7 @@ struct DemoCommand: StagedRun {
     )
     var evidence: String?
 
-    @Option(help: "What superseded commands come to: each a result of its own, or counted in a newer one's.")
+    @Option(help: "Whether each superseded command gets a result of its own, or a newer command's result counts it.")
     var supersededResults = SupersededResults.each
 
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))

@@ -35,19 +35,19 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var usage: ProcessUsage
     }
 
-    /// Of a season in which half of the phones are on broadcast channels.
+    /// The part of a season in which half of the phones are on broadcast channels.
     struct Channels: Codable, Equatable {
-        /// Phones whose activities are to be on channels.
+        /// Phones whose activities must be on channels.
         var phones: Int
-        /// Those of them that a broadcast has reached.
+        /// Phones among them that a broadcast reached.
         var phonesReached: Int
-        /// Update tokens that phones on channels have registered all the same.
+        /// Update tokens that phones on channels registered although they must not.
         var strayTokens: Int
         var broadcasts: Int
-        /// Broadcasts that have arrived, counted on the phones.
+        /// Broadcasts that arrived, counted on the phones.
         var broadcastsReceived: Int
         var created: Int
-        /// At APNs, when the worker has had time enough to delete them all.
+        /// Channels left at APNs after the worker had time to delete all of them.
         var left: Int
 
         var deleted: Int { created - left }

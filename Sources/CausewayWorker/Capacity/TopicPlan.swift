@@ -32,7 +32,7 @@ package struct TopicPlan: Sendable {
         return [
             // Longer than the longest outage after which a backlog is still useful: an activity lives 12 hours.
             topic(names.commands, partitions, retained(hours: 24)),
-            // The newest token of each activity is kept for ever. Tombstones are kept until every reader has seen them.
+            // The newest token of each activity is kept forever. Tombstones are kept until every reader has seen them.
             topic(
                 names.registrations,
                 partitions,

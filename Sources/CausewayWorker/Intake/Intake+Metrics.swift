@@ -50,7 +50,7 @@ struct UnfetchedPartitions {
     /// How long the Kafka thread waits for the answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// Partitions whose committed offset is no longer in the log. They stand still until an operator acts.
+    /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
     var standing: Set<TopicPartition> = []
     private(set) var ends: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
@@ -152,7 +152,7 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or they stand still. For
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or they are stopped. For
     /// other partitions fetching tells the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }

@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// Partitions that stand still until the brokers have told their committed offset and a seek has succeeded.
+/// Partitions that are not read until the brokers have reported their committed offset and a seek has succeeded.
 struct StrandedPartitions {
     /// The time between two questions. If a broker does not answer, a question may take seconds of the Kafka thread's time.
     static let intervalMilliseconds: Int64 = 5_000
@@ -34,7 +34,7 @@ extension Intake {
     /// Finds out where stranded partitions must begin.
     ///
     /// A group without a committed offset is new to the partition and begins at its first record, so that nothing is skipped. A committed
-    /// offset that is no longer in the log means that records are lost. Such a partition stands still until a person has decided.
+    /// offset that is no longer in the log means that records are lost. Such a partition stops until an operator decides.
     ///
     /// One question covers all partitions. After a question without an answer there is no further one in this turn, because the thread
     /// must not wait longer.

@@ -18,7 +18,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// The line from which the current command took its credit.
     var creditLine = PushLine.Kind.unsure
     var deferred = DeferredReturn()
-    /// No push goes before this monotonic time. Redis has the last word on the spacing.
+    /// No push is sent earlier than this monotonic time. Redis has the last word on the spacing.
     private(set) var restsUntilMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {

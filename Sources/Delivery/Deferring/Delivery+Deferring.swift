@@ -16,8 +16,8 @@ import Numbers
 /// behind one with a longer pause. A command whose pause is longer is deferred again.
 ///
 /// What must hold:
-/// - The deferred record has all that its next reading needs (`Deferral`): a start's claim, which gives way to the claim of the
-///   next reading; the token that the command brought; what the command counts; the alert that it carries, in its body. Its rider
+/// - The deferred record has all that its next reading needs (`Deferral`): a start's claim, which the claim of the
+///   next reading replaces; the token that the command brought; what the command counts; the alert that it carries, in its body. Its rider
 ///   is finished when the write is acknowledged.
 /// - While a pool is blocked, an activity has one deferred command under way. A newer state waits here until the older one comes
 ///   back, then replaces it and carries its alert. Otherwise an outage would leave one copy for each state. A lane with many

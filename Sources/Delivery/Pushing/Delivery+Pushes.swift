@@ -96,7 +96,7 @@ extension Delivery {
             // Repeating the start on a guess could begin a second activity. So its outcome is `unknown`.
             finishCurrent(record, .unknown, settlement: .unknown, now: now)
         case .limited where !isStart:
-            // Redis hears of the limit before the command is admitted again, so that the command waits for the longer spacing.
+            // Redis learns the limit before the command is admitted again, so that the command waits for the longer spacing.
             activities.enter(.limiting, activity)
             countLimited()
             call(.limit, record)

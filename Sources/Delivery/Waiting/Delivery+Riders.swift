@@ -4,7 +4,7 @@ import LiveActivity
 /// alert. The older command, the rider, settles together with its carrier.
 ///
 /// What must hold:
-/// - A record has one rider at most: the newest alert wins. A command whose alert gives way settles at once.
+/// - A record has one rider at most: the newest alert wins. A command whose alert a newer alert replaces settles at once.
 /// - A rider is finished with its carrier, as `superseded`. If its carrier is dropped, or expires before Redis has seen it, the
 ///   rider waits for its own turn again.
 /// - A carried alert enters the body, and its priority the carrier, when the carrier's turn comes: most carriers are replaced
@@ -120,7 +120,7 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Ends the rider of a command whose carried alert gives way to a newer one.
+    /// Ends the rider of a command whose carried alert a newer one replaces.
     mutating func replaceRider(of carrier: UInt32, by newer: UInt32) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSuperseded(rider, by: newer, .superseded)

@@ -186,7 +186,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or in all.
     case roundOutcome
     case memberOutcome
-    /// The change of a member that an audience was told of.
+    /// The change of a member that was reported to an audience.
     case membershipChange
     /// An app in an environment.
     case pool

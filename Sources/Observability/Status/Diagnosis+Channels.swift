@@ -1,3 +1,5 @@
+import Numbers
+
 extension Diagnosis {
     /// Of the 10,000 channels that Apple allows an app in an environment.
     static let channelsMany: Int64 = 8_000

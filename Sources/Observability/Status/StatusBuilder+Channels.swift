@@ -1,9 +1,11 @@
-/// Broadcast channels of audiences: what is kept, what is to be done, and what went wrong.
+import Numbers
+
+/// Broadcast channels of audiences: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// Apple's limit, for an app in an environment.
+    /// Apple's limit for one app and environment.
     static let channelsMax: Int64 = 10_000
 
-    /// Where audiences have channels, or are to have them.
+    /// Apps and environments whose audiences have channels or should have them.
     private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelBoard.Counts)] {
         zip(labels.pools, channelCounts)
             .filter { _, counts in

@@ -35,8 +35,8 @@ extension OutageCase {
         OutageCase(
             name: "redis-failover",
             summary:
-                "The primary dies, and Sentinel promotes a replica that lacks the last 5 s, in which all tokens of an app gave way "
-                + "to others; with three workers",
+                "The primary dies, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens replaced all tokens "
+                + "of an app; with three workers",
             apps: season,
             workers: fleet,
             redis: .sentinel,
