@@ -181,6 +181,18 @@ import Testing
         #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
     }
 
+    /// Nobody has subscribed to a channel that would be created for the end.
+    @Test func anEndThatHasLostItsChannelAsksForNoOther() throws {
+        let bench = RoundBench()
+        bench.command(1, event: .end, channel: try channel())
+        bench.settle()
+        bench.send()
+        bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        #expect(bench.needs().isEmpty)
+        #expect(outcome(of: 1, in: bench) == "failed")
+        #expect(bench.committableOffset == 1 && bench.core.recordsHeld == 0)
+    }
+
     @Test func anOlderVersionIsNeverSentBehindANewerOne() throws {
         let bench = RoundBench()
         bench.command(2, channel: try channel())

@@ -110,6 +110,7 @@ final class RoundBench {
     /// A fan-out record of the only range, or for a channel, as another worker would have written it.
     func command(
         _ number: Int,
+        event: Event = .update,
         hasAlert: Bool = false,
         _ audience: String = "match-1",
         application: Int = 0,
@@ -120,7 +121,7 @@ final class RoundBench {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = 1_790_000_000 + Int64(number)
         let value = Array(
-            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"update\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         guard let range = SegmentRange(index: 0, count: 1) else { return }

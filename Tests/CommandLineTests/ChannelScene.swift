@@ -60,9 +60,10 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
 
     // MARK: - Our programs
 
-    func process(_ arguments: [String]) -> Process {
+    func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
         ProgramRun.process(
-            ["channels", arguments[0], "--config", directory.path("causeway.yaml")] + arguments.dropFirst()
+            ["channels", arguments[0], "--config", directory.path("causeway.yaml")] + arguments.dropFirst(),
+            environment: environment
         )
     }
 

@@ -7,6 +7,8 @@ import Testing
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
+    /// An answer that comes after five seconds is still waited for, so that a test can act meanwhile, also on a slow machine.
+    private static let patience = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
         var command: ChannelScene.Object = [
@@ -48,9 +50,7 @@ struct ChannelWorkerTests {
     func killedBeforeTheAnswer() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
-        // The answer must still be on its way when the kill comes, also on a slow machine.
-        let keys = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: keys)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
         try awaitFirstReconciliation(scene, noting: foreign)
 
         try scene.answerLate(milliseconds: 5_000)
@@ -60,7 +60,7 @@ struct ChannelWorkerTests {
         try scene.answerInTime()
         #expect(try registered(scene) == nil, "the kill came too late")
 
-        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: keys)
+        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
         try scene.send(command(2))
         let own = try scene.await("a channel in the register") { try registered(scene) }
         #expect(own != orphan)
@@ -85,8 +85,7 @@ struct ChannelWorkerTests {
     func killedBeforeThePublication() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
-        let keys = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: keys)
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
         try awaitFirstReconciliation(scene, noting: foreign)
 
         try scene.answerLate(milliseconds: 2_000)
@@ -155,6 +154,71 @@ struct ChannelWorkerTests {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
         }
         #expect(Date().timeIntervalSince(ended) >= 10)
+        #expect(try scene.channels().isEmpty && registered(scene) == nil)
+        #expect(worker.terminate() == 0)
+    }
+
+    /// The first command goes on without its channel after two seconds. The channel still comes, and the audience is over by then.
+    @Test("An audience that ends while its channel is created keeps the channel no longer than others")
+    func endedDuringCreation() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let foreign = try scene.createForeign()
+        try awaitFirstReconciliation(scene, noting: foreign)
+        try scene.answerLate(milliseconds: 5_000)
+        try scene.send(command(1))
+        try scene.send(command(2, "end"))
+        _ = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        try scene.answerInTime()
+        _ = try scene.await("a deletion that is planned", seconds: 60) {
+            try scene.run("list").output.contains("deleted in ") ? true : nil
+        }
+        #expect(worker.terminate() == 0)
+    }
+
+    @Test("An audience that ends while another process creates its channel keeps the channel no longer than others")
+    func endedDuringAnothersCreation() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let foreign = try scene.createForeign()
+        try awaitFirstReconciliation(scene, noting: foreign)
+        try scene.answerLate(milliseconds: 5_000)
+        let creation = try RunningProgram(scene.process(["create", Self.audience], environment: Self.patience))
+        let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
+        _ = try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
+        try scene.send(command(1, "end"))
+        let results = try TopicReader(scene.broker, topic: "causeway.results")
+        #expect(try results.read(1)[0].value.contains("state-1"))
+        try #require(scene.redis.ask("EXISTS", key) == "1", "too slow to tell")
+        #expect(creation.exitCode() == 0)
+        _ = try scene.await("a deletion that is planned", seconds: 60) {
+            try scene.run("list").output.contains("deleted in ") ? true : nil
+        }
+        #expect(worker.terminate() == 0)
+    }
+
+    /// Nobody has subscribed to a channel that would be created now.
+    @Test("An end to a channel that somebody else deleted creates no other channel")
+    func endedWithoutItsChannel() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker([
+            "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0", "CHANNELS_STORAGE": "none",
+        ])
+        try scene.send(command(1))
+        let channel = try scene.await("a broadcast") {
+            try scene.listed().first { $0.broadcasts > 0 }?.identifier
+        }
+        try scene.deleteForeign(channel)
+        try scene.send(command(2, "end"))
+        let results = try TopicReader(scene.broker, topic: "causeway.results")
+        var ended: ChannelScene.Object?
+        while ended == nil {
+            let record = try results.read(1)[0]
+            let result = try JSONSerialization.jsonObject(with: Data(record.value.utf8)) as? ChannelScene.Object
+            if result?["command"] as? String == "state-2", result?["environment"] != nil { ended = result }
+        }
+        #expect(ended?["outcome"] as? String == "failed" && ended?["reason"] as? String == "ChannelNotRegistered")
+        _ = try reconcile(scene)
         #expect(try scene.channels().isEmpty && registered(scene) == nil)
         #expect(worker.terminate() == 0)
     }

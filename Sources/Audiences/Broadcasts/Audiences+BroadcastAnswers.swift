@@ -16,7 +16,9 @@ extension Audiences {
             finish(broadcast, .delivered, now: now)
         case .rejected where learnsStorage(of: channel, from: result.reason):
             sendAgain(broadcast, pause: 0, now: now)
-        case .channelGone where channels[channel].isOwn: finish(broadcast, .failed, now: now)
+        // Nobody has subscribed to a channel that would be created for an end, and nothing would delete that channel.
+        case .channelGone where channels[channel].isOwn || broadcasts[broadcast].event == .end:
+            finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:
             lose(channel)

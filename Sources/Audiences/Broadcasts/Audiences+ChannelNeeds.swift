@@ -21,16 +21,17 @@ extension Audiences {
     mutating func noteChannels(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
+        let rule = configuration.channelRules[application]
+        let getsChannel = rule.map { slot.asksForChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
-            guard channels.count > 0 else { return }
+            // A channel that an earlier command has asked for may still be in the making: the keeper must hear of the end.
+            guard channels.count > 0 || getsChannel else { return }
             need(
                 .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
                 application: application,
                 audience: audience
             )
-        } else if let rule = configuration.channelRules[application],
-            slot.asksForChannel || rule.includes(audience), rule.missing(in: channels) != 0
-        {
+        } else if getsChannel, let rule, rule.missing(in: channels) != 0 {
             need(.wanted, application: application, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
             // A deletion may be planned, since the audience had ended.

@@ -30,6 +30,12 @@ package enum ChannelAnswer: Sendable {
     case refused(environment: String, ChannelRefusal)
 }
 
+/// The requests for one audience, which are carried out one after the other.
+struct AudienceLine: Hashable {
+    var app: String
+    var audience: String
+}
+
 extension ChannelKeeper {
     /// Answers requests until they end or its task is cancelled, at most ``requestsMax`` at a time, and looks after what is due meanwhile.
     ///
@@ -40,18 +46,35 @@ extension ChannelKeeper {
     ) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.tendAll() }
-            var underWay = 0
+            var (underWay, number) = (0, 0)
             for await request in requests {
                 if underWay == Self.requestsMax {
                     await group.next()
                     underWay -= 1
                 }
                 underWay += 1
-                group.addTask { await self.perform(request, answer: answer) }
+                number += 1
+                let (line, turn) = (AudienceLine(app: request.app, audience: request.audience), number)
+                lines[line, default: []].append(turn)
+                group.addTask {
+                    await self.awaitTurn(turn, in: line)
+                    if !Task.isCancelled { await self.perform(request, answer: answer) }
+                    await self.endTurn(turn, in: line)
+                }
             }
             group.cancelAll()
         }
         topic.close()
+    }
+
+    /// Waits for earlier requests of the same audience. A creation takes seconds, and an end that came meanwhile must count after it.
+    private func awaitTurn(_ turn: Int, in line: AudienceLine) async {
+        while lines[line]?.first != turn, !Task.isCancelled { try? await Task.sleep(for: Self.waitingInterval) }
+    }
+
+    private func endTurn(_ turn: Int, in line: AudienceLine) {
+        lines[line]?.removeAll { $0 == turn }
+        if lines[line]?.isEmpty == true { lines[line] = nil }
     }
 
     private func perform(
@@ -68,7 +91,7 @@ extension ChannelKeeper {
                 case .lost(let channel):
                     answer(request, .known(try await replace(channel, of: request.audience, at: site)))
                 case .ended(let storedUntil):
-                    try end(request.audience, at: site, storedUntilMilliseconds: storedUntil)
+                    try await end(request.audience, at: site, storedUntilMilliseconds: storedUntil)
                 }
             } catch {
                 answer(request, .refused(environment: environment, error))

@@ -33,7 +33,7 @@ package actor ChannelKeeper {
     /// Requests of lanes that are under way at a time.
     static let requestsMax = 16
     /// Between two looks for what another worker is creating.
-    private static let waitingInterval = Duration.milliseconds(100)
+    static let waitingInterval = Duration.milliseconds(100)
     /// Nobody asks again for so long after a trouble that passes by itself, and after another.
     private static let transientMilliseconds: Int64 = 60_000
     private static let lastingMilliseconds: Int64 = 600_000
@@ -52,6 +52,8 @@ package actor ChannelKeeper {
     /// Audiences whose channel could not be created: each of their commands asks, and APNs is not asked again before the time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
+    /// Requests that are under way or wait for an earlier request of their audience, by audience: each audience's numbers, oldest first.
+    var lines: [AudienceLine: [Int]] = [:]
 
     private struct Refused: Hashable {
         var place: Place
@@ -189,13 +191,22 @@ package actor ChannelKeeper {
         return entry
     }
 
-    /// An audience has ended: its channel goes when its last message has had its time.
-    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) throws(ChannelRefusal) {
+    /// Plans the deletion of an ended audience's channel. If another process is creating the channel, waits for its entry.
+    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
-        try asking { () throws(RedisError) in
-            guard var entry = try register.entry(site.place, audience: audience), entry.state == .active else { return }
-            entry.deleteAfter = due
-            try register.write(entry)
+        let deadline = now + creationMilliseconds
+        while true {
+            let isOver = try asking { () throws(RedisError) in
+                if var entry = try register.entry(site.place, audience: audience) {
+                    guard entry.state == .active else { return true }
+                    entry.deleteAfter = due
+                    try register.write(entry)
+                    return true
+                }
+                return try !register.isBeingCreated(audience, site.place)
+            }
+            guard !isOver, now < deadline, !Task.isCancelled else { return }
+            try? await Task.sleep(for: Self.waitingInterval)
         }
     }
 
@@ -205,7 +216,14 @@ package actor ChannelKeeper {
         guard let entry, entry.channel == channel else { return try await ensure(audience, at: site) }
         note(.lost(entry))
         try asking { () throws(RedisError) in try register.remove(entry) }
-        return try await ensure(audience, at: site, storage: entry.storage)
+        var successor = try await ensure(audience, at: site, storage: entry.storage)
+        if let due = entry.deleteAfter {
+            // The audience has ended meanwhile, and its new channel must not stay for ever.
+            successor.deleteAfter = due
+            let planned = successor
+            try asking { () throws(RedisError) in try register.write(planned) }
+        }
+        return successor
     }
 
     /// Deletes a channel at APNs, then everywhere. What a crash leaves of it is done by the next look.
