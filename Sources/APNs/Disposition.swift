@@ -25,6 +25,14 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     /// The push was sent and its answer was lost; it may have been accepted.
     case ambiguous
 
+    /// Whether the same request may succeed later, although nobody changes anything.
+    public var retryHelps: Bool {
+        switch self {
+        case .retryNow, .retryLater, .limited, .refreshProviderToken, .ambiguous: true
+        case .accepted, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: false
+        }
+    }
+
     /// The one total function from what is known of an answer to what is done about it.
     ///
     /// A known reason decides when it comes with the status class in which Apple documents it; otherwise, and for every

@@ -157,7 +157,7 @@ import Testing
         bench.command(1, channel: try channel())
         bench.settle()
         bench.send()
-        bench.answerPushes(.rejected, reason: "FeatureNotEnabled")
+        bench.answerPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: bench) == "failed")
         let text = result(of: 1, in: bench)
         #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: text))

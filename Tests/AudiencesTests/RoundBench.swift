@@ -335,7 +335,8 @@ final class RoundBench {
     }
 
     /// Every push that is under way gets the same answer.
-    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "") {
+    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
+    {
         let pushes = underWay
         underWay.removeAll()
         let reason = Array(reason.utf8)
@@ -347,6 +348,7 @@ final class RoundBench {
                         disposition: disposition,
                         status: disposition == .accepted ? 200 : 503,
                         reason: reason,
+                        advice: advice,
                         invalidAtMilliseconds: -1,
                         sentMilliseconds: now,
                         answeredMilliseconds: now
@@ -389,12 +391,5 @@ final class RoundBench {
         core.beginRevoking(place, now: moment)
         settle()
         return core.isDrained(place)
-    }
-
-    func result(of command: Int) -> String? {
-        results.last {
-            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
-                && SimulatedText.contains("\"segments\"", in: $0)
-        }
     }
 }

@@ -222,4 +222,21 @@ struct ChannelWorkerTests {
         #expect(try scene.channels().isEmpty && registered(scene) == nil)
         #expect(worker.terminate() == 0)
     }
+
+    @Test("The result of a broadcast that APNs refuses says what to do")
+    func refusedBroadcast() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker([:])
+        var command = command(1)
+        command["audience"] = nil
+        command["channel"] = "dHN0LXNyY2gtY2hubA=="
+        try scene.send(command)
+        let record = try TopicReader(scene.broker, topic: "causeway.results").read(1)[0]
+        let result = try #require(
+            JSONSerialization.jsonObject(with: Data(record.value.utf8)) as? ChannelScene.Object
+        )
+        #expect(result["outcome"] as? String == "failed" && result["reason"] as? String == "ChannelNotRegistered")
+        #expect((result["advice"] as? String)?.contains("create a channel") == true, "\(result)")
+        #expect(worker.terminate() == 0)
+    }
 }

@@ -31,7 +31,7 @@ struct ManagementFault: Error, Sendable, Equatable {
 public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Cause: Sendable, Equatable {
         /// APNs answered with a reason.
-        case refused(ChannelReason)
+        case refused(Reason)
         /// The request never left, or was certainly not processed.
         case unsent
         /// The request left and was not answered: APNs may have done what it says.
@@ -54,7 +54,8 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var isTransient: Bool {
         switch cause {
         case .unsent, .ambiguous, .malformed: true
-        case .refused(let reason): reason.isTransient || status >= 500
+        case .refused(let reason):
+            Disposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
         }
     }
 }
@@ -101,8 +102,13 @@ public final class ChannelManagement: Sendable {
 
     /// Creates a channel. If the error's cause is `ambiguous`, there may be one that nobody knows.
     public func create(storesNewest: Bool) async throws(ChannelError) -> String {
-        let body = #"{"message-storage-policy":\#(storesNewest ? 1 : 0),"push-type":"LiveActivity"}"#
-        let response = try await perform(ManagementRequest(method: .post, path: path, body: Array(body.utf8)), 201)
+        let body: [UInt8]
+        do {
+            body = try ManagementBody.encode(.init(storagePolicy: storesNewest ? 1 : 0, pushType: "LiveActivity"))
+        } catch {
+            throw ChannelError(cause: .unsent, status: 0, text: "the request cannot be written: \(error)")
+        }
+        let response = try await perform(ManagementRequest(method: .post, path: path, body: body), 201)
         guard let channel = response.channel, !channel.isEmpty else {
             // There is a channel, and nobody knows which.
             throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
@@ -112,7 +118,8 @@ public final class ChannelManagement: Sendable {
 
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
         let response = try await perform(request(.get, channel), 200)
-        guard let policy = ManagementJSON.number("message-storage-policy", in: response.body), (0...1).contains(policy)
+        guard let policy = ManagementBody.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
+            (0...1).contains(policy)
         else { throw malformed(response, "no message-storage-policy of 0 or 1") }
         return Channel(identifier: channel, storesNewest: policy == 1)
     }
@@ -137,10 +144,10 @@ public final class ChannelManagement: Sendable {
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
             200
         )
-        guard let channels = ManagementJSON.strings("channels", in: response.body) else {
+        guard let list = ManagementBody.decode(ManagementBody.List.self, response.body) else {
             throw malformed(response, "no list of channels")
         }
-        return channels
+        return list.channels
     }
 
     private var path: String { "/1/apps/\(bundleIdentifier)/channels" }
@@ -154,6 +161,22 @@ public final class ChannelManagement: Sendable {
             cause: .malformed,
             status: response.status,
             text: "\(place.authority) answered \(response.status) with \(text)"
+        )
+    }
+
+    private func refusal(_ response: ManagementResponse) -> ChannelError {
+        let (reason, word) = response.body.withUnsafeBytes { body in
+            let answer = AnswerBody(body)
+            return (answer.reason, String(decoding: answer.reasonText.prefix(64), as: UTF8.self))
+        }
+        var text = "\(place.authority) answered \(response.status)"
+        if !word.isEmpty { text += " \(word)" }
+        if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
+        return ChannelError(
+            cause: .refused(reason),
+            status: response.status,
+            text: text,
+            retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
         )
     }
 
@@ -186,13 +209,7 @@ public final class ChannelManagement: Sendable {
             throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .unsent, status: 0, text: fault.text)
         case .success(let response):
             guard response.status != status else { return response }
-            let reason = response.body.withUnsafeBytes { ChannelReason(text: AnswerBody($0).reasonText) }
-            throw ChannelError(
-                cause: .refused(reason),
-                status: response.status,
-                text: "\(place.authority) answered \(response.status) \(reason.word): \(reason.advice)",
-                retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
-            )
+            throw refusal(response)
         }
     }
 

@@ -36,6 +36,7 @@ extension Audiences {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.status = result.status
+        slot.pointee.advice = result.advice
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
         if slot.pointee.times.firstAnswerMilliseconds < 0 {

@@ -166,7 +166,7 @@ extension Audiences {
                 times: slot.times
             )
             result.status = slot.status
-            result.advice = Self.advice(for: reason)
+            if slot.outcome == .failed { result.advice = slot.advice }
             result.write(to: &writer)
         }
     }
@@ -190,21 +190,6 @@ extension Audiences {
             result.admittedMilliseconds = slot.order.admittedMilliseconds
             result.write(to: &writer)
         }
-    }
-
-    /// What an operator does about a refusal that no retry removes.
-    private static func advice(for reason: UnsafeRawBufferPointer) -> StaticString {
-        if reason.elementsEqual("FeatureNotEnabled".utf8) {
-            return "enable Broadcast Capability for the app on developer.apple.com"
-        }
-        if reason.elementsEqual("CannotCreateChannelConfig".utf8) {
-            return "the app has 10,000 channels in this environment: delete some"
-        }
-        if reason.elementsEqual("ChannelNotRegistered".utf8) || reason.elementsEqual("BadChannelId".utf8) {
-            return "create the channel, or name one of this app and environment"
-        }
-        if reason.elementsEqual("TopicDisallowed".utf8) { return "the key's team does not own the bundle id" }
-        return ""
     }
 
     private mutating func withName(

@@ -46,6 +46,7 @@ struct BroadcastSlot: BitwiseCopyable {
     /// APNs' last answer.
     var status: UInt16 = 0
     var reason = HeapBytes.none
+    var advice: StaticString = ""
     var times = RoundTimes()
     var totals = MemberCounts()
     var broadcasts = MemberCounts()

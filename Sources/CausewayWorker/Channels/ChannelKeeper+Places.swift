@@ -15,7 +15,6 @@ extension ChannelKeeper {
     private func site(of place: ChannelPlace) throws(ChannelRefusal) -> Site {
         guard let site = site(Place(app: place.app, environment: place.environment)) else {
             throw ChannelRefusal(
-                reason: "unknown",
                 text: "\(place.app) has no channels in \(place.environment)",
                 untilMilliseconds: now
             )

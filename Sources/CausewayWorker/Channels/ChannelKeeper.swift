@@ -101,7 +101,7 @@ package actor ChannelKeeper {
             }
             if isMine { return try await create(audience, at: site, storage: storage ?? site.storage) }
             guard now < deadline else {
-                throw ChannelRefusal(reason: "busy", text: "another worker is creating it", untilMilliseconds: now)
+                throw ChannelRefusal(text: "another worker is creating it", untilMilliseconds: now)
             }
             // Another worker tells nobody when it is done but Redis.
             try? await Task.sleep(for: Self.waitingInterval)

@@ -20,8 +20,6 @@ package enum ChannelNote: Sendable {
 
 /// Why there is no channel, or why something about it could not be done.
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// One word: APNs' reason, or who did not answer.
-    package var reason: String
     /// For people, with what to do.
     package var text: String
     /// Nobody need ask before, UNIX milliseconds.
@@ -29,21 +27,13 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
 
     package var description: String { text }
 
-    package init(reason: String, text: String, untilMilliseconds: Int64) {
-        self.reason = reason
+    package init(text: String, untilMilliseconds: Int64) {
         self.text = text
         self.untilMilliseconds = untilMilliseconds
     }
 
     init(_ error: any Error, untilMilliseconds: Int64) {
-        self.text = "\(error)"
-        self.untilMilliseconds = untilMilliseconds
-        switch error {
-        case let error as ChannelRefusal: self = error
-        case let error as ChannelError:
-            if case .refused(let reason) = error.cause { self.reason = reason.word } else { reason = "\(error.cause)" }
-        default: reason = "unavailable"
-        }
+        self = error as? ChannelRefusal ?? ChannelRefusal(text: "\(error)", untilMilliseconds: untilMilliseconds)
     }
 }
 

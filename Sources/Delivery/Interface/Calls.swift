@@ -73,6 +73,8 @@ public struct PushResult {
     public var status: UInt16
     /// APNs' reason, or ours when there was no answer; at most 64 bytes are kept.
     public var reason: UnsafeRawBufferPointer
+    /// What an operator does about the reason; empty for nothing.
+    public var advice: StaticString
     /// The timestamp of a 410, UNIX milliseconds; -1 if it has none.
     public var invalidAtMilliseconds: Int64
     /// When the push had left, UNIX milliseconds; -1 if it did not.
@@ -90,6 +92,7 @@ public struct PushResult {
         disposition: Disposition,
         status: UInt16,
         reason: UnsafeRawBufferPointer,
+        advice: StaticString = "",
         invalidAtMilliseconds: Int64,
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
@@ -103,6 +106,7 @@ public struct PushResult {
         self.disposition = disposition
         self.status = status
         self.reason = reason
+        self.advice = advice
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.sentMilliseconds = sentMilliseconds
         self.answeredMilliseconds = answeredMilliseconds
