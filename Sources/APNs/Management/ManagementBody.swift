@@ -1,8 +1,8 @@
 import FoundationEssentials
 
-/// Bodies of requests and answers of the management service, as Apple documents them.
+/// Bodies of the management service's requests and answers, as Apple documents them.
 enum ManagementBody {
-    /// Of a channel: what a creation asks for and what a read answers.
+    /// A channel: the body of a creation, and the answer to a read.
     struct Channel: Codable {
         /// 1: APNs keeps the newest message. 0: APNs keeps nothing.
         var storagePolicy: Int
@@ -25,7 +25,7 @@ enum ManagementBody {
         return try Array(encoder.encode(channel))
     }
 
-    /// Nil for a body in another form.
+    /// Reads a body; nil if the body has another form.
     static func decode<Body: Decodable>(_ type: Body.Type, _ body: [UInt8]) -> Body? {
         try? JSONDecoder().decode(type, from: Data(body))
     }

@@ -1,18 +1,18 @@
-/// What a lane asks the keeper.
+/// A lane's request to the keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A command to the audience is to be broadcast.
+        /// A command needs a channel for its broadcast.
         case wanted
-        /// The audience has accepted its end; a stored message may be delivered until then (UNIX milliseconds, 0: none is).
+        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX milliseconds; 0 if none is stored.
         case ended(storedUntilMilliseconds: Int64)
-        /// APNs does not know this channel.
+        /// APNs does not know this channel any more.
         case lost(channel: String)
     }
 
     package var kind: Kind
     /// The bundle id.
     package var app: String
-    /// Nil: every environment in which the app has channels.
+    /// Nil for every environment in which the app has channels.
     package var environment: String?
     package var audience: String
 
@@ -24,22 +24,22 @@ package struct ChannelRequest: Sendable, Hashable {
     }
 }
 
-/// What became of a request in one environment.
+/// The answer to a request, for one environment.
 package enum ChannelAnswer: Sendable {
     case known(ChannelEntry)
     case refused(environment: String, ChannelRefusal)
 }
 
-/// The requests for one audience, which are carried out one after the other.
+/// The requests for one audience. The keeper carries them out one after the other.
 struct AudienceLine: Hashable {
     var app: String
     var audience: String
 }
 
 extension ChannelKeeper {
-    /// Answers requests until they end or its task is cancelled, at most ``requestsMax`` at a time, and looks after what is due meanwhile.
+    /// Carries out requests, at most ``requestsMax`` at a time, and the periodic work, until the requests end or its task is cancelled.
     ///
-    /// - Parameter answer: is given every answer but those to `ended`, which asks for none. Redis has what it says already.
+    /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         answer: @escaping @Sendable (ChannelRequest, ChannelAnswer) -> Void
@@ -67,7 +67,7 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Waits for earlier requests of the same audience. A creation takes seconds, and an end that came meanwhile must count after it.
+    /// Waits for earlier requests of the same audience. A creation takes seconds, and an end that comes meanwhile must count after it.
     private func awaitTurn(_ turn: Int, in line: AudienceLine) async {
         while lines[line]?.first != turn, !Task.isCancelled { try? await Task.sleep(for: Self.waitingInterval) }
     }
@@ -99,7 +99,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// Until its task is cancelled.
+    /// Repeats the periodic work until its task is cancelled.
     private func tendAll() async {
         var hasRestored = false
         while !Task.isCancelled {

@@ -1,28 +1,28 @@
 import APNs
 import Glibc
 
-/// Something that the keeper tells, for logs, metrics and people.
+/// An event of the keeper, for logs, metrics and people.
 package enum ChannelNote: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// Somebody else deleted it; another takes its place.
+    /// Somebody else deleted the channel. A new channel replaces it.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
-    /// APNs has channels that nobody here made.
+    /// The number of channels at APNs that are not ours.
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// Known here.
+    /// The number of channels in the register.
     case counted(app: String, environment: String, channels: Int)
-    /// At APNs, whoever made them.
+    /// The number of channels at APNs, including other people's.
     case listed(app: String, environment: String, channels: Int)
     case trouble(String)
 }
 
-/// Why there is no channel, or why something about it could not be done.
+/// Why there is no channel, or why an operation on a channel failed.
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// For people, with what to do.
+    /// For people, with advice.
     package var text: String
-    /// Nobody need ask before, UNIX milliseconds.
+    /// The same request is pointless before this time, UNIX milliseconds.
     package var untilMilliseconds: Int64
 
     package var description: String { text }
@@ -38,7 +38,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 enum ChannelProcess {
-    /// Host and process id, for people who look at an intent.
+    /// Host and process id, for people who read an intent.
     static var name: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)

@@ -1,11 +1,11 @@
 import Logging
 import Observability
 
-/// What the keeper tells, as log lines and numbers.
+/// Turns events of the keeper into log lines and metrics.
 enum ChannelNotes {
     typealias Place = (board: ChannelBoard, pool: Int)
 
-    /// - Parameter place: where an app's numbers in an environment stand; nil for an app without a pool.
+    /// - Parameter place: finds the counts of an app in an environment; nil for an app without a pool.
     static func tell(_ note: ChannelNote, _ log: SharedKindLog, place: (_ app: String, _ environment: String) -> Place?)
     {
         func count(_ app: String, _ environment: String, _ body: (inout ChannelBoard.Counts) -> Void) {
