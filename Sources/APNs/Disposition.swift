@@ -25,6 +25,14 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     /// The push was sent and its answer was lost. APNs may have accepted it.
     case ambiguous
 
+    /// Whether the same request may succeed later, although nobody changes anything.
+    public var retryHelps: Bool {
+        switch self {
+        case .retryNow, .retryLater, .limited, .refreshProviderToken, .ambiguous: true
+        case .accepted, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: false
+        }
+    }
+
     /// Maps everything known about an answer to what should be done. Total: each input has a disposition.
     ///
     /// A known reason decides if it comes with the status class that Apple documents for it. Otherwise, and for every

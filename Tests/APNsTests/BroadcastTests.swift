@@ -16,7 +16,7 @@ import Testing
         (403, "TopicMismatch", .providerRefused),
     ]
     /// The rest of Apple's table: the outcomes of a broadcast are those of a push.
-    private static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
+    static let shared: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),

@@ -100,12 +100,11 @@ import Testing
     }
 
     @Test(arguments: [
-        (APNsSimulator.Reason.tooManyRequests, ChannelReason.tooManyRequests, true),
+        (APNsSimulator.Reason.tooManyRequests, APNs.Reason.tooManyRequests, true),
         (.serviceUnavailable, .serviceUnavailable, true), (.internalServerError, .internalServerError, true),
         (.invalidProviderToken, .invalidProviderToken, false), (.badRequestParams, .badRequestParams, false),
     ])
-    func whatIsRefusedIsTyped(_ row: (sent: APNsSimulator.Reason, read: ChannelReason, isTransient: Bool)) async throws
-    {
+    func whatIsRefusedIsTyped(_ row: (sent: APNsSimulator.Reason, read: APNs.Reason, isTransient: Bool)) async throws {
         try await Self.run { simulator, management in
             var faults = Faults()
             faults.reasonShares = [row.sent: 1]
@@ -215,26 +214,51 @@ struct ManagementAnswerTests {
         #expect(throws: ConnectionFault.self) { _ = try block(bytes) }
     }
 
-    @Test func listsAreReadWhateverStandsBesideThem() {
-        func strings(_ text: String) -> [String]? { ManagementJSON.strings("channels", in: Array(text.utf8)) }
-        #expect(strings(#"{"channels":[]}"#) == [])
-        #expect(strings(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])
-        for text in [
-            "", "[]", "{}", #"{"channels":"#, #"{"channels":{}}"#, #"{"channels":["a""#, #"{"channels":["a",]}"#,
-        ] {
-            #expect(strings(text) == nil, "\(text)")
+    @Test func bodiesAreReadWhateverElseTheyHold() {
+        func list(_ text: String) -> [String]? {
+            ManagementBody.decode(ManagementBody.List.self, Array(text.utf8))?.channels
         }
-        func number(_ text: String) -> Int? { ManagementJSON.number("policy", in: Array(text.utf8)) }
-        #expect(number(#"{"policy":1}"#) == 1 && number(#"{"policy": 0 }"#) == 0)
-        #expect(number(#"{"policy":10}"#) == nil && number(#"{"policy":"1"}"#) == nil && number(#"{"policy":"#) == nil)
+        #expect(list(#"{"channels":[]}"#) == [])
+        #expect(list(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])
+        for text in [
+            "", "[]", "{}", #"{"channels":"#, #"{"channels":{}}"#, #"{"channels":["a""#, #"{"channels":[1]}"#,
+        ] {
+            #expect(list(text) == nil, "\(text)")
+        }
+        func policy(_ text: String) -> Int? {
+            ManagementBody.decode(ManagementBody.Channel.self, Array(text.utf8))?.storagePolicy
+        }
+        #expect(policy(#"{"push-type":"LiveActivity","message-storage-policy":1}"#) == 1)
+        #expect(policy(#"{"message-storage-policy": 0 }"#) == 0)
+        #expect(policy(#"{"message-storage-policy":"1"}"#) == nil && policy(#"{"message-storage-policy":"#) == nil)
+    }
+}
+
+/// What an operator reads about a reason.
+struct ReasonAdviceTests {
+    /// The reasons of Apple's table for broadcasts and channels.
+    @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
+    func everyReasonOfChannelsHasAnAdvice(_ text: String) {
+        let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
+        let isOfDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)
+        #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)
     }
 
-    @Test func everyReasonHasItsWordAndAnAdvice() {
-        for reason in ChannelReason.allCases where reason != .unknown {
-            let read = Array(reason.word.utf8).withUnsafeBytes { ChannelReason(text: $0) }
-            #expect(read == reason && !reason.advice.isEmpty)
+    /// A retry of what only an operator can change is noise.
+    @Test func aRetryHelpsOnlyWhereNobodyMustAct() {
+        func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
+            Disposition(kind: .answered, status: status, reason: reason).retryHelps
         }
-        #expect(Array("Service Unavailable".utf8).withUnsafeBytes { ChannelReason(text: $0) } == .serviceUnavailable)
-        #expect(Array("ReasonOfTomorrow".utf8).withUnsafeBytes { ChannelReason(text: $0) } == .unknown)
+        for reason in APNs.Reason.allCases {
+            let expected: Bool =
+                switch reason {
+                case .tooManyRequests, .tooManyProviderTokenUpdates, .expiredProviderToken, .unrelatedKeyIdInToken,
+                    .internalServerError, .serviceUnavailable, .shutdown, .idleTimeout:
+                    true
+                default: false
+                }
+            #expect(retryHelps(max(400, reason.documentedStatus), reason) == expected, "\(reason)")
+        }
+        #expect(retryHelps(500, .unknown) && retryHelps(429, .absent) && !retryHelps(418, .unknown))
     }
 }

@@ -37,6 +37,35 @@ final class ForeignClient {
         while next < total, submit() { next += 1 }
     }
 
+    /// One broadcast, tried until the pool takes it.
+    func broadcast(
+        _ body: [UInt8],
+        to channel: String,
+        priority: UInt8,
+        expiration: Int64,
+        identifier: (UInt64, UInt64)
+    ) -> Bool {
+        let tag = next
+        next += 1
+        return turn(until: {
+            Array(channel.utf8)
+                .withUnsafeBytes { channel in
+                    body.withUnsafeBytes { body in
+                        pool.submit(
+                            PushRequest(
+                                tag: tag,
+                                channel: channel,
+                                priority: priority,
+                                expiration: expiration,
+                                identifier: identifier,
+                                body: body
+                            )
+                        )
+                    }
+                }
+        })
+    }
+
     private func submit() -> Bool {
         if let channel, next.isMultiple(of: 2) { return submit(to: channel) }
         let digits = String(next, radix: 16)
@@ -90,8 +119,10 @@ struct ForeignProcess {
     /// The first path at which the program exists.
     static func find(_ places: [String]) -> String? { places.first { access($0, X_OK) == 0 } }
 
-    /// - Parameter words: the program's path and its arguments.
-    init(port: UInt16, _ words: [String]) throws {
+    /// - Parameters:
+    ///   - words: the program's path and its arguments.
+    ///   - log: the file for what it prints.
+    init(port: UInt16, _ words: [String], log: String = "/dev/null") throws {
         self.port = port
         var vector: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
         vector.append(nil)
@@ -99,8 +130,9 @@ struct ForeignProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        for descriptor: Int32 in [0, 1, 2] {
-            posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0)
+        for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
+            posix_spawn_file_actions_addopen(&actions, descriptor, log, O_RDWR | O_CREAT | O_APPEND, 0o600)
         }
         // An inherited end of another test's pipe would make its reader wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)

@@ -157,7 +157,7 @@ import Testing
         bench.command(1, channel: try channel())
         bench.settle()
         bench.send()
-        bench.answerPushes(.rejected, reason: "FeatureNotEnabled")
+        bench.answerPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: bench) == "failed")
         let text = result(of: 1, in: bench)
         #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: text))
@@ -179,6 +179,18 @@ import Testing
         bench.core.channelKnown(application: 0, audience: RoundBench.digest, try channel("bmV3"), now: bench.moment)
         #expect(bench.finish().map(\.member) == ["bmV3"])
         #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
+    }
+
+    /// Nobody has subscribed to a channel that would be created for the end.
+    @Test func anEndThatHasLostItsChannelAsksForNoOther() throws {
+        let bench = RoundBench()
+        bench.command(1, event: .end, channel: try channel())
+        bench.settle()
+        bench.send()
+        bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        #expect(bench.needs().isEmpty)
+        #expect(outcome(of: 1, in: bench) == "failed")
+        #expect(bench.committableOffset == 1 && bench.core.recordsHeld == 0)
     }
 
     @Test func anOlderVersionIsNeverSentBehindANewerOne() throws {

@@ -92,4 +92,11 @@ extension RoundBench {
         while let need = core.nextChannelNeed() { needs.append(need) }
         return needs
     }
+
+    func result(of command: Int) -> String? {
+        results.last {
+            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
+                && SimulatedText.contains("\"segments\"", in: $0)
+        }
+    }
 }

@@ -111,6 +111,7 @@ final class RoundBench {
     /// A fan-out record of the only range, or for a channel, as another worker would have written it.
     func command(
         _ number: Int,
+        event: Event = .update,
         hasAlert: Bool = false,
         _ audience: String = "match-1",
         application: Int = 0,
@@ -121,7 +122,7 @@ final class RoundBench {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = 1_790_000_000 + Int64(number)
         let value = Array(
-            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"update\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         guard let range = SegmentRange(index: 0, count: 1) else { return }
@@ -335,7 +336,8 @@ final class RoundBench {
     }
 
     /// All unanswered pushes get the same answer.
-    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "") {
+    func answerPushes(_ disposition: PushResult.Disposition = .accepted, reason: String = "", advice: StaticString = "")
+    {
         let pushes = underWay
         underWay.removeAll()
         let reason = Array(reason.utf8)
@@ -347,6 +349,7 @@ final class RoundBench {
                         disposition: disposition,
                         status: disposition == .accepted ? 200 : 503,
                         reason: reason,
+                        advice: advice,
                         invalidAtMilliseconds: -1,
                         sentMilliseconds: now,
                         answeredMilliseconds: now
@@ -389,12 +392,5 @@ final class RoundBench {
         core.beginRevoking(place, now: moment)
         settle()
         return core.isDrained(place)
-    }
-
-    func result(of command: Int) -> String? {
-        results.last {
-            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
-                && SimulatedText.contains("\"segments\"", in: $0)
-        }
     }
 }

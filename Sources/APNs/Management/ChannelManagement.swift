@@ -2,12 +2,12 @@ import Dispatch
 public import Reactor
 import Synchronization
 
-/// Where the management service is, and how it is reached.
+/// Where the management service is, and how the client reaches it.
 public struct ManagementPlace: Sendable {
     public var host: String
     public var port: UInt16
     public var tls: TLSContext
-    /// For all of a request, the name's look-up included.
+    /// The limit for a whole request, name resolution included.
     public var timeoutMilliseconds: Int64
 
     public init(host: String, port: UInt16, tls: TLSContext, timeoutMilliseconds: Int64 = 10_000) {
@@ -20,9 +20,9 @@ public struct ManagementPlace: Sendable {
     var authority: String { port == 443 ? host : "\(host):\(port)" }
 }
 
-/// A request that has no answer.
+/// A request without an answer.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// The request was sent: APNs may have done what it says, or not.
+    /// The client sent the request: APNs may have carried it out.
     var isAmbiguous: Bool
     var text: String
 }
@@ -31,38 +31,39 @@ struct ManagementFault: Error, Sendable, Equatable {
 public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Cause: Sendable, Equatable {
         /// APNs answered with a reason.
-        case refused(ChannelReason)
-        /// The request never left, or was certainly not processed.
+        case refused(Reason)
+        /// APNs did not process the request.
         case unsent
-        /// The request left and was not answered: APNs may have done what it says.
+        /// The client sent the request and got no answer: APNs may have carried it out.
         case ambiguous
-        /// The answer is none that the service gives.
+        /// The answer is not in Apple's form.
         case malformed
     }
 
     public var cause: Cause
-    /// 0 without an answer.
+    /// The HTTP status; 0 without an answer.
     public var status: Int
-    /// For logs and people. No token and no header is in it.
+    /// For logs and people. Contains no token and no header.
     public var text: String
-    /// `Retry-After`, at most a day.
+    /// `Retry-After`, capped at a day.
     public var retryAfterSeconds: Int?
 
     public var description: String { text }
 
-    /// Whether the same request may succeed later without anybody's doing.
+    /// Whether the same request may succeed later, although nobody changes anything.
     public var isTransient: Bool {
         switch cause {
         case .unsent, .ambiguous, .malformed: true
-        case .refused(let reason): reason.isTransient || status >= 500
+        case .refused(let reason):
+            Disposition(kind: .answered, status: UInt16(clamping: status), reason: reason).retryHelps
         }
     }
 }
 
 /// Apple's service that creates, reads, lists and deletes broadcast channels of one app in one environment.
 ///
-/// Each request has a connection of its own: there are a few an hour. Requests wait for each other, at most ``requestsMax``.
-/// Nothing is tried again here: to create has no idempotency key, so the caller decides what a request without an answer means.
+/// Each request opens its own connection, since there are a few requests an hour. Requests run one after the other.
+/// The client does not retry. A creation has no idempotency key, so the caller decides what a request without an answer means.
 public final class ChannelManagement: Sendable {
     /// A channel as APNs has it.
     public struct Channel: Sendable, Equatable {
@@ -71,9 +72,9 @@ public final class ChannelManagement: Sendable {
         public var storesNewest: Bool
     }
 
-    /// Requests that wait or are under way.
+    /// The most requests that wait or run at one time.
     public static let requestsMax = 64
-    /// Apple's limit for an app in an environment, which the list is held against.
+    /// Apple's limit for an app in an environment.
     public static let channelsMax = 10_000
 
     private let bundleIdentifier: String
@@ -83,9 +84,9 @@ public final class ChannelManagement: Sendable {
     private let requestCount = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bundleIdentifier: of the app, without a topic's suffix.
-    ///   - tokens: sign for the app in the place's environment.
-    ///   - unixSeconds: the time to sign for.
+    ///   - bundleIdentifier: the app's, without the suffix of a topic.
+    ///   - tokens: provider tokens for the app in this environment.
+    ///   - unixSeconds: the current time, for signatures.
     public init(
         bundleIdentifier: String,
         place: ManagementPlace,
@@ -99,12 +100,17 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Creates a channel. If the error's cause is `ambiguous`, there may be one that nobody knows.
+    /// Creates a channel. After an error with the cause `ambiguous` there may be a channel whose id nobody knows.
     public func create(storesNewest: Bool) async throws(ChannelError) -> String {
-        let body = #"{"message-storage-policy":\#(storesNewest ? 1 : 0),"push-type":"LiveActivity"}"#
-        let response = try await perform(ManagementRequest(method: .post, path: path, body: Array(body.utf8)), 201)
+        let body: [UInt8]
+        do {
+            body = try ManagementBody.encode(.init(storagePolicy: storesNewest ? 1 : 0, pushType: "LiveActivity"))
+        } catch {
+            throw ChannelError(cause: .unsent, status: 0, text: "the request cannot be written: \(error)")
+        }
+        let response = try await perform(ManagementRequest(method: .post, path: path, body: body), 201)
         guard let channel = response.channel, !channel.isEmpty else {
-            // There is a channel, and nobody knows which.
+            // The channel exists, and nobody knows its id.
             throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
         }
         return channel
@@ -112,14 +118,15 @@ public final class ChannelManagement: Sendable {
 
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
         let response = try await perform(request(.get, channel), 200)
-        guard let policy = ManagementJSON.number("message-storage-policy", in: response.body), (0...1).contains(policy)
+        guard let policy = ManagementBody.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
+            (0...1).contains(policy)
         else { throw malformed(response, "no message-storage-policy of 0 or 1") }
         return Channel(identifier: channel, storesNewest: policy == 1)
     }
 
-    /// Deletes a channel for good. One that is not there is deleted too.
+    /// Deletes a channel for good. A channel that does not exist counts as deleted.
     ///
-    /// - Returns: whether it was there.
+    /// - Returns: whether the channel existed.
     @discardableResult
     public func delete(_ channel: String) async throws(ChannelError) -> Bool {
         do throws(ChannelError) {
@@ -131,16 +138,16 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// The ids of all channels that the app has in the environment, whoever made them.
+    /// The ids of all channels that the app has in the environment, including other people's.
     public func list() async throws(ChannelError) -> [String] {
         let response = try await perform(
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
             200
         )
-        guard let channels = ManagementJSON.strings("channels", in: response.body) else {
+        guard let list = ManagementBody.decode(ManagementBody.List.self, response.body) else {
             throw malformed(response, "no list of channels")
         }
-        return channels
+        return list.channels
     }
 
     private var path: String { "/1/apps/\(bundleIdentifier)/channels" }
@@ -154,6 +161,22 @@ public final class ChannelManagement: Sendable {
             cause: .malformed,
             status: response.status,
             text: "\(place.authority) answered \(response.status) with \(text)"
+        )
+    }
+
+    private func refusal(_ response: ManagementResponse) -> ChannelError {
+        let (reason, word) = response.body.withUnsafeBytes { body in
+            let answer = AnswerBody(body)
+            return (answer.reason, String(decoding: answer.reasonText.prefix(64), as: UTF8.self))
+        }
+        var text = "\(place.authority) answered \(response.status)"
+        if !word.isEmpty { text += " \(word)" }
+        if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
+        return ChannelError(
+            cause: .refused(reason),
+            status: response.status,
+            text: text,
+            retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
         )
     }
 
@@ -186,13 +209,7 @@ public final class ChannelManagement: Sendable {
             throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .unsent, status: 0, text: fault.text)
         case .success(let response):
             guard response.status != status else { return response }
-            let reason = response.body.withUnsafeBytes { ChannelReason(text: AnswerBody($0).reasonText) }
-            throw ChannelError(
-                cause: .refused(reason),
-                status: response.status,
-                text: "\(place.authority) answered \(response.status) \(reason.word): \(reason.advice)",
-                retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
-            )
+            throw refusal(response)
         }
     }
 

@@ -1,12 +1,12 @@
-/// Header blocks of the management service (RFC 7541), without a dynamic table on either side: a few requests an hour need no compression, and
-/// the answers' fields must keep their text, which ``HeaderDecoder`` drops.
+/// Header blocks of the management service (RFC 7541). Neither side uses a dynamic table: a few requests an hour need no compression.
+/// ``HeaderDecoder`` does not fit here, since it drops the texts of the answers' fields.
 enum ManagementBlock {
-    /// What the client says in its preface: the server may index nothing of what it sends.
+    /// The table size in our SETTINGS: the server must not index fields.
     static let tableBytes: UInt32 = 0
-    /// A name or value that is longer is refused.
+    /// The decoder refuses longer names and values.
     private static let stringBytesMax = 8_192
 
-    /// A request's fields as literals that are never indexed, after the sign that our own table is empty too.
+    /// Writes a request's fields as literals that are never indexed. The first byte sets our own table to size 0.
     static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
         var block: [UInt8] = [0x20]
         for field in fields {
@@ -34,7 +34,7 @@ enum ManagementBlock {
         block.append(UInt8(rest))
     }
 
-    /// The fields of an answer that a management client wants; those of the static table that it does not want have no name here.
+    /// Reads the fields of an answer. A static field that the client does not need gets an empty name.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []
@@ -52,7 +52,7 @@ enum ManagementBlock {
         return fields
     }
 
-    /// The entries of the static table that stand in answers (RFC 7541, appendix A).
+    /// The static table's entries that occur in answers (RFC 7541, appendix A).
     private static func indexed(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
         let statuses = ["200", "204", "206", "304", "400", "404", "500"]
         switch index {

@@ -1,6 +1,6 @@
 import Reactor
 
-/// One request to the management service, and what became of it.
+/// One request to the management service.
 struct ManagementRequest: Sendable {
     enum Method: String, Sendable {
         case get = "GET"
@@ -10,7 +10,7 @@ struct ManagementRequest: Sendable {
 
     var method: Method
     var path: String
-    /// Lower-case names, beside those that every request has.
+    /// Fields beside those that every request has. Names in lower case.
     var fields: [(name: String, value: String)] = []
     var body: [UInt8] = []
 }
@@ -22,18 +22,18 @@ struct ManagementResponse: Sendable {
     var body: [UInt8]
 }
 
-/// A connection to the management service that carries one request. Used on one thread, with a loop of its own.
+/// A connection to the management service for one request. It runs its own loop on one thread.
 ///
-/// - `connecting`: name, TCP, TLS. To `settling` when *h2* is agreed on.
-/// - `settling`: the preface is out, the server's SETTINGS have not come. To `waiting` with them, when the request goes out.
-/// - `waiting`: for the answer's end. To `over` with it.
-/// - `over`: by an answer, a fault, the deadline. Final.
+/// - `connecting`: resolves the name, connects, negotiates TLS. Goes to `settling` when both sides agree on *h2*.
+/// - `settling`: has sent the preface and waits for the server's SETTINGS. Then sends the request and goes to `waiting`.
+/// - `waiting`: waits for the whole answer. Then goes to `over`.
+/// - `over`: has an answer, a fault or a missed deadline. Final.
 ///
-/// Until the request is out nothing can have happened at APNs; from then on only an answer tells.
+/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only an answer tells whether it has.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
-    /// Addresses of one name that are tried.
+    /// The most addresses of a name to try.
     private static let addressesMax = 8
-    /// A list of 10,000 channels takes some 300 kB; ids may be longer than those that have been seen.
+    /// A list of 10,000 channels takes about 300 kB. Apple does not fix the length of ids.
     private static let answerBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1
     private static let windowBytes = 1 << 20
@@ -46,7 +46,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private let place: ManagementPlace
     private let request: ManagementRequest
     private let authorization: String
-    /// Signalled when nobody waits any longer.
+    /// The caller signals it when it does not want the answer any more.
     private let interruption: Wakeup
     private var phase = Phase.connecting
     private var addresses: ArraySlice<SocketAddress> = []
@@ -72,7 +72,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         self.authorization = authorization
     }
 
-    /// Blocks until the exchange is over.
+    /// Runs the exchange. Blocks the thread.
     func run() -> Result<ManagementResponse, ManagementFault> {
         loop.refreshClock()
         deadlineMilliseconds = loop.nowMilliseconds + place.timeoutMilliseconds
@@ -82,7 +82,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         } catch {
             end(error.description)
         }
-        // The look-up may outlive the exchange: its thread is not waited for.
+        // Does not wait for the resolver's thread, which may outlive the exchange.
         loop.resolve(host: place.host, port: place.port) { [weak self] resolution in self?.resolved(resolution) }
         if result == nil { loop.run() }
         guard let result else { preconditionFailure("the loop ends with the exchange") }
@@ -111,7 +111,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// No answer: whether the request may have been processed follows from the phase.
+    /// Ends without an answer. The phase tells whether APNs may have processed the request.
     private func end(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
     }
@@ -129,7 +129,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     func timerFired(tag: UInt64) { end("\(place.authority): no answer within \(place.timeoutMilliseconds) ms") }
 
-    func descriptorReady(_ events: Interest) { end("nobody waits for it any longer") }
+    func descriptorReady(_ events: Interest) { end("the caller does not wait for the answer any longer") }
 
     // MARK: - The stream
 
@@ -197,7 +197,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         send()
     }
 
-    /// The body is shorter than any window that HTTP/2 begins with, unless the server has said otherwise.
+    /// The body fits into HTTP/2's initial window, unless the server's SETTINGS make the window smaller.
     private func send() {
         guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
             phase = .settling
@@ -233,7 +233,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status, and an informational answer precedes the one that counts.
+        // Trailers have no status. Informational answers (1xx) come before the final answer.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finish() }
     }
@@ -248,7 +248,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowUsed += frame.flowControlledBytes
-        // The connection's window stays at its first 65,535 bytes, so room is given back early.
+        // The connection's window stays at 65,535 bytes, so the client returns room early.
         guard windowUsed >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
             let increment = withUnsafeBytes(of: UInt32(windowUsed).bigEndian) { Array($0) }
@@ -272,7 +272,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func goAwayReceived(_ frame: Frame) {
         let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // What is not above the last stream is still answered.
+        // The server still answers streams up to `last`.
         guard phase != .waiting || last < Self.streamIdentifier else { return }
         let text =
             "\(place.authority) is closing: \(AnswerBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"

@@ -1,7 +1,7 @@
 public import Delivery
 public import LiveActivity
 
-/// What an answer means for a broadcast, and what becomes of a channel that is gone.
+/// Handles APNs' answers to broadcasts, and lost channels.
 extension Audiences {
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
@@ -16,7 +16,9 @@ extension Audiences {
             finish(broadcast, .delivered, now: now)
         case .rejected where learnsStorage(of: channel, from: result.reason):
             sendAgain(broadcast, pause: 0, now: now)
-        case .channelGone where channels[channel].isOwn: finish(broadcast, .failed, now: now)
+        // Nobody has subscribed to a channel that would be created for an end, and nothing would delete that channel.
+        case .channelGone where channels[channel].isOwn || broadcasts[broadcast].event == .end:
+            finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:
             lose(channel)
@@ -34,6 +36,7 @@ extension Audiences {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.status = result.status
+        slot.pointee.advice = result.advice
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
         if slot.pointee.times.firstAnswerMilliseconds < 0 {
@@ -48,7 +51,7 @@ extension Audiences {
         return result.retryPermitted ? pause : max(pause, jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// The state goes again, or leaves its place to a newer one. An alert that was not accepted goes with what is sent next.
+    /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to the next push.
     private mutating func sendAgain(_ broadcast: UInt32, pause: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pause
@@ -61,18 +64,18 @@ extension Audiences {
         channels[channel].waiting = broadcast
     }
 
-    // MARK: - Channels that are gone
+    // MARK: - Lost channels
 
-    /// APNs does not know the channel: nothing is sent before the keeper has told of another one, or a newer record names one.
+    /// APNs does not know the channel. Broadcasts wait until the keeper or a newer record names another channel.
     private mutating func lose(_ channel: UInt32) {
         let slot = channels[channel]
         guard !slot.awaitsChannel else { return }
-        // Without room the push goes again, and is refused again.
+        // If the queue of needs is full, APNs refuses the next push too, and the core asks again.
         channels[channel].awaitsChannel =
             need(.lost(slot.channel), application: slot.key.application, audience: slot.audience.bytes)
     }
 
-    /// The keeper has told which channel an audience has now: broadcasts go there, and a command that waits for it goes on.
+    /// The keeper names an audience's channel. Broadcasts go to it, and a command that waits for the channel continues.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,

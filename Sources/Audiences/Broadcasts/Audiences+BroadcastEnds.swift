@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The end of a broadcast: the store counts it, its result is written, and it settles.
+/// Ends of broadcasts: the store counts the broadcast, its result is written, its record settles.
 extension Audiences {
-    /// A broadcast is over, and with it the one whose alert it has carried.
+    /// Ends a broadcast, and the older broadcast whose alert it carried.
     mutating func finish(_ broadcast: UInt32, _ outcome: MemberCounts.Outcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
         if rider != .max {
@@ -15,7 +15,7 @@ extension Audiences {
         let isOwn = channels[broadcasts[broadcast].channel].isOwn
         broadcasts[broadcast].outstanding = isOwn ? 1 : 2
         productions.append(AudienceProduction(kind: .broadcastResult, index: broadcast))
-        // It is all that there is of its command.
+        // A broadcast to a producer's own channel is the whole command: the store counts nothing.
         guard !isOwn else { return }
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
@@ -30,7 +30,7 @@ extension Audiences {
         return .finishBroadcast(part, version: slot.version, slot.outcome, slot.times)
     }
 
-    /// The store has counted a broadcast.
+    /// The store has counted the broadcast.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let reply, let totals = reply.totals {
             broadcasts[broadcast].totals = totals
@@ -62,7 +62,7 @@ extension Audiences {
         _ = leaveIfOver(channel: channel, now: now)
     }
 
-    /// The next owner of its partition reads the record again, and that of the alert that it has carried.
+    /// Drops a broadcast without a result. The partition's next owner reads its record again, and the record of the alert that it carried.
     mutating func drop(_ broadcast: UInt32, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .max {
@@ -72,7 +72,7 @@ extension Audiences {
         partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Those behind it may have waited for it.
+        // Later broadcasts may have waited for this one.
         settleFinished(of: slot.channel, now: now)
     }
 
@@ -97,8 +97,8 @@ extension Audiences {
 
     // MARK: - Channels and partitions
 
-    /// Frees a channel that has had nothing to do for some time.
-    /// - Returns: whether it is gone.
+    /// Frees a channel that has been idle for a while.
+    /// - Returns: whether the channel was freed.
     mutating func leaveIfOver(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
         guard slot.oldest == .max, !slot.isInLine else { return false }
@@ -114,7 +114,7 @@ extension Audiences {
         return rest > .max - ChannelPace.idleMilliseconds ? .max : max(0, rest) + ChannelPace.idleMilliseconds
     }
 
-    /// The partitions' channels are left as its rounds are.
+    /// Leaves the channels of a revoked partition, as rounds are left.
     mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[place]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
@@ -166,7 +166,7 @@ extension Audiences {
                 times: slot.times
             )
             result.status = slot.status
-            result.advice = Self.advice(for: reason)
+            if slot.outcome == .failed { result.advice = slot.advice }
             result.write(to: &writer)
         }
     }
@@ -190,21 +190,6 @@ extension Audiences {
             result.admittedMilliseconds = slot.order.admittedMilliseconds
             result.write(to: &writer)
         }
-    }
-
-    /// What an operator does about a refusal that no retry removes.
-    private static func advice(for reason: UnsafeRawBufferPointer) -> StaticString {
-        if reason.elementsEqual("FeatureNotEnabled".utf8) {
-            return "enable Broadcast Capability for the app on developer.apple.com"
-        }
-        if reason.elementsEqual("CannotCreateChannelConfig".utf8) {
-            return "the app has 10,000 channels in this environment: delete some"
-        }
-        if reason.elementsEqual("ChannelNotRegistered".utf8) || reason.elementsEqual("BadChannelId".utf8) {
-            return "create the channel, or name one of this app and environment"
-        }
-        if reason.elementsEqual("TopicDisallowed".utf8) { return "the key's team does not own the bundle id" }
-        return ""
     }
 
     private mutating func withName(

@@ -2,16 +2,16 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Broadcasts: commands of an audience to one of its channels. Of each channel one push is on its way; of the states that wait the newest is
-/// left.
+/// Broadcasts: an audience's commands to one of its channels. Each channel has one push under way. Of the waiting states only the newest
+/// remains.
 ///
-/// What must hold:
-/// - no version is sent after a newer one of its channel;
-/// - a channel is sent to at most once in its spacing;
-/// - an alert is sent with the first push that can carry it, and with none after that push was accepted;
-/// - broadcasts of a channel settle in their order, so that none is read again behind which a newer one was settled.
+/// Invariants:
+/// - The core never sends a version after a newer version of the same channel.
+/// - The core sends to a channel at most once in its spacing.
+/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the alert.
+/// - Broadcasts of a channel settle in order: no record is read again after a newer record has settled.
 extension Audiences {
-    /// A record for a channel.
+    /// Takes a record for a channel.
     mutating func receiveBroadcast(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
@@ -114,7 +114,7 @@ extension Audiences {
         return broadcast
     }
 
-    /// A record takes the place of the state that waits, unless it is older.
+    /// Makes the record the waiting state, unless the record is older.
     private mutating func take(
         _ broadcast: UInt32,
         into channel: UInt32,
@@ -124,7 +124,7 @@ extension Audiences {
         let timestamp = broadcasts[broadcast].order.grant.timestamp
         guard timestamp > channels[channel].newestTimestamp else {
             if timestamp == channels[channel].newestTimestamp {
-                // The same version once more: its twin has the result.
+                // A repeated version: the first record of the version writes the result.
                 broadcasts[broadcast].stage = .finished
                 return settleFinished(of: channel, now: now)
             }
@@ -132,7 +132,7 @@ extension Audiences {
         }
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
-        // What APNs has said of a producer's channel is not in the records.
+        // Records do not say what APNs has told about a producer's own channel.
         if !channels[channel].isOwn { channels[channel].channel = target }
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
@@ -140,7 +140,7 @@ extension Audiences {
         moveOn(channel: channel, now: now)
     }
 
-    /// The newer broadcast takes over the alert of the older one if it has none of its own and room for it.
+    /// The newer broadcast takes over the older one's alert if it has no alert of its own and enough room.
     mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
         guard broadcasts[older].hasAlert, !broadcasts[newer].hasAlert, !isBroadcastAlertOld(older, now: now),
             Body.count(
@@ -149,7 +149,7 @@ extension Audiences {
                 carryingAlertOf: Int(broadcasts[older].layout.alert.count)
             ) <= (channels[broadcasts[newer].channel].isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
-            // What rides on it is not heard any more.
+            // The alert that the older one carries is dropped too.
             return finish(older, .superseded, now: now)
         }
         let alert = broadcasts[older].layout.alert.bytes(in: broadcasts[older].body.bytes)
@@ -159,7 +159,7 @@ extension Audiences {
         broadcasts[newer].alertSeconds = broadcasts[older].alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .max else {
-            // The alert is the rider's; the one in between has nothing to wait for.
+            // The alert belongs to the rider. The broadcast in between can end now.
             broadcasts[older].rider = .max
             broadcasts[newer].rider = rider
             return finish(older, .superseded, now: now)
@@ -184,7 +184,7 @@ extension Audiences {
         )
     }
 
-    /// An alert that has become too old does not go with its state.
+    /// Removes an alert that is too old. The state is sent without it.
     mutating func removeOldAlert(ofBroadcast broadcast: UInt32, now: Moment) {
         guard broadcasts[broadcast].hasAlert, isBroadcastAlertOld(broadcast, now: now) else { return }
         let (body, layout) = Self.withoutAlert(broadcasts[broadcast].body.bytes, broadcasts[broadcast].layout)
@@ -193,7 +193,7 @@ extension Audiences {
 
     // MARK: - Its turn
 
-    /// After this time the state is not sent, UNIX seconds.
+    /// When the state expires, UNIX seconds.
     private func expirySeconds(ofBroadcast broadcast: UInt32) -> Int64 {
         let slot = broadcasts[broadcast]
         return sentExpiration(
@@ -205,7 +205,7 @@ extension Audiences {
         )
     }
 
-    /// Does what a channel can do now, and arms its timer.
+    /// Does what the channel can do now, and arms its timer.
     mutating func moveOn(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waiting
         if waiting != .max, channels[channel].phase == .running,
@@ -220,7 +220,7 @@ extension Audiences {
         let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
         if slot.waiting != .max, slot.current == .max, !slot.awaitsChannel, isDue { return enterLine(channel: channel) }
         var due = isDue ? idleEnd(of: channel) : slot.restsUntilMilliseconds
-        // What is still being recorded frees the channel when it is.
+        // The end of the broadcast that is being recorded frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
         if slot.waiting != .max {
             let wait = (expirySeconds(ofBroadcast: slot.waiting) + 1) * 1_000 - now.wallMilliseconds
@@ -260,7 +260,7 @@ extension Audiences {
         return channel
     }
 
-    /// The next broadcast of a pool, if one may go now.
+    /// The next broadcast of a pool; nil if none may be sent now.
     mutating func nextBroadcast(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while let channel = popLine(application, environment) {
@@ -305,7 +305,7 @@ extension Audiences {
             isBroadcast: true,
             body: slot.body.bytes,
             priority: slot.order.grant.priority,
-            // APNs takes nothing else on a channel that stores nothing.
+            // APNs refuses any other expiration on a channel without storage.
             expiration: target.storage == .none
                 ? 0
                 : sentExpiration(
@@ -320,7 +320,7 @@ extension Audiences {
         )
     }
 
-    /// The broadcast that was handed out last found no stream.
+    /// The last broadcast found no free stream and returns to its line.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let (application, environment) = place(of: channel)

@@ -1,15 +1,15 @@
 import Delivery
 import LiveActivity
 
-/// What the core asks of the keeper of channels. The shell passes it on in the same turn; what finds no room is asked for again by a later
-/// command or push.
+/// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is full, the request is dropped,
+/// and a later command or push repeats it.
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 
-    /// The next need; nil if there is none.
+    /// The next request; nil if there is none.
     public mutating func nextChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
 
-    /// - Returns: false if there is no room.
+    /// - Returns: false if the queue is full.
     @discardableResult
     mutating func need(_ kind: ChannelNeed.Kind, application: UInt16, audience: UnsafeRawBufferPointer) -> Bool {
         guard channelNeeds.count < Self.channelNeedsMax else { return false }
@@ -17,23 +17,24 @@ extension Audiences {
         return true
     }
 
-    /// A command was admitted to an audience that has these channels.
+    /// Notes that a command was admitted to an audience with these channels.
     mutating func noteChannels(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
+        let rule = configuration.channelRules[application]
+        let getsChannel = rule.map { slot.asksForChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
-            guard channels.count > 0 else { return }
+            // An earlier command may have asked for a channel that is still being created. The keeper must learn of the end.
+            guard channels.count > 0 || getsChannel else { return }
             need(
                 .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
                 application: application,
                 audience: audience
             )
-        } else if let rule = configuration.channelRules[application],
-            slot.asksForChannel || rule.includes(audience), rule.missing(in: channels) != 0
-        {
+        } else if getsChannel, let rule, rule.missing(in: channels) != 0 {
             need(.wanted, application: application, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
-            // A deletion may be planned, since the audience had ended.
+            // The audience may have ended before. Then this start cancels the planned deletion.
             need(.wanted, application: application, audience: audience)
         }
     }

@@ -1,25 +1,25 @@
 import LiveActivity
 
-/// A fan-out record that is for a channel: one version of an audience, in one environment.
+/// A fan-out record for a channel: one version of an audience, in one environment.
 struct BroadcastSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// The newest of its channel, until its turn comes.
+        /// The channel's newest state. Waits for its turn.
         case waiting
-        /// Its push is on its way.
+        /// Its push is under way.
         case underWay
-        /// Superseded, but its alert is carried by another: it ends behind that one.
+        /// Superseded, but another broadcast carries its alert. Ends after that broadcast.
         case riding
-        /// The store counts it, and its result is written.
+        /// The store counts the broadcast, and its result is being written.
         case finishing
-        /// Recorded; it settles when those before it have.
+        /// Recorded. Settles after the records before it.
         case finished
     }
 
     var channel: UInt32
-    /// The record of the same channel that came after it.
+    /// The channel's next record.
     var next: UInt32 = .max
     var stage = Stage.waiting
-    /// The broadcast whose alert this one carries.
+    /// The older broadcast whose alert this one carries.
     var rider: UInt32 = .max
     var partition: UInt32
     var epoch: UInt32
@@ -32,7 +32,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var policy: UInt8
     var expiration: Int64
     var staleDate: Int64
-    /// Of the alert in the body.
+    /// The version that brought the body's alert.
     var alertVersion: Version
     var alertSeconds: Int64
     var identifier: HeapBytes
@@ -40,17 +40,18 @@ struct BroadcastSlot: BitwiseCopyable {
     var body: HeapBytes
     var layout: Body.Layout
 
-    /// Pushes that came to nothing.
+    /// Failed attempts.
     var attempts: UInt8 = 0
     var outcome = MemberCounts.Outcome.delivered
-    /// APNs' last answer.
+    /// The status of APNs' last answer.
     var status: UInt16 = 0
     var reason = HeapBytes.none
+    var advice: StaticString = ""
     var times = RoundTimes()
     var totals = MemberCounts()
     var broadcasts = MemberCounts()
     var totalTimes = RoundTimes()
-    /// Calls and productions that are not acknowledged.
+    /// Calls and productions without an acknowledgement.
     var outstanding: UInt8 = 0
 
     var hasAlert: Bool { !layout.alert.isAbsent }
@@ -67,57 +68,57 @@ struct BroadcastKey: Hashable {
     var environment: DeviceEnvironment
 }
 
-/// A channel of an audience, while it has broadcasts here, and for some time after the last one.
+/// A channel of an audience: while it has broadcasts here, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case running
-        /// Its partition is being revoked: what is on its way gets its answer, nothing more is sent.
+        /// Its partition is being revoked. The push under way gets its answer; nothing else is sent.
         case draining
-        /// Its partition was released: nothing of it is recorded any more.
+        /// Its partition was released. Nothing is recorded any more.
         case abandoned
     }
 
     var key: BroadcastKey
-    /// The audience's id, or the channel's if the command has named that.
+    /// The audience's id. The channel's id if the commands name the channel.
     var audience: HeapBytes
-    /// Commands name it themselves: its producer keeps it.
+    /// Whether the producer keeps the channel and its commands name it.
     var isOwn: Bool
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.running
-    /// As the newest record says, or as the keeper has told since.
+    /// The channel that the newest record or the keeper named last.
     var channel: AudienceChannel
 
     // Broadcasts, oldest first.
     var oldest: UInt32 = .max
     var newest: UInt32 = .max
-    /// The newest state, which is to be sent next.
+    /// The newest state, which is sent next.
     var waiting: UInt32 = .max
-    /// The one whose push is on its way.
+    /// The broadcast whose push is under way.
     var current: UInt32 = .max
-    /// `aps.timestamp` of the newest version that has come: admissions raise it from one to the next.
+    /// The highest `aps.timestamp` of all versions so far. Admission raises it with each version.
     var newestTimestamp: Int64 = 0
 
-    /// At least so long from one push to the next.
+    /// The least time between two pushes.
     var spacingMilliseconds = ChannelPace.spacingMilliseconds
-    /// Monotonic: the next push goes no sooner.
+    /// No push before this monotonic time.
     var restsUntilMilliseconds: Int64 = .min
-    /// As it was before the push that was handed out last.
+    /// `restsUntilMilliseconds` before the last push was handed out.
     var restedUntilMilliseconds: Int64 = .min
-    /// APNs does not know the channel, and its successor is not known yet.
+    /// APNs does not know the channel, and no replacement is known yet.
     var awaitsChannel = false
-    /// Its app's line of channels that have something to send now.
+    /// Whether the channel is in its app's line of channels with something to send.
     var isInLine = false
     var nextInLine: UInt32 = .max
-    /// What is armed in the timers.
+    /// When the armed timer fires; `.max` without one.
     var timerMilliseconds: Int64 = .max
 }
 
-/// How fast a channel is sent to. An Apple engineer names about one update a second; what is faster is answered with 429.
+/// The pace of a channel. An Apple engineer names about one update a second; APNs answers faster ones with 429.
 enum ChannelPace {
     static let spacingMilliseconds: Int64 = 1_000
     static let spacingMaxMilliseconds: Int64 = 64_000
-    /// A channel without broadcasts is kept so long behind its last push: a record that Kafka has twice is known again.
+    /// How long an idle channel is kept after its last push, so that a repeated Kafka record is recognized.
     static let idleMilliseconds: Int64 = 300_000
 
     static func limited(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// A channel of an audience, as the register in Redis and `causeway.channels` have it.
+/// A channel of an audience, as stored in Redis' register and in `causeway.channels`.
 package struct ChannelEntry: Codable, Equatable, Sendable {
     package enum Storage: String, Codable, Sendable { case none, newest }
     package enum State: String, Codable, Sendable { case active, deleting }
@@ -8,15 +8,15 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var app: String
     package var environment: String
     package var audience: String
-    /// APNs' id, base64.
+    /// APNs' id of the channel, base64.
     package var channel: String
     package var storage: Storage
     /// UNIX milliseconds.
     package var createdAt: Int64
     package var state = State.active
-    /// To be deleted from then on, UNIX milliseconds; in the register only.
+    /// When to delete the channel, UNIX milliseconds. Only in the register.
     package var deleteAfter: Int64?
-    /// Whether the topic has it; in the register only.
+    /// Whether `causeway.channels` has the entry. Only in the register.
     package var isPublished: Bool?
 
     package init(
@@ -35,10 +35,10 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// The key of its records in the topic.
+    /// The key of the channel's records in `causeway.channels`.
     package var topicKey: String { "\(app)/\(environment)/\(audience)" }
 
-    /// What the topic says.
+    /// The value of the channel's record in `causeway.channels`.
     package var topicValue: [UInt8] {
         var entry = self
         (entry.deleteAfter, entry.isPublished) = (nil, nil)
@@ -52,21 +52,21 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// What the audience's record says, for the admission of its commands: storage policy (one byte), the moment of its creation (eight bytes,
-    /// little-endian) and the id.
+    /// The field in the audience's record that tells admission of the channel. Storage policy (1 byte), creation time (8 bytes, little-endian,
+    /// UNIX milliseconds), id.
     package var recordField: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAt.littleEndian) { Array($0) } + Array(channel.utf8)
     }
 }
 
-/// A channel is about to be asked for. If it is not resolved, there may be a channel that nobody knows.
+/// Says that a worker is about to create a channel. While the intent exists, there may be a channel whose id nobody knows.
 package struct ChannelIntent: Codable, Equatable, Sendable {
-    /// Its own, so that two attempts for one audience are two.
+    /// Unique for each attempt, so that two attempts for one audience are two intents.
     package var identifier: String
     package var audience: String
     /// UNIX milliseconds.
     package var createdAt: Int64
-    /// The process that asks: host and process id, for people.
+    /// The creating process, as host and process id, for people.
     package var worker: String
 
     package init(identifier: String, audience: String, createdAt: Int64, worker: String) {

@@ -6,10 +6,10 @@ import Reactor
 import Redis
 
 extension ChannelKeeper {
-    /// A keeper of all channels that a configuration's apps may have; nil if none of them may. Connects to nothing yet.
+    /// Makes a keeper for all apps of a configuration that may have channels; nil without such apps. Opens no connection.
     ///
     /// - Parameters:
-    ///   - tokens: the source of an app's provider tokens in an environment.
+    ///   - tokens: gives the source of an app's provider tokens in an environment.
     static func make(
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
@@ -58,7 +58,7 @@ extension ChannelKeeper {
         )
     }
 
-    /// For a command line: each key's file is read, and signs for itself.
+    /// Makes a keeper for a command line. It reads each key's file and signs its own provider tokens.
     package static func make(
         _ configuration: WorkerConfiguration,
         note: @escaping @Sendable (ChannelNote) -> Void

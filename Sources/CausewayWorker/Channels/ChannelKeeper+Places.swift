@@ -6,7 +6,7 @@ package struct ChannelPlace: Sendable, Hashable {
     package var environment: String
 }
 
-/// What a command line asks for.
+/// The operations of `causeway channels`.
 extension ChannelKeeper {
     package var places: [ChannelPlace] {
         sites.map { ChannelPlace(app: $0.place.app, environment: $0.place.environment) }
@@ -15,7 +15,6 @@ extension ChannelKeeper {
     private func site(of place: ChannelPlace) throws(ChannelRefusal) -> Site {
         guard let site = site(Place(app: place.app, environment: place.environment)) else {
             throw ChannelRefusal(
-                reason: "unknown",
                 text: "\(place.app) has no channels in \(place.environment)",
                 untilMilliseconds: now
             )
@@ -27,7 +26,7 @@ extension ChannelKeeper {
         try known(site(of: place).place).entries
     }
 
-    /// An audience's channel, and whether APNs has it.
+    /// An audience's channel, and whether APNs has it. Nil if the register has no channel of the audience.
     package func inspect(
         _ audience: String,
         _ place: ChannelPlace
@@ -49,7 +48,7 @@ extension ChannelKeeper {
         try await ensure(audience, at: site(of: place))
     }
 
-    /// Nil if the audience has none.
+    /// Deletes an audience's channel. Nil if the audience has none.
     package func delete(_ audience: String, _ place: ChannelPlace) async throws(ChannelRefusal) -> ChannelEntry? {
         let site = try site(of: place)
         guard let entry = try known(site.place).entries.first(where: { $0.audience == audience }) else { return nil }
@@ -64,6 +63,6 @@ extension ChannelKeeper {
         try await reconcile(site(of: place), deletesUnknown: deletesUnknown)
     }
 
-    /// Ends its connections to Kafka.
+    /// Closes the connections to Kafka.
     package func close() { topic.close() }
 }

@@ -1,18 +1,18 @@
-/// What a lane asks the keeper.
+/// A lane's request to the keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A command to the audience is to be broadcast.
+        /// A command needs a channel for its broadcast.
         case wanted
-        /// The audience has accepted its end; a stored message may be delivered until then (UNIX milliseconds, 0: none is).
+        /// The audience's end was admitted. APNs may deliver a stored message until this time, UNIX milliseconds; 0 if none is stored.
         case ended(storedUntilMilliseconds: Int64)
-        /// APNs does not know this channel.
+        /// APNs does not know this channel any more.
         case lost(channel: String)
     }
 
     package var kind: Kind
     /// The bundle id.
     package var app: String
-    /// Nil: every environment in which the app has channels.
+    /// Nil for every environment in which the app has channels.
     package var environment: String?
     package var audience: String
 
@@ -24,34 +24,57 @@ package struct ChannelRequest: Sendable, Hashable {
     }
 }
 
-/// What became of a request in one environment.
+/// The answer to a request, for one environment.
 package enum ChannelAnswer: Sendable {
     case known(ChannelEntry)
     case refused(environment: String, ChannelRefusal)
 }
 
+/// The requests for one audience. The keeper carries them out one after the other.
+struct AudienceLine: Hashable {
+    var app: String
+    var audience: String
+}
+
 extension ChannelKeeper {
-    /// Answers requests until they end or its task is cancelled, at most ``requestsMax`` at a time, and looks after what is due meanwhile.
+    /// Carries out requests, at most ``requestsMax`` at a time, and the periodic work, until the requests end or its task is cancelled.
     ///
-    /// - Parameter answer: is given every answer but those to `ended`, which asks for none. Redis has what it says already.
+    /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         answer: @escaping @Sendable (ChannelRequest, ChannelAnswer) -> Void
     ) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.tendAll() }
-            var underWay = 0
+            var (underWay, number) = (0, 0)
             for await request in requests {
                 if underWay == Self.requestsMax {
                     await group.next()
                     underWay -= 1
                 }
                 underWay += 1
-                group.addTask { await self.perform(request, answer: answer) }
+                number += 1
+                let (line, turn) = (AudienceLine(app: request.app, audience: request.audience), number)
+                lines[line, default: []].append(turn)
+                group.addTask {
+                    await self.awaitTurn(turn, in: line)
+                    if !Task.isCancelled { await self.perform(request, answer: answer) }
+                    await self.endTurn(turn, in: line)
+                }
             }
             group.cancelAll()
         }
         topic.close()
+    }
+
+    /// Waits for earlier requests of the same audience. A creation takes seconds, and an end that comes meanwhile must count after it.
+    private func awaitTurn(_ turn: Int, in line: AudienceLine) async {
+        while lines[line]?.first != turn, !Task.isCancelled { try? await Task.sleep(for: Self.waitingInterval) }
+    }
+
+    private func endTurn(_ turn: Int, in line: AudienceLine) {
+        lines[line]?.removeAll { $0 == turn }
+        if lines[line]?.isEmpty == true { lines[line] = nil }
     }
 
     private func perform(
@@ -68,7 +91,7 @@ extension ChannelKeeper {
                 case .lost(let channel):
                     answer(request, .known(try await replace(channel, of: request.audience, at: site)))
                 case .ended(let storedUntil):
-                    try end(request.audience, at: site, storedUntilMilliseconds: storedUntil)
+                    try await end(request.audience, at: site, storedUntilMilliseconds: storedUntil)
                 }
             } catch {
                 answer(request, .refused(environment: environment, error))
@@ -76,7 +99,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// Until its task is cancelled.
+    /// Repeats the periodic work until its task is cancelled.
     private func tendAll() async {
         var hasRestored = !sites.contains(where: \.isDeclared)
         while !Task.isCancelled {

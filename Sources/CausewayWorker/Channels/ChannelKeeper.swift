@@ -6,35 +6,35 @@ import Reactor
 import Redis
 import Synchronization
 
-/// Keeps the channels of audiences: creates them, tells Redis and `causeway.channels` of them, deletes them, and reconciles all with APNs.
+/// Keeps the channels of audiences: creates them, announces them in Redis and `causeway.channels`, deletes them, reconciles with APNs.
 ///
-/// ``Reconciliation`` decides what is to be done about a difference, this asks APNs, Redis and Kafka and does it. To create has no idempotency
-/// key, so an intent is written first; what is left of one is a channel that nobody knows, which a later reconciliation deletes. One process at a
-/// time creates for an audience, by a lease.
+/// ``Reconciliation`` decides; this actor asks APNs, Redis and Kafka, and acts. A creation has no idempotency key, so the keeper
+/// first writes an intent. If a crash leaves the intent behind, a later reconciliation finds and deletes the channel. A lease makes sure that only one
+/// process at a time creates an audience's channel.
 package actor ChannelKeeper {
     typealias Place = ChannelRegister.Place
 
-    /// An app in an environment whose channels are kept.
+    /// An app in an environment, and the settings of its channels.
     struct Site: Sendable {
         var place: Place
         var storage: ChannelEntry.Storage
         var keepMilliseconds: Int64
-        /// Some of its audiences get a channel without being asked, so that the topic is there.
+        /// Whether some audiences get a channel by the configuration. Then `causeway.channels` must exist.
         var isDeclared: Bool
         var management: ChannelManagement
     }
 
-    /// Between two looks at what is due.
+    /// The interval of the periodic work.
     static let tendingInterval = Duration.seconds(60)
-    /// One worker at a time looks, and no other before the next look is due.
+    /// The lease for the periodic work: one worker does it, and no other worker before the next interval.
     static let tendingLeaseMilliseconds: Int64 = 55_000
-    /// A whole reconciliation is due so long after the last.
+    /// The interval of full reconciliations.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
-    /// Requests of lanes that are under way at a time.
+    /// The most requests of lanes that run at one time.
     static let requestsMax = 16
-    /// Between two looks for what another worker is creating.
-    private static let waitingInterval = Duration.milliseconds(100)
-    /// Nobody asks again for so long after a trouble that passes by itself, and after another.
+    /// The interval between checks for what another process is creating.
+    static let waitingInterval = Duration.milliseconds(100)
+    /// How long the keeper does not ask again after a transient error, and after any other error.
     private static let transientMilliseconds: Int64 = 60_000
     private static let lastingMilliseconds: Int64 = 600_000
 
@@ -44,14 +44,16 @@ package actor ChannelKeeper {
     let sites: [Site]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// Longer than any creation takes: what is older has ended, whatever became of it.
+    /// Longer than any creation takes. After this time an attempt is over, successful or not.
     private let creationMilliseconds: Int64
     let note: @Sendable (ChannelNote) -> Void
-    /// Entries seen at the last look, by place: when there are none any more, Redis has lost them.
+    /// The number of entries at the last check, by place. If entries existed and are missing now, Redis has lost them.
     private var entryCounts: [Place: Int] = [:]
-    /// Audiences whose channel could not be created: each of their commands asks, and APNs is not asked again before the time is over.
+    /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
+    /// The numbers of each audience's requests that run or wait for an earlier request, oldest first.
+    var lines: [AudienceLine: [Int]] = [:]
 
     private struct Refused: Hashable {
         var place: Place
@@ -68,7 +70,7 @@ package actor ChannelKeeper {
         self.sites = sites
         self.register = register
         self.topic = topic
-        // A list, then the creation, and the calls to Redis between.
+        // One list, one creation, and the calls to Redis between them.
         creationMilliseconds = 2 * timeoutMilliseconds + 5_000
         self.note = note
     }
@@ -79,7 +81,7 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// The channel of an audience, created if there is none.
+    /// Returns the channel of an audience. Creates the channel if the audience has none.
     func ensure(
         _ audience: String,
         at site: Site,
@@ -99,14 +101,14 @@ package actor ChannelKeeper {
             }
             if isMine { return try await create(audience, at: site, storage: storage ?? site.storage) }
             guard now < deadline else {
-                throw ChannelRefusal(reason: "busy", text: "another worker is creating it", untilMilliseconds: now)
+                throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: now)
             }
-            // Another worker tells nobody when it is done but Redis.
+            // Another process reports its creation in Redis only.
             try? await Task.sleep(for: Self.waitingInterval)
         }
     }
 
-    /// The lease of the audience is this process's.
+    /// Creates a channel. The caller must hold the audience's lease.
     private func create(
         _ audience: String,
         at site: Site,
@@ -145,7 +147,7 @@ package actor ChannelKeeper {
                 untilMilliseconds: now
                     + (Self.isTransient(error) ? Self.transientMilliseconds : Self.lastingMilliseconds)
             )
-            // Of a request that may have been carried out the intent stays, for the next reconciliation.
+            // If APNs may have carried out the request, the intent stays for the next reconciliation.
             let mayBeThere = (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if isOpen, !mayBeThere { try? register.remove([intent], place) }
             try? register.endCreation(of: audience, place)
@@ -156,7 +158,7 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Channels that are there before any attempt of ours is open are others'.
+    /// Marks channels as other people's if no attempt of ours was open before they existed.
     private func noteForeign(_ listed: [String], _ place: Place) throws(RedisError) {
         let known = try register.known(place)
         guard known.intents.isEmpty else { return }
@@ -164,9 +166,9 @@ package actor ChannelKeeper {
         try register.noteForeign(listed.filter { !own.contains($0) && !known.foreign.contains($0) }, place)
     }
 
-    /// Sees to it that the topic and the audience's record say what the register says.
+    /// Makes the topic and the audience's record agree with the register.
     ///
-    /// - Parameter isWanted: a deletion that was planned is called off.
+    /// - Parameter isWanted: cancels a planned deletion.
     @discardableResult
     func settle(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
@@ -177,7 +179,7 @@ package actor ChannelKeeper {
                 try topic.publish(entry)
                 entry.isPublished = true
             } catch {
-                // The channel is good for broadcasts; the topic has it with a later look.
+                // Broadcasts can use the channel already. The periodic work publishes it later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
                 note(.trouble(text, app: entry.app, environment: entry.environment))
             }
@@ -190,26 +192,42 @@ package actor ChannelKeeper {
         return entry
     }
 
-    /// An audience has ended: its channel goes when its last message has had its time.
-    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) throws(ChannelRefusal) {
+    /// Plans the deletion of an ended audience's channel. If another process is creating the channel, waits for its entry.
+    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
-        try asking { () throws(RedisError) in
-            guard var entry = try register.entry(site.place, audience: audience), entry.state == .active else { return }
-            entry.deleteAfter = due
-            try register.write(entry)
+        let deadline = now + creationMilliseconds
+        while true {
+            let isOver = try asking { () throws(RedisError) in
+                if var entry = try register.entry(site.place, audience: audience) {
+                    guard entry.state == .active else { return true }
+                    entry.deleteAfter = due
+                    try register.write(entry)
+                    return true
+                }
+                return try !register.isBeingCreated(audience, site.place)
+            }
+            guard !isOver, now < deadline, !Task.isCancelled else { return }
+            try? await Task.sleep(for: Self.waitingInterval)
         }
     }
 
-    /// APNs does not know a channel any more: another takes its place, unless another worker has seen to that.
+    /// Replaces a channel that APNs does not know any more, unless another worker has done so.
     func replace(_ channel: String, of audience: String, at site: Site) async throws(ChannelRefusal) -> ChannelEntry {
         let entry = try asking { () throws(RedisError) in try register.entry(site.place, audience: audience) }
         guard let entry, entry.channel == channel else { return try await ensure(audience, at: site) }
         note(.lost(entry))
         try asking { () throws(RedisError) in try register.remove(entry) }
-        return try await ensure(audience, at: site, storage: entry.storage)
+        var successor = try await ensure(audience, at: site, storage: entry.storage)
+        if let due = entry.deleteAfter {
+            // The audience has ended meanwhile, so the new channel needs a planned deletion too.
+            successor.deleteAfter = due
+            let planned = successor
+            try asking { () throws(RedisError) in try register.write(planned) }
+        }
+        return successor
     }
 
-    /// Deletes a channel at APNs, then everywhere. What a crash leaves of it is done by the next look.
+    /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes the deletion.
     func delete(_ entry: ChannelEntry, at site: Site) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting
@@ -226,14 +244,14 @@ package actor ChannelKeeper {
         }
     }
 
-    // MARK: - Looks
+    // MARK: - Periodic work
 
-    /// Everything that the register knows of a place.
+    /// Everything that the register has for a place.
     func known(_ place: Place) throws(ChannelRefusal) -> Reconciliation.Known {
         try asking { () throws(RedisError) in try register.known(place) }
     }
 
-    /// What the topic has and Redis has not is written again: after a start, and when Redis has lost its register.
+    /// Copies entries from the topic to Redis if Redis does not have them: after a start, and when Redis has lost its register.
     func restore() throws(ChannelRefusal) {
         let published: [ChannelEntry]
         do throws(KafkaError) {
@@ -256,11 +274,11 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Deletes what is due, publishes what is not, and once a day reconciles. One worker at a time does.
+    /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
     func tend(_ site: Site) async throws(ChannelRefusal) {
         let before = entryCounts[site.place, default: 0]
         var known = try look(site)
-        // Where no audience gets a channel and there has never been one, nothing is written, and APNs is not asked.
+        // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
         guard site.isDeclared || before > 0 || !known.entries.isEmpty || !known.intents.isEmpty else { return }
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
@@ -291,7 +309,7 @@ package actor ChannelKeeper {
         return known
     }
 
-    /// Holds APNs' list against what is known, and does what follows.
+    /// Compares APNs' list with the register, and acts on the differences.
     func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
         let listedAt = now
         let listed: [String]
@@ -303,7 +321,7 @@ package actor ChannelKeeper {
         let known = try self.known(site.place)
         var underWay: Set<String> = []
         for intent in known.intents {
-            // The lease ends with the creation, and by itself when its process has died.
+            // The lease ends with the creation. If the process has died, the lease expires.
             let isLeased = try asking { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, site.place)
             }

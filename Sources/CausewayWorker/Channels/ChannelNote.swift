@@ -1,56 +1,45 @@
 import APNs
 import Glibc
 
-/// Something that the keeper tells, for logs, metrics and people.
+/// An event of the keeper, for logs, metrics and people.
 package enum ChannelNote: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// Somebody else deleted it; another takes its place.
+    /// Somebody else deleted the channel. A new channel replaces it.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
-    /// APNs has channels that nobody here made.
+    /// The number of channels at APNs that are not ours.
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// What is known, as a worker reads it once a minute.
+    /// What is known, as each worker reads it once a minute.
     case looked(app: String, environment: String, Reconciliation.Known)
-    /// At APNs, whoever made them.
+    /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
-    /// - Parameters:
-    ///   - app: and `environment`: where it was; nil: it concerns all.
+    /// An error. `app` and `environment` say where; nil: it concerns all.
     case trouble(String, app: String?, environment: String?)
 }
 
-/// Why there is no channel, or why something about it could not be done.
+/// Why there is no channel, or why an operation on a channel failed.
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// One word: APNs' reason, or who did not answer.
-    package var reason: String
-    /// For people, with what to do.
+    /// For people, with advice.
     package var text: String
-    /// Nobody need ask before, UNIX milliseconds.
+    /// The same request is pointless before this time, UNIX milliseconds.
     package var untilMilliseconds: Int64
 
     package var description: String { text }
 
-    package init(reason: String, text: String, untilMilliseconds: Int64) {
-        self.reason = reason
+    package init(text: String, untilMilliseconds: Int64) {
         self.text = text
         self.untilMilliseconds = untilMilliseconds
     }
 
     init(_ error: any Error, untilMilliseconds: Int64) {
-        self.text = "\(error)"
-        self.untilMilliseconds = untilMilliseconds
-        switch error {
-        case let error as ChannelRefusal: self = error
-        case let error as ChannelError:
-            if case .refused(let reason) = error.cause { self.reason = reason.word } else { reason = "\(error.cause)" }
-        default: reason = "unavailable"
-        }
+        self = error as? ChannelRefusal ?? ChannelRefusal(text: "\(error)", untilMilliseconds: untilMilliseconds)
     }
 }
 
 enum ChannelProcess {
-    /// Host and process id, for people who look at an intent.
+    /// Host and process id, for people who read an intent.
     static var name: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)

@@ -1,7 +1,7 @@
 import Logging
 import Observability
 
-/// What the keeper tells, as log lines and numbers.
+/// Turns events of the keeper into log lines and metrics.
 enum ChannelNotes {
     /// - Parameter pool: the number of an app's pool in an environment; nil for an app without one.
     static func tell(

@@ -1,16 +1,16 @@
 import ActivityStore
 import Redis
 
-/// What is known of channels in Redis: one hash for each app and environment, read at one moment, and two fields in each audience's record.
+/// The register of channels in Redis: one hash for each app and environment, and two fields in each audience's record.
 ///
 /// | field of `{channels:app:environment}` | |
 /// | --- | --- |
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelIntent`` |
-/// | `f:<channel>` | others made it |
-/// | `r:` | when APNs' list was last held against these, UNIX milliseconds |
+/// | `f:<channel>` | empty: another program made the channel |
+/// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
-/// Blocks; used on one thread at a time.
+/// Blocks. Use it from one thread at a time.
 final class ChannelRegister {
     struct Place: Hashable, Sendable {
         var app: String
@@ -18,7 +18,7 @@ final class ChannelRegister {
         var environment: String
     }
 
-    /// As long as an audience's record lives after its last command.
+    /// The lifetime of an audience's record after its last command.
     private static let recordMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -33,7 +33,7 @@ final class ChannelRegister {
 
     private func bytes(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Everything at one moment. What cannot be read is passed over: an earlier or later release wrote it.
+    /// Reads the whole hash at one moment. Skips values that it cannot read: another release wrote them.
     func known(_ place: Place) throws(RedisError) -> Reconciliation.Known {
         var known = Reconciliation.Known()
         for (field, value) in try hashes.hash(key(place)) {
@@ -99,14 +99,14 @@ final class ChannelRegister {
         try hashes.isLeased(key(place, "create:\(audience)"))
     }
 
-    /// - Parameter name: of what one worker at a time does.
+    /// - Parameter name: the periodic work that one worker at a time does.
     func takeTurn(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
         try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records
 
-    /// Tells the admission of the audience's commands of the channel: `hp`, or `hs` in the sandbox.
+    /// Tells admission of the audience's channel. Field `hp` for production, `hs` for the sandbox.
     func announce(_ entry: ChannelEntry) throws(RedisError) {
         guard let key = recordKey(entry.app, entry.audience) else { return }
         try hashes.set(key, [(Self.field(entry.environment), entry.recordField)])

@@ -1,13 +1,13 @@
 import Kafka
 
-/// The topic that tells app servers of channels, and that Redis' register is made from again. Blocks; used on one thread at a time.
+/// The topic that announces channels to app servers. The keeper restores Redis' register from it. Blocks. Use it from one thread at a time.
 final class ChannelTopic {
     private static let acknowledgementMilliseconds: Int64 = 15_000
     private static let readingDuration = Duration.seconds(60)
-    // What follows cannot be interrupted, and holds up a worker's stop.
+    // Calls with these limits cannot be interrupted, so they delay a worker's stop.
     private static let metadataMilliseconds: Int32 = 2_000
     private static let closeMilliseconds: Int64 = 1_000
-    /// Between two looks whether the task is cancelled.
+    /// The interval between checks whether the task is cancelled.
     private static let flushMilliseconds: Int64 = 250
 
     private let name: String
@@ -32,7 +32,7 @@ final class ChannelTopic {
         open = nil
     }
 
-    /// Waits until the brokers have it.
+    /// Publishes an entry and waits for the acknowledgement.
     func publish(_ entry: ChannelEntry) throws(KafkaError) { try produce(entry.topicKey, entry.topicValue) }
 
     func withdraw(_ entry: ChannelEntry) throws(KafkaError) { try produce(entry.topicKey, nil) }
@@ -54,7 +54,7 @@ final class ChannelTopic {
             }
         }
         guard code == 0 else {
-            // Another client, since this one may be past use.
+            // The client may be unusable, so the next call opens a new one.
             close()
             if case .failed(let error) = outcome { throw error }
             throw KafkaError(code: code, reason: "\(name): the record was not acknowledged", isRetriable: true)
@@ -74,7 +74,7 @@ final class ChannelTopic {
         }
     }
 
-    /// The newest record of every key that has no tombstone. Without the topic there are none: no audience needs a channel.
+    /// The newest record of each key, without tombstones. Empty if the topic does not exist: then no audience needs a channel.
     func entries() throws(KafkaError) -> [ChannelEntry] {
         do throws(KafkaError) {
             return try read()

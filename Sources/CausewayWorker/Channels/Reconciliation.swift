@@ -1,12 +1,12 @@
-/// What is to be done about the difference between the channels that APNs lists and those that are known. Values in, actions out.
+/// Compares the channels that APNs lists with the register, and says what to do. Pure: values in, actions out.
 ///
-/// The list is asked for first, then what is known is read at one moment: whatever was created meanwhile has an entry or an intent.
+/// The caller asks for the list first, then reads the register at one moment. A channel created in between has an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
-    /// What is known of the channels of one app in one environment, at one moment.
+    /// What the register has for one app in one environment, at one moment.
     package struct Known: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
         package var intents: [ChannelIntent] = []
-        /// Channels that were there before any of ours that is unresolved: others made them.
+        /// Other people's channels: they existed before any open attempt of ours.
         package var foreign: Set<String> = []
         /// When APNs' list was last held against all this, UNIX milliseconds; nil: never.
         package var reconciledAt: Int64?
@@ -14,30 +14,30 @@ package struct Reconciliation: Equatable, Sendable {
         package init() {}
     }
 
-    /// Others' channels, and the ones that cannot be told from others'.
+    /// Channels that are other people's, or that may be.
     package var unknown: [String] = []
-    /// Of an attempt of ours that was never resolved: to be deleted.
+    /// Channels of open attempts of ours. To be deleted.
     package var orphans: [String] = []
-    /// Seen for the first time, and not ours.
+    /// Other people's channels that this list shows for the first time.
     package var newlyForeign: [String] = []
-    /// Known, and gone from APNs: to be created again.
+    /// Entries whose channel APNs does not have any more. To be created again.
     package var lost: [ChannelEntry] = []
-    /// Not in the topic yet.
+    /// Entries that are not in the topic yet.
     package var unpublished: [ChannelEntry] = []
-    /// Their time is over, or their deletion was begun.
+    /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var due: [ChannelEntry] = []
-    /// Nothing is left of them.
+    /// Intents whose attempt is over. The register drops them.
     package var resolved: [ChannelIntent] = []
-    /// Attempts are under way: what is unknown may be theirs, and is left for a later look.
+    /// An attempt is still under way, and an unknown channel may be its channel. A later reconciliation decides about unknown channels.
     package var isEarly = false
 
-    /// An entry that is younger than the list by less than this is not missed in it: the clocks of workers differ.
+    /// The clocks of workers differ: a channel created less than this before the list may be missing from the list.
     static let clockMilliseconds: Int64 = 60_000
 
     /// - Parameters:
-    ///   - listedAtMilliseconds: when the list was asked for.
-    ///   - isUnderWay: whether the attempt of an intent may still be going on.
-    ///   - deletesUnknown: what cannot be told from others' channels, and others' channels themselves, are to be deleted too.
+    ///   - listedAtMilliseconds: when the caller asked for the list.
+    ///   - isUnderWay: whether the attempt of an intent may still be under way.
+    ///   - deletesUnknown: delete other people's channels too, and channels that may be other people's.
     package init(
         listed: [String],
         listedAtMilliseconds: Int64,
@@ -72,7 +72,7 @@ package struct Reconciliation: Equatable, Sendable {
             orphans += strange
             resolved = known.intents
         } else {
-            // Without an attempt of ours that is open they are others'; with one, nobody can tell which.
+            // Without an open attempt of ours the channels are other people's. With one, nobody can tell whose they are.
             unknown += strange
             if known.intents.isEmpty { newlyForeign = strange }
         }

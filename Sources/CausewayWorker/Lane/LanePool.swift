@@ -55,6 +55,7 @@ private final class LanePoolAnswers: PushHandler {
             disposition: disposition,
             status: answer.status,
             reason: answer.reasonText,
+            advice: answer.reason.advice,
             invalidAtMilliseconds: answer.timestampMilliseconds,
             sentMilliseconds: answer.sentAtMilliseconds,
             answeredMilliseconds: answer.answeredAtMilliseconds,

@@ -74,6 +74,8 @@ public struct PushResult {
     public var status: UInt16
     /// APNs' reason, or Causeway's own if there was no answer. At most 64 bytes are kept.
     public var reason: UnsafeRawBufferPointer
+    /// What an operator should do about the reason; empty for nothing.
+    public var advice: StaticString
     /// The timestamp of a 410, UNIX milliseconds; -1 if the answer has none.
     public var invalidAtMilliseconds: Int64
     /// When the push had been sent, UNIX milliseconds; -1 if it was not.
@@ -91,6 +93,7 @@ public struct PushResult {
         disposition: Disposition,
         status: UInt16,
         reason: UnsafeRawBufferPointer,
+        advice: StaticString = "",
         invalidAtMilliseconds: Int64,
         sentMilliseconds: Int64,
         answeredMilliseconds: Int64,
@@ -104,6 +107,7 @@ public struct PushResult {
         self.disposition = disposition
         self.status = status
         self.reason = reason
+        self.advice = advice
         self.invalidAtMilliseconds = invalidAtMilliseconds
         self.sentMilliseconds = sentMilliseconds
         self.answeredMilliseconds = answeredMilliseconds

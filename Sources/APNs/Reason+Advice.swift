@@ -1,0 +1,38 @@
+extension Reason {
+    /// What an operator does about a refusal of a broadcast or of a request about channels; empty if there is nothing to say.
+    ///
+    /// Whether a retry helps is ``Disposition/retryHelps``.
+    public var advice: StaticString {
+        switch self {
+        case .featureNotEnabled:
+            "enable Broadcast Capability for the app on developer.apple.com (Identifiers, Push Notifications, Configure)"
+        case .cannotCreateChannelConfig:
+            "the app has 10,000 channels in this environment: delete some (causeway channels reconcile, causeway channels delete)"
+        case .channelNotRegistered:
+            "the channel does not exist in this environment: create a channel, or name one of this app and environment"
+        case .badChannelId:
+            "the channel id is not base64 or is too long: name a channel of this app and environment"
+        case .badExpirationDate: "a channel without storage accepts only the expiration 0"
+        case .payloadTooLarge: "send less: a broadcast may have 5,120 bytes"
+        case .topicDisallowed:
+            "the team of the key does not own the bundle id: check bundleId, teamId and keyId of the app"
+        case .badCertificate, .badCertificateEnvironment, .topicMismatch:
+            "the key or certificate is not for this app and environment"
+        case .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken,
+            .badEnvironmentKeyIdInToken:
+            "check teamId, keyId and keyFile of the app"
+        case .expiredProviderToken: "check the clock of this machine"
+        case .tooManyRequests, .tooManyProviderTokenUpdates: "APNs limits requests: try again later"
+        case .idleTimeout, .internalServerError, .serviceUnavailable, .shutdown:
+            "APNs cannot answer now: try again later"
+        case .badCollapseId, .badMessageId, .badPriority, .badTopic, .duplicateHeaders, .invalidPushType,
+            .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
+            .badPath, .methodNotAllowed:
+            "APNs does not accept a request of this form: report it as a defect of Causeway"
+        // Unknown reasons, and those of pushes to device tokens.
+        case .absent, .unknown, .badDeviceToken, .deviceTokenNotForTopic, .missingDeviceToken, .expiredToken,
+            .unregistered:
+            ""
+        }
+    }
+}

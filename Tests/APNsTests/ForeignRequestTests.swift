@@ -1,0 +1,155 @@
+import APNs
+import Foundation
+import Reactor
+import Testbed
+import Testing
+
+/// Requests about channels as servers of others receive them: every field and every byte that Apple documents, and no other.
+@Suite(.ownThread) struct ForeignRequestTests {
+    private static let channel = "dHN0LXNyY2gtY2hubA=="
+    private static let app = "com.example.scores"
+
+    private static func management(port: UInt16) throws -> ChannelManagement {
+        let files = try Shared.files.get()
+        return ChannelManagement(
+            bundleIdentifier: app,
+            place: ManagementPlace(
+                host: "localhost",
+                port: port,
+                tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"])
+            ),
+            tokens: try Shared.tokens(),
+            unixSeconds: { Int64(time(nil)) }
+        )
+    }
+
+    /// A log of nghttpd, which has served its files from an empty place of its own.
+    private final class Recording {
+        let server: ForeignProcess
+        private let log: String
+
+        init() throws {
+            let directory = try Shared.files.get().directory + "/\(UUID().uuidString)"
+            let documents = directory + "/1/apps/\(ForeignRequestTests.app)"
+            try FileManager.default.createDirectory(atPath: documents, withIntermediateDirectories: true)
+            try writeFile(
+                documents + "/all-channels",
+                #"{"channels":["\#(ForeignRequestTests.channel)"]}"#,
+                mode: 0o600
+            )
+            try writeFile(documents + "/channels", #"{"message-storage-policy":0}"#, mode: 0o600)
+            log = directory + "/log"
+            server = try Nghttpd.start(["--verbose", "--hexdump"], documents: directory, log: log)
+        }
+
+        deinit { server.kill() }
+
+        /// The requests, when so many have arrived.
+        func requests(_ count: Int) throws -> [ReceivedRequest] {
+            let deadline = Date(timeIntervalSinceNow: 60)
+            while true {
+                let requests = ReceivedRequest.read(try String(contentsOfFile: log, encoding: .utf8))
+                if requests.count >= count { return requests }
+                try #require(Date() < deadline, "\(requests)")
+            }
+        }
+    }
+
+    /// All but the provider token, of which it is said that it is one.
+    private func expectFields(_ request: ReceivedRequest, _ expected: [[String]]) {
+        let isToken = request.fields.map { $0[0] == "authorization" && $0[1].hasPrefix("bearer ey") }
+        #expect(isToken.count { $0 } == 1)
+        #expect(zip(request.fields, isToken).map { $1 ? ["authorization", "bearer"] : $0 } == expected)
+    }
+
+    @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
+    func broadcastsArriveAsDocumented() throws {
+        let recording = try Recording()
+        let client = try ForeignClient(port: recording.server.port)
+        defer { client.pool.close() }
+        client.begin(total: 0)
+        let state = String(repeating: "0123456789abcdef,", count: 296) + "01234567890"
+        let largest = Array(
+            #"{"aps":{"content-state":{"text":"\#(state)"},"event":"update","timestamp":1790000000}}"#.utf8
+        )
+        #expect(largest.count == 5_120, "as much as a broadcast may have")
+        let end = Array(#"{"aps":{"content-state":{},"event":"end","timestamp":1790000001}}"#.utf8)
+        #expect(
+            client.broadcast(largest, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
+        )
+        #expect(client.turn(until: { client.recorder.answers == 1 }))
+        #expect(client.broadcast(end, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
+        #expect(client.turn(until: { client.recorder.answers == 2 }))
+
+        let requests = try recording.requests(2)
+        #expect(requests.map(\.body) == [largest, end])
+        for (request, (priority, expiration, identifier)) in zip(
+            requests,
+            [("10", "1790000060", "2"), ("5", "0", "3")]
+        ) {
+            expectFields(
+                request,
+                [
+                    [":method", "POST"], [":scheme", "https"], [":authority", "localhost:\(recording.server.port)"],
+                    [":path", "/4/broadcasts/apps/\(Self.app)"], ["authorization", "bearer"],
+                    ["apns-push-type", "liveactivity"], ["apns-channel-id", Self.channel],
+                    ["apns-priority", priority], ["apns-expiration", expiration],
+                    ["apns-request-id", "00000000-0000-0001-0000-00000000000\(identifier)"],
+                ]
+            )
+        }
+    }
+
+    @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
+    func managementArrivesAsDocumented() async throws {
+        let recording = try Recording()
+        let management = try Self.management(port: recording.server.port)
+        // The server takes a moment to listen.
+        while (try? await management.list()) == nil {}
+        let before = try recording.requests(1).count
+        #expect(try await management.list() == [Self.channel])
+        #expect(try await management.read(Self.channel).storesNewest == false)
+        // It answers every method with its files: no creation and no deletion is acknowledged as Apple does.
+        for storesNewest in [true, false] {
+            await #expect(throws: ChannelError.self) { _ = try await management.create(storesNewest: storesNewest) }
+        }
+        await #expect(throws: ChannelError.self) { try await management.delete(Self.channel) }
+
+        let requests = try recording.requests(before + 5).dropFirst(before)
+        let channels = "/1/apps/\(Self.app)/channels"
+        func fields(_ method: String, _ path: String, _ others: [String]...) -> [[String]] {
+            [
+                [":method", method], [":scheme", "https"], [":authority", "localhost:\(recording.server.port)"],
+                [":path", path], ["authorization", "bearer"],
+            ] + others
+        }
+        let (json, channel) = (["content-type", "application/json"], ["apns-channel-id", Self.channel])
+        let expected: [([[String]], String)] = [
+            (fields("GET", "/1/apps/\(Self.app)/all-channels"), ""),
+            (fields("GET", channels, channel), ""),
+            (fields("POST", channels, json), #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#),
+            (fields("POST", channels, json), #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#),
+            (fields("DELETE", channels, channel), ""),
+        ]
+        for (request, (fields, body)) in zip(requests, expected) {
+            expectFields(request, fields)
+            #expect(String(decoding: request.body, as: UTF8.self) == body)
+        }
+        #expect(requests.count == expected.count)
+    }
+
+    /// Go's server takes each request only in the form that Apple documents, its body included.
+    @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
+    func managementIsAnsweredAsDocumented() async throws {
+        let server = try Caddy.start()
+        defer { server.kill() }
+        let management = try Self.management(port: server.port)
+        while (try? await management.list()) == nil {}
+        #expect(try await management.create(storesNewest: true) == Caddy.channel)
+        #expect(try await management.list() == [Caddy.channel])
+        #expect(try await management.read(Caddy.channel).storesNewest)
+        #expect(try await management.delete(Caddy.channel))
+        let error = await #expect(throws: ChannelError.self) { _ = try await management.create(storesNewest: false) }
+        #expect(error?.cause == .refused(.badPath) && error?.status == 404)
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+
+/// A request as nghttpd has received it: what it prints with `--verbose` and `--hexdump`.
+struct ReceivedRequest: Equatable {
+    var fields: [[String]] = []
+    var body: [UInt8] = []
+
+    /// The complete requests in a log, in the order of their connections and streams.
+    static func read(_ log: String) -> [ReceivedRequest] {
+        var requests: [String: ReceivedRequest] = [:]
+        var order: [String] = []
+        for line in log.split(separator: "\n") {
+            guard
+                let match = line.firstMatch(
+                    of: /^\[id=(\d+)\] \[ *[\d.]+\] recv \(stream_id=(\d+)(?:, sensitive)?\) (:?[^:]+): (.*)$/
+                )
+            else { continue }
+            let key = "\(match.1) \(match.2)"
+            if requests[key] == nil { order.append(key) }
+            requests[key, default: ReceivedRequest()].fields.append([String(match.3), String(match.4)])
+        }
+        let bodies = connections(in: log).flatMap(bodies(of:))
+        guard bodies.count == order.count else { return [] }
+        return zip(order, bodies)
+            .compactMap { key, body in
+                requests[key].map { ReceivedRequest(fields: $0.fields, body: body) }
+            }
+    }
+
+    /// What each connection has carried, decrypted. Connections must follow one another.
+    private static func connections(in log: String) -> [[UInt8]] {
+        let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+        var connections: [[UInt8]] = []
+        var dump: [UInt8] = []
+        for line in log.split(separator: "\n") {
+            guard let match = line.firstMatch(of: /^([0-9a-f]{8})(  [0-9a-f ]+)?(\|.*)?$/),
+                let offset = Int(match.1, radix: 16)
+            else { continue }
+            // A line that repeats the one before it is printed as `*`.
+            while dump.count < offset, dump.count >= 16 { dump += dump.suffix(16) }
+            guard let digits = match.2 else {
+                if dump.starts(with: preface) {
+                    connections.append(Array(dump.dropFirst(preface.count)))
+                } else if !connections.isEmpty {
+                    connections[connections.count - 1] += dump
+                }
+                dump = []
+                continue
+            }
+            dump += digits.split(separator: " ").compactMap { UInt8($0, radix: 16) }
+        }
+        return connections
+    }
+
+    /// The bodies of the streams that the client has ended, by stream.
+    private static func bodies(of connection: [UInt8]) -> [[UInt8]] {
+        var bodies: [Int: [UInt8]] = [:]
+        var ended: Set<Int> = []
+        var rest = connection[...]
+        while rest.count >= 9 {
+            let header = Array(rest.prefix(9))
+            let count = Int(header[0]) << 16 | Int(header[1]) << 8 | Int(header[2])
+            let stream = header[5...].reduce(0) { $0 << 8 | Int($1) }
+            let payload = rest.dropFirst(9).prefix(count)
+            rest = rest.dropFirst(9 + count)
+            guard header[3] <= 1 else { continue }
+            if header[3] == 0 { bodies[stream, default: []] += payload }
+            if header[4] & 1 != 0 { ended.insert(stream) }
+        }
+        return ended.sorted().map { bodies[$0] ?? [] }
+    }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import Kafka
+import Testing
+
+/// A broker, a Redis and the simulator, for `causeway channels` and for workers that keep channels.
+final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`.
+    typealias Object = [String: Any]
+
+    static let app = "com.example.ride"
+    let directory: TemporaryDirectory
+    let broker: EmbeddedBroker
+    let redis: RedisCommandLine
+    private let control: String
+    private let programs: [RunningProgram]
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.channels", partitions: 2)
+        for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {
+            try broker.createTopic("causeway.\(topic)", partitions: 1)
+        }
+        let (server, port) = try RunningProgram.redis(directory: directory)
+        redis = RedisCommandLine(port: port)
+        let simulator = try RunningProgram(
+            ProgramRun.process(
+                ["simulator", "--directory", directory.path("apns"), "--environment", "production"]
+                    + ["--shapes", repository.appendingPathComponent("Config/examples/ride/shapes.json").path],
+                of: .lab
+            )
+        )
+        programs = [server, simulator]
+        let place = try simulator.readiness()
+        control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
+        let (pushes, management) = (
+            try #require(place["apnsPort"] as? Int), try #require(place["managementPort"] as? Int)
+        )
+        try directory.write(
+            """
+            kafka: {bootstrapServers: "\(broker.bootstrapServers)"}
+            redis: {url: "redis://127.0.0.1:\(port)"}
+            apns:
+              production:
+                {host: localhost, port: \(pushes), managementHost: localhost, managementPort: \(management)}
+              caFile: \(directory.path("apns/ca.pem"))
+              connectTimeoutMilliseconds: 500
+              requestTimeoutMilliseconds: 1500
+            apps:
+              ride:
+                bundleId: \(Self.app)
+                teamId: SIMULATION
+                keyId: SIMULATION
+                keyFile: \(directory.path("apns/AuthKey_SIMULATION.p8"))
+                environments: [production]
+
+            """,
+            to: "causeway.yaml"
+        )
+    }
+
+    // MARK: - Our programs
+
+    func process(_ arguments: [String], environment: [String: String] = [:]) -> Process {
+        ProgramRun.process(
+            ["channels", arguments[0], "--config", directory.path("causeway.yaml")] + arguments.dropFirst(),
+            environment: environment
+        )
+    }
+
+    func run(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
+
+    /// The channel that `causeway channels create` prints.
+    func create(_ audience: String) throws -> String {
+        let run = try run("create", audience)
+        #expect(run.exitCode == 0, "\(run.errors)")
+        return String(try #require(run.output.split(separator: " ").dropFirst().first))
+    }
+
+    /// Starts a worker. Its log is `worker.log`.
+    ///
+    /// - Parameters:
+    ///   - app: keys of the app, as the environment names them.
+    ///   - environment: other keys.
+    func worker(_ app: [String: String], environment: [String: String] = [:]) throws -> RunningProgram {
+        var variables = ["CAUSEWAY_HTTP_PORT": "0"].merging(environment) { $1 }
+        for (key, value) in app { variables["CAUSEWAY_APPS_RIDE_\(key)"] = value }
+        let process = ProgramRun.process(
+            ["worker", "--config", directory.path("causeway.yaml")],
+            environment: variables
+        )
+        process.standardError = try FileHandle(forWritingTo: directory.write("", to: "worker.log"))
+        return try RunningProgram(process)
+    }
+
+    func send(_ command: Object) throws {
+        let text = String(decoding: try JSONSerialization.data(withJSONObject: command), as: UTF8.self)
+        let run = try ProgramRun.run("send", "--config", directory.path("causeway.yaml"), "-", input: text)
+        #expect(run.exitCode == 0, "\(run.errors)")
+    }
+
+    /// Asks again and again until an answer is not nil.
+    func await<Value>(_ what: String, seconds: Double = 120, _ body: () throws -> Value?) throws -> Value {
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        while true {
+            if let value = try body() { return value }
+            try #require(Date() < deadline, "\(what) within \(seconds) s\n\(log)")
+            usleep(20_000)
+        }
+    }
+
+    /// The worker's log.
+    var log: String {
+        (try? String(contentsOf: directory.url.appendingPathComponent("worker.log"), encoding: .utf8)) ?? ""
+    }
+
+    // MARK: - APNs, as the simulator's control interface tells
+
+    struct Channel: Equatable {
+        var identifier: String
+        var broadcasts: Int
+    }
+
+    /// Channels that APNs has, oldest first.
+    func listed() throws -> [Channel] {
+        let text = try curl("\(control)/channels?app=\(Self.app)")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
+        return try #require(object["channels"] as? [Object])
+            .filter { $0["deletedAt"] == nil }
+            .map {
+                Channel(identifier: $0["channel"] as? String ?? "", broadcasts: $0["broadcasts"] as? Int ?? 0)
+            }
+    }
+
+    func channels() throws -> [String] { try listed().map(\.identifier) }
+
+    /// Somebody else creates a channel.
+    func createForeign() throws -> String {
+        let text = try curl("--data", #"{"app":"\#(Self.app)","storage":"none"}"#, "\(control)/channels")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
+        return try #require(object["channel"] as? String)
+    }
+
+    /// Somebody else deletes a channel.
+    func deleteForeign(_ channel: String) throws {
+        _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(control)/channels/delete")
+    }
+
+    func setBroadcastCapability(_ isEnabled: Bool) throws {
+        _ = try curl("--data", #"{"app":"\#(Self.app)","enabled":\#(isEnabled)}"#, "\(control)/broadcasts")
+    }
+
+    /// The management service carries each request out at once and answers it only so much later.
+    func answerLate(milliseconds: Int) throws {
+        let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
+        _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")
+    }
+
+    func answerInTime() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
+}

@@ -1,0 +1,242 @@
+import Foundation
+import Kafka
+import Testbed
+import Testing
+
+/// What a real worker does with the channels of audiences when it is killed, and when an audience ends.
+@Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
+struct ChannelWorkerTests {
+    private static let audience = "final"
+    /// An answer that comes after five seconds is still waited for, so that a test can act meanwhile, also on a slow machine.
+    private static let patience = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
+
+    private func command(_ number: Int, _ event: String = "update", expiration: Int? = nil) -> ChannelScene.Object {
+        var command: ChannelScene.Object = [
+            "app": ChannelScene.app, "audience": Self.audience, "id": "state-\(number)", "sequence": number,
+            "aps": [
+                "event": event, "timestamp": Int(Date().timeIntervalSince1970),
+                "content-state": ["status": "inProgress", "distanceRemaining": Double(number)] as ChannelScene.Object,
+            ] as ChannelScene.Object,
+        ]
+        command["expiration"] = expiration
+        return command
+    }
+
+    /// The channel of the audience, as the register in Redis has it.
+    private func registered(_ scene: ChannelScene) throws -> String? {
+        try scene.run("list").outputLines.first { $0.hasPrefix("\(Self.audience) ") }
+            .map { String($0.split(separator: " ")[1]) }
+    }
+
+    /// The worker has compared the register with APNs' list, as every worker does once a day.
+    private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreign: String) throws {
+        let key = "{channels:\(ChannelScene.app):production}"
+        _ = try scene.await("the foreign channel is noted") {
+            try scene.redis.ask("HEXISTS", key, "f:\(foreign)") == "1" ? true : nil
+        }
+    }
+
+    /// Reconciles until no creation can still be under way.
+    private func reconcile(_ scene: ChannelScene) throws -> String {
+        try scene.await("no creation is under way") {
+            let run = try scene.run("reconcile")
+            #expect(run.exitCode == 0 || run.errors.contains("being created"), "\(run.errors)")
+            return run.exitCode == 0 ? run.output : nil
+        }
+    }
+
+    /// APNs has created the channel and has not answered yet when the worker dies. The next worker creates another channel.
+    @Test("A worker that dies before APNs' answer leaves no channel behind a reconciliation")
+    func killedBeforeTheAnswer() throws {
+        let scene = try ChannelScene()
+        let foreign = try scene.createForeign()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        try awaitFirstReconciliation(scene, noting: foreign)
+
+        try scene.answerLate(milliseconds: 5_000)
+        try scene.send(command(1))
+        let orphan = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        worker.killAtOnce()
+        try scene.answerInTime()
+        #expect(try registered(scene) == nil, "the kill came too late")
+
+        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        try scene.send(command(2))
+        let own = try scene.await("a channel in the register") { try registered(scene) }
+        #expect(own != orphan)
+        #expect(try Set(scene.channels()) == [foreign, orphan, own])
+        _ = try scene.await("a broadcast") {
+            try scene.listed().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
+        }
+
+        let summary = try reconcile(scene)
+        #expect(summary.contains("deleted without an owner: 1,") && summary.contains("of others: 1"), "\(summary)")
+        #expect(try scene.channels() == [foreign, own])
+        #expect(try reconcile(scene).contains("deleted without an owner: 0,"))
+
+        let all = try scene.run("reconcile", "--delete-unknown")
+        #expect(all.exitCode == 0 && all.output.contains("deleted without an owner: 1,"))
+        #expect(try scene.channels() == [own] && registered(scene) == own)
+        #expect(successor.terminate() == 0)
+    }
+
+    /// The register has the channel and the topic does not when the worker dies. No channel is lost and none is created twice.
+    @Test("A worker that dies before it has published a channel leaves that to a reconciliation")
+    func killedBeforeThePublication() throws {
+        let scene = try ChannelScene()
+        let foreign = try scene.createForeign()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        try awaitFirstReconciliation(scene, noting: foreign)
+
+        try scene.answerLate(milliseconds: 2_000)
+        try scene.send(command(1))
+        // APNs has the channel now; Kafka is away before the worker knows of the channel.
+        let own = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        try scene.broker.takeDown()
+        let recorded = try scene.await("a channel in the register") { try registered(scene) }
+        worker.killAtOnce()
+        try scene.answerInTime()
+        try scene.broker.bringUp()
+        #expect(recorded == own)
+
+        let summary = try reconcile(scene)
+        #expect(summary.contains("deleted without an owner: 0,") && summary.contains("published: 1,"), "\(summary)")
+        let record = try TopicReader(scene.broker, topic: "causeway.channels").read(1)[0]
+        #expect(record.key == "\(ChannelScene.app)/production/\(Self.audience)" && record.value.contains(own))
+        #expect(try scene.channels() == [foreign, own] && registered(scene) == own)
+    }
+
+    /// APNs may still deliver the stored end to phones that are off line.
+    @Test("A channel outlives its audience's end while a message may be stored")
+    func keptForTheStoredMessage() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
+        try scene.send(command(1))
+        let channel = try scene.await("a channel in the register") { try registered(scene) }
+        let expiration = Int(Date().timeIntervalSince1970) + 20
+        try scene.send(command(2, "end", expiration: expiration))
+        _ = try scene.await("the end on the channel") {
+            try scene.listed().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
+        }
+        #expect(try scene.run("list").output.contains("deleted in "))
+        #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
+        #expect(try scene.channels() == [channel])
+        try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
+
+        // The worker's next look deletes the channel.
+        _ = try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
+        #expect(Int(Date().timeIntervalSince1970) >= expiration)
+        _ = try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
+        let records = try TopicReader(scene.broker, topic: "causeway.channels").read(3)
+        #expect(records.map { $0.value.isEmpty } == [false, false, true], "\(records)")
+        #expect(records[1].value.contains("deleting"))
+        #expect(worker.terminate() == 0)
+    }
+
+    @Test("A channel that stores nothing is deleted keepSeconds after the end")
+    func keptAfterTheEnd() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker([
+            "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "10", "CHANNELS_STORAGE": "none",
+        ])
+        try scene.send(command(1))
+        let channel = try scene.await("a channel in the register") { try registered(scene) }
+        let ended = Date()
+        try scene.send(command(2, "end"))
+        _ = try scene.await("the deletion is planned") {
+            try scene.run("list").output.contains("deleted in ") ? true : nil
+        }
+        #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
+        #expect(try scene.channels() == [channel])
+        try #require(Date().timeIntervalSince(ended) < 10, "too slow to tell")
+
+        _ = try scene.await("the channel is due") {
+            try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
+        }
+        #expect(Date().timeIntervalSince(ended) >= 10)
+        #expect(try scene.channels().isEmpty && registered(scene) == nil)
+        #expect(worker.terminate() == 0)
+    }
+
+    /// The first command goes on without its channel after two seconds. The channel still comes, and the audience is over by then.
+    @Test("An audience that ends while its channel is created keeps the channel no longer than others")
+    func endedDuringCreation() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let foreign = try scene.createForeign()
+        try awaitFirstReconciliation(scene, noting: foreign)
+        try scene.answerLate(milliseconds: 5_000)
+        try scene.send(command(1))
+        try scene.send(command(2, "end"))
+        _ = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        try scene.answerInTime()
+        _ = try scene.await("a deletion that is planned", seconds: 60) {
+            try scene.run("list").output.contains("deleted in ") ? true : nil
+        }
+        #expect(worker.terminate() == 0)
+    }
+
+    @Test("An audience that ends while another process creates its channel keeps the channel no longer than others")
+    func endedDuringAnothersCreation() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
+        let foreign = try scene.createForeign()
+        try awaitFirstReconciliation(scene, noting: foreign)
+        try scene.answerLate(milliseconds: 5_000)
+        let creation = try RunningProgram(scene.process(["create", Self.audience], environment: Self.patience))
+        let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
+        _ = try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
+        try scene.send(command(1, "end"))
+        let results = try TopicReader(scene.broker, topic: "causeway.results")
+        #expect(try results.read(1)[0].value.contains("state-1"))
+        try #require(scene.redis.ask("EXISTS", key) == "1", "too slow to tell")
+        #expect(creation.exitCode() == 0)
+        _ = try scene.await("a deletion that is planned", seconds: 60) {
+            try scene.run("list").output.contains("deleted in ") ? true : nil
+        }
+        #expect(worker.terminate() == 0)
+    }
+
+    /// Nobody has subscribed to a channel that would be created now.
+    @Test("An end to a channel that somebody else deleted creates no other channel")
+    func endedWithoutItsChannel() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker([
+            "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0", "CHANNELS_STORAGE": "none",
+        ])
+        try scene.send(command(1))
+        let channel = try scene.await("a broadcast") {
+            try scene.listed().first { $0.broadcasts > 0 }?.identifier
+        }
+        try scene.deleteForeign(channel)
+        try scene.send(command(2, "end"))
+        let results = try TopicReader(scene.broker, topic: "causeway.results")
+        var ended: ChannelScene.Object?
+        while ended == nil {
+            let record = try results.read(1)[0]
+            let result = try JSONSerialization.jsonObject(with: Data(record.value.utf8)) as? ChannelScene.Object
+            if result?["command"] as? String == "state-2", result?["environment"] != nil { ended = result }
+        }
+        #expect(ended?["outcome"] as? String == "failed" && ended?["reason"] as? String == "ChannelNotRegistered")
+        _ = try reconcile(scene)
+        #expect(try scene.channels().isEmpty && registered(scene) == nil)
+        #expect(worker.terminate() == 0)
+    }
+
+    @Test("The result of a broadcast that APNs refuses says what to do")
+    func refusedBroadcast() throws {
+        let scene = try ChannelScene()
+        let worker = try scene.worker([:])
+        var command = command(1)
+        command["audience"] = nil
+        command["channel"] = "dHN0LXNyY2gtY2hubA=="
+        try scene.send(command)
+        let record = try TopicReader(scene.broker, topic: "causeway.results").read(1)[0]
+        let result = try #require(
+            JSONSerialization.jsonObject(with: Data(record.value.utf8)) as? ChannelScene.Object
+        )
+        #expect(result["outcome"] as? String == "failed" && result["reason"] as? String == "ChannelNotRegistered")
+        #expect((result["advice"] as? String)?.contains("create a channel") == true, "\(result)")
+        #expect(worker.terminate() == 0)
+    }
+}
