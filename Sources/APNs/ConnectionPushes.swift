@@ -225,7 +225,7 @@ extension Connection {
             sentAtMilliseconds: slot.sentAtMilliseconds,
             answeredAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,
-            disposition: slot.isBroadcast ? disposition.ofBroadcast : disposition
+            disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
         // Free the slot first, so that the handler can use the stream. The reason's bytes stay valid until another
         // answer overwrites them.

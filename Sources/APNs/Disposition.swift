@@ -54,7 +54,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     }
 
     /// The disposition for a broadcast, which has no device token that could be dead or suspect.
-    var ofBroadcast: Disposition {
+    var forBroadcast: Disposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
         default: self

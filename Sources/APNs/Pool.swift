@@ -144,7 +144,7 @@ public final class Pool {
         phase = .draining
         loop.cancel(opening.timer)
         loop.cancel(sizingTimer)
-        giveTrialBack()
+        releaseTrial()
         for connection in connections { connection.retire(.draining) }
         finishDraining()
     }
@@ -157,13 +157,13 @@ public final class Pool {
         loop.cancel(opening.timer)
         loop.cancel(breakerTimer)
         loop.cancel(sizingTimer)
-        giveTrialBack()
+        releaseTrial()
         for connection in connections { connection.close(.poolClosed, detail: "") }
         answerMalformed()
     }
 
     /// Ends the pool's trial of a candidate key without a verdict, so that another pool may try the key.
-    private func giveTrialBack() {
+    private func releaseTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
         tokens.endTrial(of: token, .inconclusive)

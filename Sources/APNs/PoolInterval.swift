@@ -33,9 +33,9 @@ extension Pool {
     /// wait for its verdict.
     private func replaceOldKey() {
         for connection in connections where connection.carriesPushes {
-            if let token = connection.trialToken, tokens.hasForsaken(token) { connection.retire(.providerToken) }
+            if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
         }
-        if let token = trialToken, tokens.hasForsaken(token) { trialToken = nil }
+        if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
         takeTrial()
         let generation = tokens.keyGeneration
         // A connection that has not proved itself gets the next push first. With an old key it would hold up the new key's connection.

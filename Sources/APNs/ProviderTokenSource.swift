@@ -189,7 +189,7 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Whether a token from `takeTrial` is useless: its key was refused elsewhere, or another candidate has replaced it.
-    func hasForsaken(_ token: ProviderToken) -> Bool {
+    func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation
         }

@@ -176,7 +176,7 @@ public final class Simulator: Sendable {
         addresses: [SocketAddress],
         seed: UInt64
     ) async throws(SimulatorError) {
-        let plan = FaultPlan(configuration.faults)
+        let plan = FaultSettings(configuration.faults)
         do {
             for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
             for index in running.mailboxes.indices.reversed() {

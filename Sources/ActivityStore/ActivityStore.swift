@@ -43,7 +43,7 @@ public final class ActivityStore {
     public var isReady: Bool { redis.isReady }
 
     /// Servers that hold keys and take no calls now.
-    public var serversAway: Int { redis.serversAway }
+    public var unavailableServers: Int { redis.unavailableServers }
 
     /// Whether the keys are on several servers, so that one key's server may be away while others are not.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }

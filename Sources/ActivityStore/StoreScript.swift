@@ -37,7 +37,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("UPDATES_SECONDS", StoreLimits.updatesSeconds),
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
-        ("TIMESTAMP_MAX", Limits.timestampMost),
+        ("TIMESTAMP_MAX", Limits.timestampMax),
         ("TIME_MAX", StoredTime.millisecondsMax),
         ("DOUBLINGS_MAX", Int64(StoreLimits.doublingsMax)),
         // Where the parts of an activity's record begin, counted from 1.

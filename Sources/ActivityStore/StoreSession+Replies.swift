@@ -146,7 +146,7 @@ extension StoreSession {
         case .send:
             guard kind == .start, rest.count == StoredRecord.secondsBytes else { return .violation }
             result.timestamp = Int64(clamping: LittleEndian.read(rest))
-            guard result.timestamp <= Limits.timestampMost else { return .violation }
+            guard result.timestamp <= Limits.timestampMax else { return .violation }
         case .address:
             guard rest.count > StoredTime.digits,
                 let draw = StoredTime.parse(UnsafeRawBufferPointer(rebasing: rest[..<StoredTime.digits]))
@@ -176,7 +176,7 @@ extension StoreSession {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = number >> 16
         result.budgetLeft = Int(number & 0x3FFF)
-        guard result.timestamp <= Limits.timestampMost, result.budgetLeft <= Policy.Bucket.pushesMost else {
+        guard result.timestamp <= Limits.timestampMax, result.budgetLeft <= Policy.Bucket.pushesMax else {
             return .violation
         }
         result.priority = priority == .ten ? 10 : 5

@@ -97,7 +97,7 @@ public struct Audiences: ~Copyable {
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
     /// The token digits of the push that was handed out last.
-    let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMost, alignment: 16)
+    let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var handedOut = HandedOutMember()
@@ -162,7 +162,7 @@ public struct Audiences: ~Copyable {
     /// missing.
     ///
     /// A round that the store has lost waits for a time later than the loss.
-    public var membersHeldMilliseconds = Int64.max
+    public var membersCompleteMilliseconds = Int64.max
 
     /// Number of commands that are not handed back yet.
     public var commandsHeld: Int { commands.count }

@@ -31,7 +31,7 @@ package struct Interruption {
 
     /// Runs a body that may wait for somebody else and cannot be cancelled. Nothing may be in progress that must be ended
     /// in order: during the body a signal, or one that has already arrived, ends the program as if it were not handled.
-    package func endingAtOnce<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
+    package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
         if let pending { Self.end(by: pending) }

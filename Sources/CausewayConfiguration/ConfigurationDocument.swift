@@ -112,8 +112,6 @@ extension ConfigurationDocument {
                 withMembers(of: value, key: key) { $0.walkMembers($1, of: named) }
             } else if ConfigurationNames.sections.contains(keyPattern) {
                 withMembers(of: value, key: key) { $0.walk($1, section: key, pattern: keyPattern) }
-            } else if let target = ConfigurationSchema.movedKeys[key] {
-                add(place(of: keyNode), key, "has moved to \(target)")
             } else {
                 let near = ConfigurationNames.nearest(to: name, among: ConfigurationNames.members(of: pattern))
                 add(place(of: keyNode), key, "is not a key" + (near.map { "; did you mean \($0)?" } ?? ""))

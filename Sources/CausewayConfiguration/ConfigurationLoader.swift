@@ -262,12 +262,6 @@ private struct ConfigurationReading {
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !known.contains(name) {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
-            if let (key, target) = ConfigurationSchema.movedKeys
-                .first(where: { ConfigurationNames.variable(of: $0.key) == name })
-            {
-                add(.variable(name), key, "has moved to \(ConfigurationNames.variable(of: target))")
-                continue
-            }
             let near = ConfigurationNames.nearest(to: name, among: Array(known))
             add(.variable(name), "", "is not the variable of any key" + (near.map { "; did you mean \($0)?" } ?? ""))
         }

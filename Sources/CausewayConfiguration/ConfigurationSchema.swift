@@ -100,28 +100,19 @@ enum ConfigurationSchema {
 
     private static let policyNumbers: [SchemaKey<Policy>] = [
         .integer("spacingMilliseconds", \.spacingMilliseconds, 1_000...3_600_000),
-        .integer("budget.pushes", \.budget.pushes, 1...Policy.Bucket.pushesMost),
-        .integer("budget.refillPerHour", \.budget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
-        .integer("budget.reservedForAlerts", \.budget.reservedForAlerts, 0...Policy.Bucket.pushesMost),
-        .integer("frequentBudget.pushes", \.frequentBudget.pushes, 1...Policy.Bucket.pushesMost),
-        .integer("frequentBudget.refillPerHour", \.frequentBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
-        .integer("frequentBudget.reservedForAlerts", \.frequentBudget.reservedForAlerts, 0...Policy.Bucket.pushesMost),
-        .integer("startBudget.pushes", \.startBudget.pushes, 1...Policy.Bucket.pushesMost),
-        .integer("startBudget.refillPerHour", \.startBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMost),
+        .integer("budget.pushes", \.budget.pushes, 1...Policy.Bucket.pushesMax),
+        .integer("budget.refillPerHour", \.budget.refillPerHour, 1...Policy.Bucket.refillPerHourMax),
+        .integer("budget.reservedForAlerts", \.budget.reservedForAlerts, 0...Policy.Bucket.pushesMax),
+        .integer("frequentBudget.pushes", \.frequentBudget.pushes, 1...Policy.Bucket.pushesMax),
+        .integer("frequentBudget.refillPerHour", \.frequentBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMax),
+        .integer("frequentBudget.reservedForAlerts", \.frequentBudget.reservedForAlerts, 0...Policy.Bucket.pushesMax),
+        .integer("startBudget.pushes", \.startBudget.pushes, 1...Policy.Bucket.pushesMax),
+        .integer("startBudget.refillPerHour", \.startBudget.refillPerHour, 1...Policy.Bucket.refillPerHourMax),
         .integer("throttledSpacingMaxMilliseconds", \.throttledSpacingMaxMilliseconds, 1_000...3_600_000),
         .integer("throttleRecoveryMilliseconds", \.throttleRecoveryMilliseconds, 1_000...3_600_000),
         .integer("expiration.startSeconds", \.expiration.startSeconds, 1...43_200),
         .integer("expiration.alertSeconds", \.expiration.alertSeconds, 1...43_200),
         .integer("expiration.updateSeconds", \.expiration.updateSeconds, 1...43_200),
         .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200),
-    ]
-
-    /// Keys and sections of earlier releases, and where they have moved.
-    static let movedKeys = [
-        "worker.spacingMilliseconds": "policies.default.spacingMilliseconds",
-        "worker.defaultExpirationSeconds": "policies.default.expiration",
-        "worker.defaultExpirationSeconds.start": "policies.default.expiration.startSeconds",
-        "worker.defaultExpirationSeconds.update": "policies.default.expiration.updateSeconds",
-        "worker.defaultExpirationSeconds.end": "policies.default.expiration.endSeconds",
     ]
 }

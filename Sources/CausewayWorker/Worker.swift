@@ -18,13 +18,13 @@ package final class Worker: Service {
     /// How long closing the producer may take if a worker could not start.
     static let closeMilliseconds: Int64 = 5_000
 
-    private let plan: WorkerPlan
-    private var log: SharedKindLog { plan.log }
+    private let setup: WorkerSetup
+    private var log: SharedKindLog { setup.log }
     private let signals: IntakeSignals
     private let configurationReload: ConfigurationReload?
 
     /// The worker's metrics and state, for an ``ObservabilityService``.
-    package var registry: MetricRegistry { plan.registry }
+    package var registry: MetricRegistry { setup.registry }
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
@@ -38,16 +38,16 @@ package final class Worker: Service {
     ) throws {
         let signals = IntakeSignals()
         self.signals = signals
-        let plan = try WorkerPlan(configuration: configuration, logger: logger, version: version)
-        self.plan = plan
+        let setup = try WorkerSetup(configuration: configuration, logger: logger, version: version)
+        self.setup = setup
         configurationReload = source.map { source in
-            ConfigurationReload(source, running: configuration, log: plan.log) { configuration in
-                plan.offerNumbers(of: configuration)
+            ConfigurationReload(source, running: configuration, log: setup.log) { configuration in
+                setup.offerNumbers(of: configuration)
                 signals.offerNumbers()
-                plan.wakeup.signal()
+                setup.wakeup.signal()
             }
         }
-        plan.registry.condition.change { $0.areKeysLoaded = true }
+        setup.registry.condition.change { $0.areKeysLoaded = true }
     }
 
     /// Reads the configuration again and takes the keys that a running worker can change. A wrong configuration is refused completely and
@@ -59,41 +59,41 @@ package final class Worker: Service {
     /// The clients are still closed in order, with half a second for each step. Does nothing before the graceful shutdown.
     package func hurry() {
         signals.requestHurry()
-        plan.traceExporter?.hurry()
-        plan.wakeup.signal()
+        setup.traceExporter?.hurry()
+        setup.wakeup.signal()
     }
 
     package func run() async throws {
         let signals = signals
-        let wakeup = plan.wakeup
-        let fleetTokens = try plan.makeFleetTokens()
-        let channelKeeper = try plan.makeChannelKeeper()
+        let wakeup = setup.wakeup
+        let fleetTokens = try setup.makeFleetTokens()
+        let channelKeeper = try setup.makeChannelKeeper()
         await fleetTokens?.begin()
-        let storeWatch = try plan.makeStoreWatch { fault in
+        let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
             wakeup.signal()
         }
         try startThreads(signals: signals)
-        log(.workerStarted, ["lanes": "\(plan.laneCount)", "memory": "\(plan.memory)"])
-        let plan = plan
+        log(.workerStarted, ["lanes": "\(setup.laneCount)", "memory": "\(setup.memory)"])
+        let setup = setup
         let watching = Task { await storeWatch.run() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                var watch = plan.keyFileWatch
+                var watch = setup.keyFileWatch
                 await watch.run()
             }
             if let configurationReload { group.addTask { await configurationReload.run() } }
-            if let exporter = plan.traceExporter { group.addTask { await exporter.run() } }
+            if let exporter = setup.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
             if let channelKeeper {
-                group.addTask { await channelKeeper.run(plan.channelRequests.stream) { plan.tellLanes($1, to: $0) } }
+                group.addTask { await channelKeeper.run(setup.channelRequests.stream) { setup.tellLanes($1, to: $0) } }
             }
             await withGracefulShutdownHandler {
                 await signals.waitUntilEnded()
             } onGracefulShutdown: {
                 // The watch may wait for a Redis that does not answer. The partitions' next owners notice losses from now on.
                 watching.cancel()
-                plan.registry.condition.change { $0.isDraining = true }
+                setup.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
                 wakeup.signal()
             }
@@ -101,29 +101,29 @@ package final class Worker: Service {
         }
         watching.cancel()
         await watching.value
-        if signals.isHurried { await plan.traceExporter?.giveUp() } else { await plan.traceExporter?.finish() }
+        if signals.isStoppingAtOnce { await setup.traceExporter?.giveUp() } else { await setup.traceExporter?.finish() }
         if let error = signals.error { throw error }
         log(.workerStopped)
     }
 
     private func startThreads(signals: IntakeSignals) throws {
-        let producer = try plan.makeProducer()
+        let producer = try setup.makeProducer()
         var lanes: [LoopThread] = []
         do {
-            let plan = plan
-            let lanePlan = try plan.lane(producer)
-            for number in 0..<plan.laneCount {
+            let setup = setup
+            let lanePlan = try setup.lane(producer)
+            for number in 0..<setup.laneCount {
                 let thread = try LoopThread.start(name: "lane-\(number)") { loop in
-                    Self.runLane(number, loop: loop, plan: plan, lanePlan: lanePlan, signals: signals)
+                    Self.runLane(number, loop: loop, setup: setup, lanePlan: lanePlan, signals: signals)
                 }
                 lanes.append(thread)
             }
-            let (intakePlan, started) = (try plan.intake(producer), lanes)
+            let (intakePlan, started) = (try setup.intake(producer), lanes)
             _ = try LoopThread.start(name: "kafka") { loop in
-                Self.runIntake(loop: loop, plan: plan, intakePlan: intakePlan, lanes: started, signals: signals)
+                Self.runIntake(loop: loop, setup: setup, intakePlan: intakePlan, lanes: started, signals: signals)
             }
         } catch {
-            plan.stopLanes()
+            setup.stopLanes()
             for lane in lanes { lane.join() }
             _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
             throw error
@@ -133,45 +133,45 @@ package final class Worker: Service {
     private static func runLane(
         _ number: Int,
         loop: EventLoop,
-        plan: WorkerPlan,
-        lanePlan: LanePlan,
+        setup: WorkerSetup,
+        lanePlan: LaneSetup,
         signals: IntakeSignals
     ) {
         do {
             let lane = try Lane(
                 number: number,
                 loop: loop,
-                mailbox: plan.mailboxes[number],
-                kafkaWakeup: plan.wakeup,
-                plan: lanePlan
+                mailbox: setup.mailboxes[number],
+                kafkaWakeup: setup.wakeup,
+                setup: lanePlan
             )
             lane.start()
             loop.run()
             lane.close()
         } catch {
-            plan.log(.workerFailed, ["error": "\(error)", "lane": "\(number)"])
+            setup.log(.workerFailed, ["error": "\(error)", "lane": "\(number)"])
             signals.fail(error)
-            plan.wakeup.signal()
+            setup.wakeup.signal()
         }
     }
 
     /// Closes the clients after the lanes have ended: while a client closes, nobody may hold a record or produce.
     private static func runIntake(
         loop: EventLoop,
-        plan: WorkerPlan,
-        intakePlan: IntakePlan,
+        setup: WorkerSetup,
+        intakePlan: IntakeSetup,
         lanes: [LoopThread],
         signals: IntakeSignals
     ) {
         do {
-            let intake = try Intake(loop: loop, plan: intakePlan, signals: signals)
+            let intake = try Intake(loop: loop, setup: intakePlan, signals: signals)
             loop.run()
             for lane in lanes { lane.join() }
             intake.close()
         } catch {
-            plan.log(.workerFailed, ["error": "\(error)"])
+            setup.log(.workerFailed, ["error": "\(error)"])
             signals.fail(error)
-            plan.stopLanes()
+            setup.stopLanes()
             for lane in lanes { lane.join() }
             _ = intakePlan.producer.close(deadlineMilliseconds: closeMilliseconds)
         }

@@ -54,7 +54,7 @@ public struct Delivery: ~Copyable {
     public var membersAreHeld = true
     var memberships: Memberships
     /// When `deferBlocked` next looks through the commands that wait for pools.
-    var deferralLookMilliseconds: Int64 = .min
+    var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without it, each call of a
     /// method that only reads would copy the whole struct: 1,112 bytes, five times for each command.
@@ -105,7 +105,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// Takes other numbers from now on. Activities that already rest or wait keep the times that they were given.
-    public mutating func take(_ numbers: DeliveryNumbers) {
+    public mutating func take(_ numbers: ReloadableSettings) {
         configuration.take(numbers)
         policies = PolicyTable(configuration.policies)
         readAhead.take(configuration)
@@ -120,7 +120,7 @@ public struct Delivery: ~Copyable {
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 
     /// Admitted pushes of a pool that wait for a stream.
-    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PushLine(pool)) }
+    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PoolKey(pool)) }
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities.
     public var canReceive: Bool {

@@ -43,7 +43,7 @@ extension Consumer {
         let added = ours(partitions)
         assignment.formUnion(added)
         if let partitions, partitions.pointee.cnt > 0 {
-            learnWhereReadingBegins(partitions, isCooperative: isCooperative)
+            loadStartPositions(partitions, isCooperative: isCooperative)
         }
         handler?.assigned(added)
         if isCooperative {
@@ -61,7 +61,7 @@ extension Consumer {
     /// everything could start it again.
     ///
     /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
-    private func learnWhereReadingBegins(
+    private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
     ) {
@@ -89,11 +89,11 @@ extension Consumer {
                 SeekPosition.beginning.rawOffset
             )
         }
-        learnLogEnds()
+        loadLogEnds()
     }
 
     /// Learns where the logs end that have commit metadata: an offset at or above the end in the metadata must be wrong.
-    private func learnLogEnds() {
+    private func loadLogEnds() {
         let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
         // A consumer that is closing reads nothing.
         guard !claimed.isEmpty, closingDeadline == nil else { return }

@@ -40,5 +40,5 @@ public enum KafkaLibrary {
 
 extension KafkaError {
     /// Whether the error says that the client has no broker: it lost the last one, or has not found any.
-    public var isEveryBrokerAway: Bool { code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN.rawValue }
+    public var areAllBrokersDown: Bool { code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN.rawValue }
 }

@@ -98,7 +98,7 @@ struct OffsetCommits {
     }
 
     /// Whether the offsets that the last answer refused may be accepted if they are sent again.
-    var isWorthAnotherTry: Bool { refusal != nil || refusesMetadata }
+    var shouldRetry: Bool { refusal != nil || refusesMetadata }
 
     /// Takes the answer to a commit. Refused offsets are sent again with the next commit.
     ///
@@ -191,7 +191,7 @@ extension Consumer {
             if let error = commits.send(handle, topics: topics) { return error }
             guard commits.isUnderWay else { return failure }
             failure = awaitCommitReplies(until: deadline)
-            guard commits.isWorthAnotherTry, !deadline.hasPassed else { return failure ?? commits.refusal }
+            guard commits.shouldRetry, !deadline.hasPassed else { return failure ?? commits.refusal }
             if commits.refusal != nil { pauseBeforeNextCommit(until: deadline) }
         }
     }

@@ -15,7 +15,7 @@ enum RecordFormat {
     /// - Parameters:
     ///   - key: the record's key.
     ///   - value: the value of the same record.
-    static func showsNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
+    static func certainlyHasNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
         guard let keyStart = key.baseAddress, let start = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
         let lengthBytes = UInt(bitPattern: start) &- UInt(bitPattern: lengthStart)

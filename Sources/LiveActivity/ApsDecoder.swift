@@ -52,8 +52,8 @@ extension Command {
         case .timestamp:
             let (value, next) = try text.integer(
                 position,
-                from: Limits.timestampLeast,
-                to: Limits.timestampMost,
+                from: Limits.timestampMin,
+                to: Limits.timestampMax,
                 field
             )
             version.timestamp = value

@@ -75,12 +75,12 @@ public enum Body {
     public static func hasTimestamp(_ timestamp: Int64, in body: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
         let digits = layout.timestampDigits.bytes(in: body)
         let number = digits.reduce(Int64(0)) { $0 &* 10 &+ Int64($1 &- UInt8(ascii: "0")) }
-        return number == min(max(timestamp, Limits.timestampLeast), Limits.timestampMost)
+        return number == min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
     }
 
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
-    ///   - timestamp: UNIX seconds. It is clamped to ``Limits/timestampLeast``...``Limits/timestampMost``, because it may have
+    ///   - timestamp: UNIX seconds. It is clamped to ``Limits/timestampMin``...``Limits/timestampMax``, because it may have
     ///     been raised above a producer's.
     ///   - layout: this body's layout.
     public static func setTimestamp(
@@ -90,7 +90,7 @@ public enum Body {
     ) {
         let digits = layout.timestampDigits
         precondition(digits.count == 10 && digits.end <= body.count, "the body has no timestamp of ten digits")
-        var rest = min(max(timestamp, Limits.timestampLeast), Limits.timestampMost)
+        var rest = min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
         for place in stride(from: digits.end - 1, through: Int(digits.offset), by: -1) {
             body[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10

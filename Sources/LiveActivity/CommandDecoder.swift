@@ -144,14 +144,14 @@ extension Command {
             priority = UInt8(truncatingIfNeeded: value)
             return next
         case .expiration:
-            let (value, next) = try text.integer(position, from: 0, to: Limits.timestampMost, field)
+            let (value, next) = try text.integer(position, from: 0, to: Limits.timestampMax, field)
             expiration = value
             return next
         case .alertTimestamp:
             let (value, next) = try text.integer(
                 position,
-                from: Limits.timestampLeast,
-                to: Limits.timestampMost,
+                from: Limits.timestampMin,
+                to: Limits.timestampMax,
                 field
             )
             alertVersion.timestamp = value

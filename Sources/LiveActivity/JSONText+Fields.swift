@@ -85,7 +85,7 @@ extension JSONText {
     @inline(__always)
     func has(_ string: JSONString, _ word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }
-        return standForTheSame(
+        return areEqualUnescaped(
             bytes(string.range),
             UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
         )

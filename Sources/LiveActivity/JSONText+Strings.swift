@@ -31,7 +31,7 @@ private let backslash = UInt8(ascii: "\\")
 /// A borrow or a carry leaves a byte only if that byte is rightly marked. So wrong marks are above right ones, and the lowest
 /// mark is exact. Use only the lowest mark.
 @inline(__always)
-func notPlain(_ word: UInt64) -> UInt64 {
+func nonPlainMarks(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
     let escape = (word ^ (ones &* UInt64(backslash))) &- ones
@@ -48,10 +48,10 @@ extension JSONText {
         let start = position &+ 1
         var stop = start
         if start &+ 16 <= count {
-            var marks = notPlain(eightBytes(start))
+            var marks = nonPlainMarks(eightBytes(start))
             if marks == 0 {
                 stop = start &+ 8
-                marks = notPlain(eightBytes(stop))
+                marks = nonPlainMarks(eightBytes(stop))
             }
             stop = stop &+ (marks.trailingZeroBitCount &>> 3)
             if marks != 0, byte(stop) == quote {
@@ -66,7 +66,7 @@ extension JSONText {
     private func plainRun(_ start: Int) -> Int {
         var position = start
         while position &+ 8 <= count {
-            let marks = notPlain(eightBytes(position))
+            let marks = nonPlainMarks(eightBytes(position))
             if marks != 0 { return position &+ (marks.trailingZeroBitCount &>> 3) }
             position &+= 8
         }

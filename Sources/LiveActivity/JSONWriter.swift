@@ -6,7 +6,7 @@ import Numbers
 /// The writer places the commas. Objects may be nested. It has no arrays.
 public struct JSONWriter: ~Copyable {
     /// The maximum length of a text. What is written comes from decoded records and bounded answers and stays far below it.
-    public static let bytesMost = 1 << 20
+    public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer
     private var capacity: Int
@@ -16,7 +16,7 @@ public struct JSONWriter: ~Copyable {
 
     /// - Parameter capacity: the initial length of the buffer in bytes.
     public init(capacity: Int = 1_024) {
-        precondition(capacity > 0 && capacity <= Self.bytesMost, "the capacity is outside of the writer's limits")
+        precondition(capacity > 0 && capacity <= Self.bytesMax, "the capacity is outside of the writer's limits")
         self.capacity = capacity
         base = .allocate(byteCount: capacity, alignment: 16)
     }
@@ -153,7 +153,7 @@ public struct JSONWriter: ~Copyable {
         while position &+ 8 <= text.count {
             let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
             (base + count).storeBytes(of: word, as: UInt64.self)
-            let marks = notPlain(UInt64(littleEndian: word))
+            let marks = nonPlainMarks(UInt64(littleEndian: word))
             if marks != 0 {
                 let plain = marks.trailingZeroBitCount &>> 3
                 count &+= plain
@@ -223,8 +223,8 @@ public struct JSONWriter: ~Copyable {
 
     @inline(never)
     private mutating func grow(_ more: Int) {
-        precondition(more <= Self.bytesMost - count, "the text exceeds the writer's limit")
-        capacity = min(max(count + more, 2 * capacity), Self.bytesMost)
+        precondition(more <= Self.bytesMax - count, "the text exceeds the writer's limit")
+        capacity = min(max(count + more, 2 * capacity), Self.bytesMax)
         let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
         larger.copyMemory(from: base, byteCount: count)
         base.deallocate()

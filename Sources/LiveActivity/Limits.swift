@@ -13,8 +13,8 @@ public enum Limits {
     /// The length of a policy's name, in bytes.
     public static let policyNameBytes = 64
     /// The number of a token's hexadecimal digits. Apple promises no length: update tokens of 64 to 160 digits have been seen.
-    public static let tokenDigitsLeast = 8
-    public static let tokenDigitsMost = 200
+    public static let tokenDigitsMin = 8
+    public static let tokenDigitsMax = 200
     /// The length of a request's body to one device, in bytes (Apple, "Sending notification requests to APNs").
     public static let bodyBytes = 4_096
     /// The length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push notification requests to
@@ -29,8 +29,8 @@ public enum Limits {
     public static let audiences = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can be replaced in place:
     /// 2001-09-09 to 2286-11-20. A number with other digits counts milliseconds, or seconds since 2001.
-    public static let timestampLeast: Int64 = 1_000_000_000
-    public static let timestampMost: Int64 = 9_999_999_999
+    public static let timestampMin: Int64 = 1_000_000_000
+    public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead would make Redis
     /// refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300

@@ -118,7 +118,7 @@ struct Members {
             var count = 0
             var position = start &+ 1
             while count < most, let (key, next) = keyAndNext(text, position) {
-                for earlier in keys[..<count] where standForTheSame(text.bytes(earlier), text.bytes(key)) {
+                for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
                 keys[count] = key

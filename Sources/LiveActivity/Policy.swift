@@ -6,15 +6,15 @@
 public struct Policy: Sendable, Equatable {
     /// A bucket of pushes that fills at a constant rate and starts full.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
-        /// The number of pushes in a full bucket. 1...``pushesMost``.
+        /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
-        /// The pushes that the bucket gains in an hour. 1...``refillPerHourMost``.
+        /// The pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
         /// How many of `pushes` only alerts and ends may take. 0...`pushes`.
         public var reservedForAlerts: Int
 
-        public static let pushesMost = 10_000
-        public static let refillPerHourMost = 36_000
+        public static let pushesMax = 10_000
+        public static let refillPerHourMax = 36_000
 
         public init(pushes: Int, refillPerHour: Int, reservedForAlerts: Int) {
             self.pushes = pushes

@@ -29,9 +29,9 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// From 2001 to 2286, like ``Limits/timestampLeast`` and ``Limits/timestampMost``.
-    static let millisecondsLeast = Limits.timestampLeast * 1_000
-    static let millisecondsMost = Limits.timestampMost * 1_000 + 999
+    /// From 2001 to 2286, like ``Limits/timestampMin`` and ``Limits/timestampMax``.
+    static let millisecondsMin = Limits.timestampMin * 1_000
+    static let millisecondsMax = Limits.timestampMax * 1_000 + 999
 
     @inline(__always)
     mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
@@ -49,8 +49,8 @@ private struct RegistrationFields {
         case .registeredAt:
             let (value, next) = try text.integer(
                 position,
-                from: Self.millisecondsLeast,
-                to: Self.millisecondsMost,
+                from: Self.millisecondsMin,
+                to: Self.millisecondsMax,
                 field
             )
             registeredAt = value
@@ -102,7 +102,7 @@ private struct RegistrationFields {
     private static func shownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
         var version = Version(timestamp: 0, sequence: 0)
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
-            let (value, next) = try text.integer(start, from: Limits.timestampLeast, to: Limits.timestampMost, .shows)
+            let (value, next) = try text.integer(start, from: Limits.timestampMin, to: Limits.timestampMax, .shows)
             version.timestamp = value
             return (version, next)
         }
@@ -111,8 +111,8 @@ private struct RegistrationFields {
             if field == .showsTimestamp {
                 let (value, next) = try text.integer(
                     members.position,
-                    from: Limits.timestampLeast,
-                    to: Limits.timestampMost,
+                    from: Limits.timestampMin,
+                    to: Limits.timestampMax,
                     field
                 )
                 version.timestamp = value

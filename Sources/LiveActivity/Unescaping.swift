@@ -116,7 +116,7 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
 }
 
 /// Whether two JSON strings stand for the same characters, whichever characters are escaped.
-func standForTheSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var first = UnescapedBytes(left)
     var second = UnescapedBytes(right)
     while true {

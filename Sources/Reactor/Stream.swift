@@ -34,7 +34,7 @@ public final class Stream {
     /// How long a server waits for the TLS handshake of a client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
     /// How long the peer may take to end its side after `shutdownAfterFlush` has ended ours.
-    public static let lingerMilliseconds: Int64 = 5_000
+    public static let endedVisibleMilliseconds: Int64 = 5_000
 
     enum State {
         /// `connect` has not been called. → `connecting`, `failing`, `closed`.

@@ -36,7 +36,7 @@ extension Stream {
     }
 
     /// Sends the waiting output, ends our side (close_notify under TLS), and waits for the peer to end its side.
-    /// `streamClosed` follows then, or after `lingerMilliseconds`. Input is delivered until then; writes are ignored.
+    /// `streamClosed` follows then, or after `endedVisibleMilliseconds`. Input is delivered until then; writes are ignored.
     public func shutdownAfterFlush() {
         guard takesOutput else { return }
         isShutdownRequested = true
@@ -107,7 +107,7 @@ extension Stream {
     private func endOutput() {
         state = .finishing
         transport.shutDownWriting()
-        startDeadline(afterMilliseconds: Stream.lingerMilliseconds)
+        startDeadline(afterMilliseconds: Stream.endedVisibleMilliseconds)
         updateInterest()
     }
 }

@@ -165,7 +165,7 @@ extension RedisError.Code {
         case .transactionAborted: "Redis aborted a transaction"
         case .clusterEnabled: "Redis is a server of a cluster: set redis.mode to cluster"
         case .foreignValue: "a key in Redis has a value that Causeway did not write"
-        case .tooOld: "Redis is older than version \(RedisConnection.majorVersionLeast)"
+        case .tooOld: "Redis is older than version \(RedisConnection.majorVersionMin)"
         case .unknown: "Redis answered with an error"
         case .resolve: "the Redis host has no address"
         case .stream: "the connection to Redis broke"

@@ -2,7 +2,7 @@ import Reactor
 
 extension RedisConnection {
     /// The oldest supported version. In older versions a script that has read the clock may not write.
-    static let majorVersionLeast = 5
+    static let majorVersionMin = 5
 
     /// Sends all commands that depend on nothing, with one write. The scripts follow when the server's version is known.
     func beginHandshake() {
@@ -59,7 +59,7 @@ extension RedisConnection {
                 guard reply.kind == .string else { return lose(RedisError(.protocolViolation)) }
                 let information = ServerInformation(reply.bytes)
                 if let version = information.majorVersion {
-                    guard version >= Self.majorVersionLeast else { return lose(RedisError(.tooOld)) }
+                    guard version >= Self.majorVersionMin else { return lose(RedisError(.tooOld)) }
                     serverTakesFlags = version >= 7
                 }
                 guard configuration.topology.takes(information) else { return lose(RedisError(.clusterEnabled)) }

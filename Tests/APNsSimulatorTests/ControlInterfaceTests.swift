@@ -144,7 +144,7 @@ import Testing
     @Test func everyFaultIsReadAndShown() async throws {
         try await Scene.run { scene in
             let text = """
-                {"latencyMillisecondsLeast":1,"latencyMillisecondsMost":2,"internalServerErrorShare":0.01,\
+                {"latencyMillisecondsMin":1,"latencyMillisecondsMax":2,"internalServerErrorShare":0.01,\
                 "serviceUnavailableShare":0.02,"tooManyRequestsShare":0.03,\
                 "reasonShares":{"BadDeviceToken":0.04,"Unregistered":0.05},"unknownReasonShare":0.06,"notJSONShare":0.07,\
                 "lateShare":0.08,"lateMilliseconds":9,"refusedShare":0.1,"resetShare":0.11,"resetCode":4294967295,\

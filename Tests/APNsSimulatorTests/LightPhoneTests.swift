@@ -107,7 +107,7 @@ import Testing
         #expect(bench.push(Self.update(9 * 3_600), token: tokens[2]) == (.success, .ignoredFuture))
         let answer = try bench.answer()
         #expect(answer["reversed"] as? Int == 1 && answer["repeatedPushes"] as? Int == 1)
-        #expect(answer["pushes"] as? Int == 6 && answer["pushesMost"] as? Int == 3 && answer["unreached"] as? Int == 0)
+        #expect(answer["pushes"] as? Int == 6 && answer["pushesMax"] as? Int == 3 && answer["unreached"] as? Int == 0)
         #expect(try bench.shown() == [Int(Self.now) + 5: 3])
         let effects = try #require(answer["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)

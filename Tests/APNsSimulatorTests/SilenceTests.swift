@@ -21,7 +21,7 @@ import Testing
             loop: loop,
             setup: setup,
             mailbox: Mailbox(),
-            plan: FaultPlan(Faults()),
+            plan: FaultSettings(Faults()),
             seed: 1
         )
         var ends: [Int32] = [-1, -1]

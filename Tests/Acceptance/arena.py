@@ -34,7 +34,7 @@ class Arena(Stage):
     def set_pace(self):
         """Sets APNs' pace before the first worker connects."""
         pace = {
-            "latencyMillisecondsLeast": LATENCY_MILLISECONDS, "latencyMillisecondsMost": LATENCY_MILLISECONDS,
+            "latencyMillisecondsMin": LATENCY_MILLISECONDS, "latencyMillisecondsMax": LATENCY_MILLISECONDS,
             "concurrentStreams": STREAMS,
         }
         self.control("PUT", "/faults", pace)

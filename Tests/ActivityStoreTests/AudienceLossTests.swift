@@ -14,7 +14,7 @@ import Testing
         var history = RecordHistory(seed: 1, nowMilliseconds: 0)
         var admission = history.admission(version)
         (admission.isEnd, admission.isStart, admission.rangeCount) = (false, false, 2)
-        admission.expiration = Limits.timestampMost
+        admission.expiration = Limits.timestampMax
         return admission
     }
 

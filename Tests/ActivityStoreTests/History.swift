@@ -109,7 +109,7 @@ struct History {
         if below(2) == 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
         if below(300) == 0 { timestamp = .max }
-        let version = Version.at(min(timestamp, Limits.timestampMost), pick([0, 1, 1, .max]))
+        let version = Version.at(min(timestamp, Limits.timestampMax), pick([0, 1, 1, .max]))
         if below(2) == 0 { lastVersion = version }
         return version
     }
@@ -158,7 +158,7 @@ struct History {
             return .admitStart(
                 version: version(),
                 claim: UInt64(below(3)) &* 0x9E37_79B9_7F4A_7C15,
-                formerClaim: former == 0 ? nil : UInt64(former) &* 0x9E37_79B9_7F4A_7C15
+                previousClaim: former == 0 ? nil : UInt64(former) &* 0x9E37_79B9_7F4A_7C15
             )
         case 10..<14:
             let version = below(3) == 0 ? version() : lastVersion

@@ -8,7 +8,7 @@ extension ScriptTests {
     @Test func `A deferred start is sent by the first worker that reads it again`() throws {
         let stage = try ScriptStage()
         func deferred(_ timestamp: Int64, claim: UInt64, after former: UInt64) -> Operation {
-            .admitStart(version: version(timestamp), claim: claim, formerClaim: former)
+            .admitStart(version: version(timestamp), claim: claim, previousClaim: former)
         }
         #expect(stage.verdict(deferred(100, claim: 2, after: 1)) == .send, "it was never admitted")
         #expect(stage.verdict(deferred(100, claim: 3, after: 1)) == .unknown)

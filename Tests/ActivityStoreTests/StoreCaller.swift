@@ -32,7 +32,7 @@ final class StoreCaller: ActivityStoreHandler {
     var reasons: [String] = []
     /// The number of calls that each reply answered.
     var answered: [Int] = []
-    var roundTripMicrosecondsMost: Int64 = 0
+    var roundTripMicrosecondsMax: Int64 = 0
     private let server: AnyObject?
 
     /// - Parameters:
@@ -88,7 +88,7 @@ final class StoreCaller: ActivityStoreHandler {
     }
     func answered(calls: Int, roundTripMicroseconds: Int64) {
         answered.append(calls)
-        roundTripMicrosecondsMost = max(roundTripMicrosecondsMost, roundTripMicroseconds)
+        roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
     func redisReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }

@@ -22,21 +22,21 @@ import Testing
     }
 
     /// A command every five seconds, for an hour.
-    private func hour(_ bench: RoundBench, _ numbers: ClosedRange<Int> = 2...720, heldMost: Int) {
+    private func hour(_ bench: RoundBench, _ numbers: ClosedRange<Int> = 2...720, heldMax: Int) {
         var most = 0
         for number in numbers {
             bench.command(number)
             bench.pass(milliseconds: Self.periodMilliseconds)
             most = max(most, bench.core.recordsHeld)
         }
-        #expect(most <= heldMost)
+        #expect(most <= heldMax)
     }
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func replacedVersionsSettle(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: false, answer: answer)
         // The versions from before the core knew that the host is away, and the version that is being recorded.
-        hour(bench, heldMost: 4)
+        hour(bench, heldMax: 4)
         #expect(bench.core.recordsHeld == 1)
         #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
         #expect(bench.finish().map(\.content) == [720, 720, 720, 720])
@@ -49,7 +49,7 @@ import Testing
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func anAlertThatGoesOnHoldsItsOwnVersionAlone(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)
-        hour(bench, 2...600, heldMost: 4)
+        hour(bench, 2...600, heldMax: 4)
         #expect(bench.core.recordsHeld == 2)
         #expect(bench.committableOffset == 0)
         let heard = bench.finish().filter { $0.alert == 1 }.map(\.member)
@@ -61,7 +61,7 @@ import Testing
 
     @Test func anAlertThatIsTooOldHoldsNothing() {
         let bench = bench(hasAlert: true, answer: .retryLater)
-        hour(bench, 2...730, heldMost: 4)
+        hour(bench, 2...730, heldMax: 4)
         #expect(bench.core.recordsHeld == 1)
         #expect(bench.committableOffset == 729)
     }
@@ -69,7 +69,7 @@ import Testing
     /// The next owner reads the unsettled records, and reaches the waiting members.
     @Test func theNextOwnerTakesOverWhatIsLeft() {
         let first = bench(hasAlert: true, answer: .retryLater)
-        hour(first, 2...100, heldMost: 4)
+        hour(first, 2...100, heldMax: 4)
         #expect(first.revoke())
         let progress = first.core.progress(first.place)
         #expect(progress?.committableOffset == 0)

@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: kinds, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
-    func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
+    func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func regressionSeeds(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
     }
 

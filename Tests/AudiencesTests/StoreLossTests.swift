@@ -20,7 +20,7 @@ import Testing
         bench.answerPushes()
         bench.pass(milliseconds: 1_000)
         bench.store = AudienceStoreModel(nowMilliseconds: bench.now)
-        bench.core.membersHeldMilliseconds = .min
+        bench.core.membersCompleteMilliseconds = .min
         bench.send(atMost: 1)
         bench.answerPushes()
         bench.pass(milliseconds: 1_000)
@@ -36,7 +36,7 @@ import Testing
         #expect(bench.result(of: 1) == nil, "pages without members end no range")
 
         for name in Self.members { bench.join(name) }
-        bench.core.membersHeldMilliseconds = bench.moment.monotonicMilliseconds
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         var sent: [RoundBench.Sent] = []
         for _ in 0..<10 {
             bench.pass(milliseconds: 500)
@@ -51,11 +51,11 @@ import Testing
     /// The shell may have looked just before the loss, and reported it after the round has noticed the loss.
     @Test func aLookBeforeTheLossFreesNoRound() {
         let (bench, reached) = benchAfterLoss()
-        bench.core.membersHeldMilliseconds = bench.moment.monotonicMilliseconds - 3_000
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds - 3_000
         bench.pass(milliseconds: 10_000)
         #expect(bench.finish().isEmpty)
         for name in Self.members { bench.join(name) }
-        bench.core.membersHeldMilliseconds = bench.moment.monotonicMilliseconds
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         bench.pass(milliseconds: 1_000)
         #expect(Set(bench.finish().map(\.member)) == Set(Self.members).subtracting(reached))
     }
@@ -64,7 +64,7 @@ import Testing
         let (bench, _) = benchAfterLoss()
         bench.command(2)
         for name in Self.members { bench.join(name) }
-        bench.core.membersHeldMilliseconds = bench.moment.monotonicMilliseconds
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         var sent: [RoundBench.Sent] = []
         for _ in 0..<10 {
             bench.pass(milliseconds: 500)

@@ -61,9 +61,9 @@ import Testing
 
     @Test func aReturnIsToldOnce() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
-        #expect(mailbox.takePoolReturn() == nil)
+        #expect(mailbox.takePoolRecovery() == nil)
         mailbox.notePoolReturn(wallMilliseconds: Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolReturn() == Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolReturn() == nil)
+        #expect(mailbox.takePoolRecovery() == Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolRecovery() == nil)
     }
 }

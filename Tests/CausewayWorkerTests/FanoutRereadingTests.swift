@@ -49,7 +49,7 @@ import Testing
             assignment: before.assignment,
             topic: Intake.fanoutTopic,
             partition: 3,
-            doubtMilliseconds: 0
+            assumedBehindUntilMilliseconds: 0
         )
         #expect(place.expects(before))
         place.reading &+= 1

@@ -8,7 +8,13 @@ import Testing
     private static let assumed: Int64 = 10_001
 
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
-        var entry = LanePartitions.Entry(place: 0, assignment: 1, topic: 0, partition: 3, doubtMilliseconds: 2_000)
+        var entry = LanePartitions.Entry(
+            place: 0,
+            assignment: 1,
+            topic: 0,
+            partition: 3,
+            assumedBehindUntilMilliseconds: 2_000
+        )
         change(&entry)
         var partitions = LanePartitions()
         partitions.insert(entry)
@@ -158,11 +164,11 @@ import Testing
 }
 
 @Suite struct FetchWakeningTests {
-    private static let low = FetchWakening.queuedMax
+    private static let low = FetchTrigger.queuedMax
 
     @Test func aQueueThatRunsLowIsToldOfNowAndAgain() {
-        var wakening = FetchWakening()
-        let moments = [0, 1, FetchWakening.intervalMilliseconds - 1, FetchWakening.intervalMilliseconds]
+        var wakening = FetchTrigger()
+        let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let told = moments.map { moment in
             wakening.isDue(queued: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
         }
@@ -170,7 +176,7 @@ import Testing
     }
 
     @Test func neitherAFullQueueNorAFetchedLogNeedsIt() {
-        var wakening = FetchWakening()
+        var wakening = FetchTrigger()
         let isFullToldOf = wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
         let isFetchedToldOf = wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)
         let isEmptyToldOf = wakening.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1)

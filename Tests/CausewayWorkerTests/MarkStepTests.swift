@@ -85,8 +85,9 @@ import Testing
 
     @Test func aMarkIsReadAsItIsWritten() {
         for mark in [
-            PartitionMark(runIdentifier: "0a1b", heldBelow: 0), .init(runIdentifier: "", heldBelow: nil, reader: .max),
-            .init(runIdentifier: "f", heldBelow: .max, reader: 1),
+            PartitionMark(runIdentifier: "0a1b", storedBelow: 0),
+            .init(runIdentifier: "", storedBelow: nil, reader: .max),
+            .init(runIdentifier: "f", storedBelow: .max, reader: 1),
         ] {
             #expect(PartitionMark(mark.text) == mark)
         }

@@ -13,7 +13,7 @@ struct MemoryBudgetTests {
     }
 
     private func sum(_ budget: MemoryBudget) -> Int64 {
-        MemoryBudget.programBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
+        MemoryBudget.processFixedBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
             * (MemoryBudget.laneFixedBytes + budget.inboxBytes + budget.audienceBytes + budget.laneBytes)
     }

@@ -19,12 +19,12 @@ import Testing
     }
 
     @Test func eachStepOfClosingHasAMoment() {
-        func wait(_ now: Int64, isHurried: Bool = false) -> Int64 {
-            StopSchedule.wait(until: 20_000, nowMilliseconds: now, isHurried: isHurried)
+        func wait(_ now: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
+            StopSchedule.wait(until: 20_000, nowMilliseconds: now, isStoppingAtOnce: isStoppingAtOnce)
         }
         #expect(wait(15_000) == 5_000)
         #expect(wait(19_900) == 500)
         #expect(wait(90_000) == 500)
-        #expect(wait(15_000, isHurried: true) == 500)
+        #expect(wait(15_000, isStoppingAtOnce: true) == 500)
     }
 }

@@ -63,7 +63,7 @@ struct ConfigurationChangeTests {
 
     /// Everything that a reload brings to a lane.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
-        "\(WorkerPlan.delivery(configuration).numbers)"
+        "\(WorkerSetup.delivery(configuration).numbers)"
     }
 
     private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {

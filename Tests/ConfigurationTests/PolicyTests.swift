@@ -153,28 +153,4 @@ struct PolicyTests {
             ]
         )
     }
-
-    @Test("Moved keys say where to find them, in the file and in the environment")
-    func moved() {
-        #expect(
-            faults(
-                of: smallestFile + "worker:\n  spacingMilliseconds: 2000\n  defaultExpirationSeconds:\n    end: 60\n",
-                environment: [
-                    "CAUSEWAY_WORKER_SPACING_MILLISECONDS": "2000",
-                    "CAUSEWAY_WORKER_DEFAULT_EXPIRATION_SECONDS_START": "60",
-                ]
-            ) == [
-                "c.yaml:12:3: worker.spacingMilliseconds: has moved to policies.default.spacingMilliseconds",
-                "c.yaml:13:3: worker.defaultExpirationSeconds: has moved to policies.default.expiration",
-                "CAUSEWAY_WORKER_DEFAULT_EXPIRATION_SECONDS_START: worker.defaultExpirationSeconds.start: "
-                    + "has moved to CAUSEWAY_POLICIES_DEFAULT_EXPIRATION_START_SECONDS",
-                "CAUSEWAY_WORKER_SPACING_MILLISECONDS: worker.spacingMilliseconds: "
-                    + "has moved to CAUSEWAY_POLICIES_DEFAULT_SPACING_MILLISECONDS",
-            ]
-        )
-        let policyKeys = Set(ConfigurationSchema.policyKeys.map { "policies.default.\($0.name)" })
-        for target in ConfigurationSchema.movedKeys.values {
-            #expect(policyKeys.contains { $0 == target || $0.hasPrefix(target + ".") }, "\(target)")
-        }
-    }
 }

@@ -74,7 +74,7 @@ import Testing
     ]
 
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
-    func everySeedKeepsTheLaws(kind: Swarm.Kind, chunk: Int) {
+    func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
         for seed in first..<first + UInt64(Self.seedsPerChunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func seedsThatFoundSomething(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func regressionSeeds(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds {
             for results in SupersededResults.allCases {
                 for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {

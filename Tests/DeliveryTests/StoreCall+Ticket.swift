@@ -18,7 +18,7 @@ extension StoreCall {
         if case .admitStart(_, let claim, _) = operation { claim } else { nil }
     }
 
-    var formerClaim: UInt64? {
+    var previousClaim: UInt64? {
         if case .admitStart(_, _, let claim) = operation { claim } else { nil }
     }
 

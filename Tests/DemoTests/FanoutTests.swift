@@ -86,7 +86,7 @@ struct FanoutTests {
     @Test func singleCommandsAreCountedByTheirPhase() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        results.neighbours = FanoutNeighbours(commandsPerSecond: 10, client: ControlClient(port: 1))
+        results.neighbours = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
         func take(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#

@@ -26,7 +26,7 @@ struct AlertAudienceTests {
             try scene.awaitDelivered("state-1")
             let well = try run.awaitState("a round that has ended") { $0.sum("causeway_audience_rounds") == 0 }
             history.addQuiet(well, minutes: 15)
-            try run.fault(#"{"latencyMillisecondsLeast":2000,"latencyMillisecondsMost":2000}"#)
+            try run.fault(#"{"latencyMillisecondsMin":2000,"latencyMillisecondsMax":2000}"#)
             var due = Date()
             let slow = try run.awaitState(
                 "a round that has not ended for a minute",

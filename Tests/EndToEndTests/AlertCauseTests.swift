@@ -25,7 +25,7 @@ struct AlertCauseTests {
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
             history.add(waiting, minutes: 5, firing: "CausewayRedisAway")
-            try run.stage.giveRedisBack()
+            try run.stage.restartRedis()
             let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
             try traffic.awaitAll()

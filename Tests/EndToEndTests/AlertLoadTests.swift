@@ -28,7 +28,7 @@ struct AlertLoadTests {
             ) { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800 }
             #expect(try run.findings().contains("CausewayCommandsStale"))
             history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
-            try run.stage.giveRedisBack()
+            try run.stage.restartRedis()
             let well = try run.awaitState("nothing that waits") {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
@@ -43,7 +43,7 @@ struct AlertLoadTests {
             try crowd.send(to: crowd.activities)
             let well = try run.awaitState("a push each") { $0.sum("causeway_freshness_seconds_count") == 16 }
             history.addQuiet(well, minutes: 15)
-            let slow = #"{"latencyMillisecondsLeast":5500,"latencyMillisecondsMost":5500}"#
+            let slow = #"{"latencyMillisecondsMin":5500,"latencyMillisecondsMax":5500}"#
             try run.fault(slow)
             // Late answers keep coming, so each reading has more of them than the one before.
             for start in stride(from: 0, to: 16, by: 4) {

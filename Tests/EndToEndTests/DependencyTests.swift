@@ -45,7 +45,7 @@ struct DependencyTests {
                 return findings.contains("CausewayRedisAway") && !findings.contains("CausewayKafkaAway")
             }
 
-            try run.stage.giveRedisBack()
+            try run.stage.restartRedis()
             try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
             let status = try Page("/statusz", port: run.stage.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox"))
@@ -105,7 +105,7 @@ struct DependencyTests {
             try run.awaitMetrics("the same lag") { $0.sum("causeway_kafka_ready") == 1 && waiting($0) }
             #expect(ContinuousClock.now - began < .seconds(25))
             #expect(try !run.findings().contains("CausewayKafkaAway"))
-            try run.stage.giveRedisBack()
+            try run.stage.restartRedis()
             try run.awaitMetrics("nothing that waits") {
                 $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }

@@ -45,7 +45,7 @@ struct RedisLossTests {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.takeRedisAway()
-            try run.stage.giveRedisBack()
+            try run.stage.restartRedis()
             try run.awaitMetrics("a loss that was noticed") {
                 ($0.sum("causeway_redis_losses_total", ["cause": "replaced"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0

@@ -55,7 +55,7 @@ import Testing
                 && !log.hasBrokerUp
         }
         #expect(!log.hasBrokerUp)
-        #expect(log.errors.contains { $0.isEveryBrokerAway })
+        #expect(log.errors.contains { $0.areAllBrokersDown })
         #expect(log.statistics.first?.hasPrefix("{") == true)
         #expect(log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" && $0.isRetriable })
         #expect(log.lines.contains { $0.contains("FAIL") })

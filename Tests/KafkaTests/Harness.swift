@@ -62,7 +62,7 @@ struct Received: Equatable {
     var lastError: [UInt8]?
     var hasLastSource: Bool
     /// As seen without asking librdkafka.
-    var showsNoHeaders = false
+    var certainlyHasNoHeaders = false
 
     struct Header: Equatable {
         var name: String
@@ -84,7 +84,7 @@ struct Received: Equatable {
         lastError = message.headers?.last("error").map { [UInt8]($0) }
         hasLastSource = message.headers?.last("source") != nil
         if let key = message.key, let value = message.value {
-            showsNoHeaders = RecordFormat.showsNoHeaders(key: key, value: value)
+            certainlyHasNoHeaders = RecordFormat.certainlyHasNoHeaders(key: key, value: value)
         }
     }
 }

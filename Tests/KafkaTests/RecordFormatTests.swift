@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.ownThread) struct RecordFormatTests {
     /// The end of a record as Kafka writes it: key, length, value, and the bytes behind.
-    private static func showsNoHeaders(
+    private static func certainlyHasNoHeaders(
         key: Int = 3,
         length: [UInt8],
         value: Int,
@@ -14,7 +14,7 @@ import Testing
         let bytes = Array(repeating: 7, count: key) + length + Array(repeating: 9, count: value) + behind
         return bytes.withUnsafeBytes { bytes in
             let start = key + length.count
-            return RecordFormat.showsNoHeaders(
+            return RecordFormat.certainlyHasNoHeaders(
                 key: UnsafeRawBufferPointer(rebasing: bytes[..<key]),
                 value: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + value)])
             )
@@ -28,9 +28,9 @@ import Testing
         ] as [(Int, [UInt8])]
     )
     func `A record without headers is recognized`(value: Int, length: [UInt8]) {
-        #expect(Self.showsNoHeaders(length: length, value: value))
-        #expect(Self.showsNoHeaders(key: 36, length: length, value: value))
-        #expect(!Self.showsNoHeaders(length: length, value: value, behind: [2]), "it has one")
+        #expect(Self.certainlyHasNoHeaders(length: length, value: value))
+        #expect(Self.certainlyHasNoHeaders(key: 36, length: length, value: value))
+        #expect(!Self.certainlyHasNoHeaders(length: length, value: value, behind: [2]), "it has one")
     }
 
     /// With a zero behind each, which must not be taken for the number of headers.
@@ -45,7 +45,7 @@ import Testing
         ] as [(Int, [UInt8])]
     )
     func `A record in another format is not trusted`(value: Int, length: [UInt8]) {
-        #expect(!Self.showsNoHeaders(length: length, value: value))
+        #expect(!Self.certainlyHasNoHeaders(length: length, value: value))
     }
 
     @Test func `A key at another address proves nothing`() {
@@ -53,12 +53,12 @@ import Testing
         record.withUnsafeBytes { record in
             let value = UnsafeRawBufferPointer(rebasing: record[3..<5])
             #expect(
-                RecordFormat.showsNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
+                RecordFormat.certainlyHasNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
                 "beside its value it does"
             )
-            key.withUnsafeBytes { #expect(!RecordFormat.showsNoHeaders(key: $0, value: value)) }
+            key.withUnsafeBytes { #expect(!RecordFormat.certainlyHasNoHeaders(key: $0, value: value)) }
             let behind = UnsafeRawBufferPointer(rebasing: record[5...])
-            #expect(!RecordFormat.showsNoHeaders(key: behind, value: value))
+            #expect(!RecordFormat.certainlyHasNoHeaders(key: behind, value: value))
         }
     }
 
@@ -98,7 +98,7 @@ import Testing
         let header = Received.Header(name: "h", value: [1])
         #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
         // Otherwise the test proves nothing. librdkafka has no pointer for an empty value.
-        #expect(reader.received.filter(\.showsNoHeaders).count == 2 * (sizes.count - 1))
+        #expect(reader.received.filter(\.certainlyHasNoHeaders).count == 2 * (sizes.count - 1))
         #expect(reader.close() == .closed)
         producer.close()
     }

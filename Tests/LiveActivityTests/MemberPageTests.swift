@@ -335,7 +335,7 @@ private struct ReadMember: Equatable {
         takesChannels = member.takesChannels
         atMilliseconds = member.atMilliseconds
         identifier = Self.written(Limits.identifierBytes) { member.writeIdentifier(to: $0) }
-        token = Self.written(Limits.tokenDigitsMost) { member.writeToken(to: $0) }
+        token = Self.written(Limits.tokenDigitsMax) { member.writeToken(to: $0) }
     }
 
     init(_ entry: MemberEntry<[UInt8]>) {

@@ -5,8 +5,8 @@ import Testing
 struct CollectionTests {
     @Test func lanesAreAddedUp() {
         let registry = Fixture.registry()
-        var first = ThreadMetrics(board: registry.lanes[0])
-        var second = ThreadMetrics(board: registry.lanes[1])
+        var first = ThreadMetrics(publishingTo: registry.lanes[0])
+        var second = ThreadMetrics(publishingTo: registry.lanes[1])
         first.add(.outcomes, 0, 1, by: 3)
         second.add(.outcomes, 0, 1)
         second.add(.outcomes, 2, 2)
@@ -22,8 +22,8 @@ struct CollectionTests {
 
     @Test func flagsCombineAsTheySay() {
         let registry = Fixture.registry()
-        var first = ThreadMetrics(board: registry.lanes[0])
-        var second = ThreadMetrics(board: registry.lanes[1])
+        var first = ThreadMetrics(publishingTo: registry.lanes[0])
+        var second = ThreadMetrics(publishingTo: registry.lanes[1])
         first.set(.redisReady, to: 1)
         first.set(.breakerOpen, 1, to: 1)
         first.publish(at: 1)
@@ -37,8 +37,8 @@ struct CollectionTests {
 
     @Test func kafkaThreadHasItsOwnNumbersAndSharesTheSums() {
         let registry = Fixture.registry()
-        var lane = ThreadMetrics(board: registry.lanes[0])
-        var kafka = ThreadMetrics(board: registry.kafka)
+        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
+        var kafka = ThreadMetrics(publishingTo: registry.kafka)
         let kind = Int(LogKind.kafkaError.rawValue)
         lane.add(.logLinesSuppressed, kind, by: 2)
         kafka.add(.logLinesSuppressed, kind, by: 5)
@@ -56,7 +56,7 @@ struct CollectionTests {
     ])
     func observationsFallIntoTheirBucket(_ microseconds: Int64, _ bucket: Int) {
         let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(board: registry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         lane.observe(.freshness, 1, microseconds: microseconds)
         lane.publish(at: 1)
         let histogram = registry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
@@ -79,7 +79,7 @@ struct CollectionTests {
 
     @Test func publicationIsDueEveryQuarterSecond() {
         let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(board: registry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         let atFirst = lane.isPublicationDue(nowMilliseconds: 0)
         lane.publish(at: 1_000)
         let tooEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
@@ -89,7 +89,7 @@ struct CollectionTests {
 
     @Test func whatIsNotPublishedIsNotSeen() {
         let registry = Fixture.registry(lanes: 1)
-        var lane = ThreadMetrics(board: registry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         lane.add(.recordsReceived, 0)
         #expect(registry.totals(nowMilliseconds: 0).sum(.recordsReceived) == 0)
         lane.publish(at: 1)
@@ -127,7 +127,7 @@ struct CollectionTests {
         let rounds = 20_000
         async let writing: Void =
             Task.detached {
-                var lane = ThreadMetrics(board: registry.lanes[0])
+                var lane = ThreadMetrics(publishingTo: registry.lanes[0])
                 for round in 1...rounds {
                     // Two cells that every publication keeps equal.
                     lane.add(.recordsReceived, 0)

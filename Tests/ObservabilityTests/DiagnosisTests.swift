@@ -48,7 +48,7 @@ struct DiagnosisTests {
         let partly = ["Redis may have lost its last writes: 2 partitions are read again."]
         #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == partly)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
-        #expect(Self.alerts { $0.kafka.set(.partitionsStandingStill, to: 1) } == ["CausewayPartitionStandsStill"])
+        #expect(Self.alerts { $0.kafka.set(.partitionsStuck, to: 1) } == ["CausewayPartitionStandsStill"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
         let spent = Self.alerts { worker in
             worker.first.add(.pushRetries, 0)

@@ -6,7 +6,7 @@ import Testing
 struct KindLogTests {
     @Test func aKindHasItsAllowance() {
         let collector = LogCollector()
-        let events = EventBoard()
+        let events = RecentEvents()
         var log = KindLog(logger: collector.logger, events: events)
         var written: [Bool] = []
         for number in 0..<25 {
@@ -44,7 +44,7 @@ struct KindLogTests {
 
     @Test func aSuppressedLineMakesNoText() {
         let collector = LogCollector()
-        var log = KindLog(logger: collector.logger, events: EventBoard())
+        var log = KindLog(logger: collector.logger, events: RecentEvents())
         var made = 0
         func metadata() -> Logger.Metadata {
             made += 1
@@ -55,7 +55,7 @@ struct KindLogTests {
     }
 
     @Test func whatIsKeptForTheStatusPageIsMaskedAndShort() {
-        let events = EventBoard()
+        let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         let token = String(repeating: "ab12", count: 16)
         log.log(
@@ -72,11 +72,11 @@ struct KindLogTests {
             wallMilliseconds: 0,
             ["detail": "\(String(repeating: "x ", count: 9_000))"]
         )
-        #expect(events[.apnsClosed].lastDetail.count == EventBoard.detailMax)
+        #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailMax)
     }
 
     @Test func theLatestComesFirst() {
-        let events = EventBoard()
+        let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)
         log.log(.kafkaAway, nowMilliseconds: 0, wallMilliseconds: 30)

@@ -20,16 +20,16 @@ struct SecureCollectorTests {
         try "# whose it is\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\n"
             .write(toFile: file, atomically: true, encoding: .utf8)
         let exporter = try scene.exporter(host: "localhost", caFile: scene.caFile, headersFile: file)
-        try await scene.running(exporter) { _ in scene.board.exported == 1 }
+        try await scene.running(exporter) { _ in scene.counters.exported == 1 }
         try "Authorization: Bearer second-secret".write(toFile: file, atomically: true, encoding: .utf8)
-        try await scene.running(exporter) { _ in scene.board.exported == 2 }
+        try await scene.running(exporter) { _ in scene.counters.exported == 2 }
         let requests = scene.collector.requests
         try #require(requests.count == 2)
         #expect(requests[0].hasPrefix("POST /v1/traces HTTP/1.1\r\nHost: localhost:\(scene.collector.port)\r\n"))
         let headers = "\r\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\r\nContent-Length: "
         #expect(requests[0].contains(headers))
         #expect(requests[1].contains("\r\nAuthorization: Bearer second-secret\r\n"))
-        #expect(scene.board.exported == 2 && scene.board.dropped == 0)
+        #expect(scene.counters.exported == 2 && scene.counters.dropped == 0)
         #expect(scene.log.lines.isEmpty)
     }
 
@@ -48,8 +48,8 @@ struct SecureCollectorTests {
         )
         try await scene.running(exporter) { $0[.certificate] >= 1 }
         #expect(scene.collector.requests.isEmpty)
-        #expect(scene.board.failures.reduce(0, +) == scene.board[.certificate])
-        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 1)
+        #expect(scene.counters.failures.reduce(0, +) == scene.counters[.certificate])
+        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 1)
         let refused = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
         #expect("\(refused.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refused)")
         #expect(
@@ -88,14 +88,14 @@ struct SecureCollectorTests {
     }
 }
 
-extension TraceBoard {
+extension TraceCounters {
     subscript(_ failure: TracePostFailure) -> UInt64 { failures[Int(failure.rawValue)] }
 }
 
 /// A collector, an exporter, and their outputs.
 final class Scene {
     let collector: TestCollector
-    let board = TraceBoard()
+    let counters = TraceCounters()
     let rings: [TraceRing]
     let log = LogCollector()
     /// Nil without TLS.
@@ -105,7 +105,7 @@ final class Scene {
     /// - Parameter hosts: the hosts of the certificate; none: no TLS.
     init(hosts: [String] = [], answers: [String]) throws {
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
-        rings = [TraceRing(board), TraceRing(board)]
+        rings = [TraceRing(counters), TraceRing(counters)]
         guard !hosts.isEmpty else {
             collector = try TestCollector(answers: answers)
             return
@@ -134,21 +134,21 @@ final class Scene {
             ),
             document: SpanDocument(WorkerConfiguration()),
             rings: rings,
-            board: board,
-            log: SharedKindLog(logger: log.logger, events: EventBoard())
+            counters: counters,
+            log: SharedKindLog(logger: log.logger, events: RecentEvents())
         )
     }
 
-    /// Adds one trace, and runs an exporter until its board meets the condition. The rest is given up.
-    func running(_ exporter: TraceExporter, until isMet: (TraceBoard) -> Bool) async throws {
+    /// Adds one trace, and runs an exporter until its counters meets the condition. The rest is given up.
+    func running(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
         let deadline = ContinuousClock.now + .seconds(120)
-        while !isMet(board), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        while !isMet(counters), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
         run.cancel()
         await run.value
         await exporter.giveUp()
-        try #require(isMet(board), "\(board.failures) \(board.drops)")
+        try #require(isMet(counters), "\(counters.failures) \(counters.drops)")
     }
 
     func close() {

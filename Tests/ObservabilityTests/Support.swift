@@ -51,9 +51,9 @@ struct WellWorker: ~Copyable {
     var kafka: ThreadMetrics
 
     init() {
-        first = ThreadMetrics(board: registry.lanes[0])
-        second = ThreadMetrics(board: registry.lanes[1])
-        kafka = ThreadMetrics(board: registry.kafka)
+        first = ThreadMetrics(publishingTo: registry.lanes[0])
+        second = ThreadMetrics(publishingTo: registry.lanes[1])
+        kafka = ThreadMetrics(publishingTo: registry.kafka)
         for pool in 0..<3 {
             first.set(.apnsConnections, pool, Int(ConnectionState.ready.rawValue), to: 2)
         }

@@ -43,14 +43,14 @@ struct TraceExporterTests {
         await exporter.finish()
         #expect(Self.dropped(scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
-        #expect(scene.board.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
+        #expect(scene.counters.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // A worker that was told twice to stop waits for nobody.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
-        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.board.dropped == 704)
+        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.dropped == 704)
     }
 
     /// A collector accepts a request and never answers it: a worker that is told a second time to stop does not wait for it.
@@ -68,9 +68,9 @@ struct TraceExporterTests {
         scene.rings[0].push(Fixture.trace)
         await exporter.finish()
         // If it had waited, the request's time would have run out.
-        #expect(scene.board.failures[Int(TracePostFailure.late.rawValue)] == 0)
-        #expect(scene.board.drops[Int(TraceDrop.stopped.rawValue)] == 2)
-        #expect(scene.board.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
+        #expect(scene.counters.failures[Int(TracePostFailure.late.rawValue)] == 0)
+        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 2)
+        #expect(scene.counters.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
@@ -86,9 +86,9 @@ struct TraceExporterTests {
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
-        #expect(scene.board.failures.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
-        #expect(scene.board.drops.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
-        #expect(scene.board.exported == 0)
+        #expect(scene.counters.failures.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
+        #expect(scene.counters.drops.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
+        #expect(scene.counters.exported == 0)
     }
 
     @Test func aHeadersFileThatIsGoneIsSaid() async throws {
@@ -106,12 +106,12 @@ struct TraceExporterTests {
         var worker = WellWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
-        let board = worker.registry.traces
-        let ring = TraceRing(board)
+        let counters = worker.registry.traces
+        let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
-        board.noteExported(7)
-        board.noteDropped(2, .undelivered)
-        board.note(.certificate)
+        counters.noteExported(7)
+        counters.noteDropped(2, .undelivered)
+        counters.note(.certificate)
         worker.publish(at: 60_000)
         let findings = worker.report(before: before, at: 60_000).findings
         #expect(findings.map(\.sight) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."])

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("An hour without one app's host")
 struct OutageHourTests {
-    private static let plan = OutageHourPlan(calmMinutes: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
+    private static let plan = OutageHourSchedule(calmMinutes: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
 
     /// Away from the second to the fifth minute.
     private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
@@ -67,7 +67,7 @@ struct OutageHourTests {
         #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
     }
 
-    @Test func theAfflictedAppFallsSilentBeforeItsHostReturns() {
+    @Test func affectedAppStopsBeforeItsHostReturns() {
         let outage = Self.plan.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
         #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])

@@ -75,7 +75,7 @@ extension ReactorTests {
             stream.shutdownAfterFlush()
             turn(loop) { recorder.isClosed }
             #expect(recorder.closed == [nil])
-            #expect(loop.nowMilliseconds - start >= Stream.lingerMilliseconds)
+            #expect(loop.nowMilliseconds - start >= Stream.endedVisibleMilliseconds)
             close(ends[1])
         }
 

@@ -85,17 +85,17 @@ import Testing
         cluster.primaries[0].kill()
         let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
         let others = activities.count - orphans.count
-        var serversAway = 0
+        var unavailableServers = 0
         let isAnswered = caller.turn {
-            serversAway = max(serversAway, caller.client.serversAway)
+            unavailableServers = max(unavailableServers, caller.client.unavailableServers)
             // The others may answer before the killed server's connection is known to be closed.
-            return caller.answered >= others && serversAway > 0
+            return caller.answered >= others && unavailableServers > 0
         }
         #expect(isAnswered && caller.client.isReady)
         #expect(caller.waitingCount > 0, "the others waited for the replica")
-        #expect((1...2).contains(serversAway), "the primary, and its replica when it is being connected to")
+        #expect((1...2).contains(unavailableServers), "the primary, and its replica when it is being connected to")
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.turn { caller.client.serversAway == 0 })
+        #expect(caller.turn { caller.client.unavailableServers == 0 })
         #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
         #expect(caller.refused.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })

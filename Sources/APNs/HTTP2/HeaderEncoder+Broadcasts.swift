@@ -17,15 +17,15 @@ extension HeaderEncoder {
         var block = sizeUpdates()
         Self.addInteger(Self.staticPost, flags: Self.indexed, prefixBits: 7, to: &block)
         Self.addInteger(Self.staticHTTPS, flags: Self.indexed, prefixBits: 7, to: &block)
-        appendUnlessNew(.authority, to: &block)
+        appendIndexedOrLiteral(.authority, to: &block)
         Self.addInteger(Self.staticPath, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
         Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)
-        appendUnlessNew(.pushType, to: &block)
+        appendIndexedOrLiteral(.pushType, to: &block)
         Self.append(name: "apns-channel-id", to: &block)
         Self.append(text: Array(channel), to: &block)
-        appendUnlessNew(priority == 10 ? .priority10 : .priority5, to: &block)
+        appendIndexedOrLiteral(priority == 10 ? .priority10 : .priority5, to: &block)
         Self.append(name: "apns-expiration", to: &block)
         Self.append(text: Array(String(expiration).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
@@ -40,7 +40,7 @@ extension HeaderEncoder {
     }
 
     /// Appends a field by its index if a push has put it into the table. Else appends a literal, which does not change the table.
-    private func appendUnlessNew(_ name: Name, to block: inout [UInt8]) {
+    private func appendIndexedOrLiteral(_ name: Name, to block: inout [UInt8]) {
         guard ordinals[name.rawValue] < 0 else {
             return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
         }

@@ -25,7 +25,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// Dropped: over the phone's budget.
     case overBudget
     /// Accepted for a token that leads to no phone.
-    case intoTheVoid
+    case acceptedForDeadToken
     /// A start on a channel that is not registered.
     case unknownChannel
     /// The phone was offline, and APNs does not keep the push for it.
@@ -182,7 +182,7 @@ struct Activity {
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
-            atMilliseconds + DeviceRules.lingerMilliseconds,
+            atMilliseconds + DeviceRules.endedVisibleMilliseconds,
             startedAtMilliseconds + DeviceRules.totalMilliseconds
         )
         let dismissal = min(dismissalMilliseconds ?? latest, latest)

@@ -162,7 +162,7 @@ extension DeviceModel {
             writer.member("gone", tally.gone)
             writer.member("pushes", tally.pushes)
             writer.member("priority10", crowd.priority10)
-            writer.member("pushesMost", tally.pushesMost)
+            writer.member("pushesMax", tally.pushesMax)
             writer.member("unreached", tally.unreached)
             writer.member("reversed", tally.reversed)
             writer.member("repeatedPushes", tally.repeatedPushes)
@@ -200,7 +200,7 @@ extension DeviceModel {
 /// Sums over the phones of a crowd.
 private struct LightTally {
     var (ended, gone, unreached) = (0, 0, 0)
-    var (pushes, pushesMost, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
+    var (pushes, pushesMax, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
     /// Phones that got something older than what they showed.
     var reversed = 0
     /// Phones that got an alert for the second time.
@@ -217,7 +217,7 @@ private struct LightTally {
             }
             if phone.pushes == 0 { unreached += 1 }
             pushes += Int(phone.pushes)
-            pushesMost = max(pushesMost, Int(phone.pushes))
+            pushesMax = max(pushesMax, Int(phone.pushes))
             if phone.reversed > 0 { reversed += 1 }
             repeatedPushes += Int(phone.repeated)
             refused += Int(phone.refused)

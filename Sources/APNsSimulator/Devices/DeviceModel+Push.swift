@@ -64,7 +64,7 @@ extension DeviceModel {
         if !isOnline(entry.owner) { return record(.missed, for: entry.owner) }
         if entry.state == .void {
             voidPushes += 1
-            return .intoTheVoid
+            return .acceptedForDeadToken
         }
         let payload: PushPayload
         do throws(PushPayload.Fault) {

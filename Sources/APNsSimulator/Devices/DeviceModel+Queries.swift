@@ -36,7 +36,7 @@ extension DeviceModel {
         public var equalTimestamps = 0
         public var regressions = 0
         /// The highest number of priority 10 pushes to one activity.
-        public var priority10PushesMost = 0
+        public var priority10PushesMax = 0
         /// The least time between two pushes to one activity; nil if no activity got two.
         public var leastDistanceMilliseconds: Int64?
         public var registrations = 0
@@ -107,7 +107,7 @@ extension DeviceModel {
         var summary = Summary()
         summary.phones = phones.count
         summary.registrations = registrations.count
-        summary.effects[.intoTheVoid] = voidPushes
+        summary.effects[.acceptedForDeadToken] = voidPushes
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {
@@ -127,7 +127,7 @@ extension DeviceModel {
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
             summary.regressions += activities[index].regressions
-            summary.priority10PushesMost = max(summary.priority10PushesMost, activities[index].pace.priority10)
+            summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10)
             if let distance = activities[index].pace.leastDistanceMilliseconds {
                 summary.leastDistanceMilliseconds = min(summary.leastDistanceMilliseconds ?? distance, distance)
             }

@@ -29,7 +29,7 @@ public struct DeviceRules: Sendable, Equatable {
     /// The system ends an activity after 8 h.
     static let activeMilliseconds: Int64 = 8 * 3_600_000
     /// An ended activity stays on the Lock Screen for at most 4 h.
-    static let lingerMilliseconds: Int64 = 4 * 3_600_000
+    static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
     /// No activity stays longer than 12 h.
     static let totalMilliseconds: Int64 = 12 * 3_600_000
     /// An update with a timestamp further ahead is dropped.

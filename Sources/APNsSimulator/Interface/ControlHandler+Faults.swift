@@ -61,7 +61,7 @@ extension GoAway {
 
 extension Faults {
     private static let memberNames: Set<String> = [
-        "latencyMillisecondsLeast", "latencyMillisecondsMost", "internalServerErrorShare", "serviceUnavailableShare",
+        "latencyMillisecondsMin", "latencyMillisecondsMax", "internalServerErrorShare", "serviceUnavailableShare",
         "tooManyRequestsShare", "reasonShares", "unknownReasonShare", "notJSONShare", "lateShare", "lateMilliseconds",
         "refusedShare", "resetShare", "resetCode", "unansweredShare", "lostAnswersAreApplied", "faultyRequests",
         "informationalShare", "goAwayAfterRequests", "goAwayUnprocessed", "goAwayCode", "goAwayReason",
@@ -75,9 +75,9 @@ extension Faults {
         // Unknown members are refused: a test that relies on a misspelt fault would prove nothing.
         try tape.allow(Self.memberNames, "no such fault")
         try readShares(tape)
-        let lower: Int = try tape.optionalWhole("latencyMillisecondsLeast", of: 0) ?? 0
-        let upper: Int = try tape.optionalWhole("latencyMillisecondsMost", of: 0) ?? 0
-        if lower < 0 { throw SimulatorError(.invalidRequest, "latencyMillisecondsLeast is negative") }
+        let lower: Int = try tape.optionalWhole("latencyMillisecondsMin", of: 0) ?? 0
+        let upper: Int = try tape.optionalWhole("latencyMillisecondsMax", of: 0) ?? 0
+        if lower < 0 { throw SimulatorError(.invalidRequest, "latencyMillisecondsMin is negative") }
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalWhole("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalWhole("resetCode", of: 0) ?? resetCode
@@ -124,8 +124,8 @@ extension Faults {
     }
 
     fileprivate func write(to writer: inout JSONWriter) {
-        writer.member("latencyMillisecondsLeast", latencyMilliseconds.lowerBound)
-        writer.member("latencyMillisecondsMost", latencyMilliseconds.upperBound)
+        writer.member("latencyMillisecondsMin", latencyMilliseconds.lowerBound)
+        writer.member("latencyMillisecondsMax", latencyMilliseconds.upperBound)
         writer.member("internalServerErrorShare", internalServerErrorShare)
         writer.member("serviceUnavailableShare", serviceUnavailableShare)
         writer.member("tooManyRequestsShare", tooManyRequestsShare)

@@ -66,7 +66,7 @@ extension ControlHandler {
             writer.member("suspiciousDates", summary.suspiciousDates)
             writer.member("equalTimestamps", summary.equalTimestamps)
             writer.member("regressions", summary.regressions)
-            writer.member("priority10PushesMost", summary.priority10PushesMost)
+            writer.member("priority10PushesMax", summary.priority10PushesMax)
             if let distance = summary.leastDistanceMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)
             }
@@ -79,7 +79,7 @@ extension ControlHandler {
         return Self.object { writer in
             writer.member("requests", statistics.requests)
             writer.member("requestsLastSecond", statistics.requestsLastSecond)
-            writer.member("requestsPerSecondMost", statistics.requestsPerSecondMost)
+            writer.member("requestsPerSecondMax", statistics.requestsPerSecondMax)
             writer.member("accepted", statistics[.success])
             writer.member(
                 "acceptedByPriority",

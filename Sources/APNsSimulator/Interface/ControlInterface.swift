@@ -32,7 +32,7 @@ import Glibc
 ///   `effects`.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`; latency as `latencyMillisecondsLeast` and `…Most`, `reasonShares` an
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the members of `Faults`; latency as `latencyMillisecondsMin` and `…Most`, `reasonShares` an
 ///   object by Apple's words, `goAway` as `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the same.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Takes the same, for the service that manages channels. Gives the same.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`,

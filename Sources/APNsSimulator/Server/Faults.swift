@@ -111,7 +111,7 @@ public struct Faults: Sendable, Equatable {
 }
 
 /// An answer that Apple documents nowhere.
-enum OddAnswer {
+enum UndocumentedAnswer {
     case unknownReason
     case notJSON
 
@@ -144,7 +144,7 @@ enum Fate {
     case processed
     case late
     case rejected(Reason)
-    case odd(OddAnswer)
+    case odd(UndocumentedAnswer)
     case refused
     case reset
     case unanswered
@@ -168,7 +168,7 @@ struct ConnectionFaults {
 }
 
 /// The shares as ranges of 32 random bits. So a request needs only one random number, and none if there are no faults.
-struct FaultPlan {
+struct FaultSettings {
     let faults: Faults
     let connections: ConnectionFaults
     private let bands: [(upTo: UInt64, fate: Fate)]

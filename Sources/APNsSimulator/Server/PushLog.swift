@@ -168,7 +168,7 @@ struct PushEnd {
         self.effect = effect
     }
 
-    init(_ oddity: OddAnswer) {
+    init(_ oddity: UndocumentedAnswer) {
         status = oddity.reason.status
         reason = oddity.word
     }

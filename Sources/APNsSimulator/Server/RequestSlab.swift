@@ -17,7 +17,7 @@ struct RequestSlot {
     /// The body of a list of channels, which may be longer than the request's memory.
     var list: [UInt8] = []
     /// Nil: the answer is one that Apple documents.
-    var oddity: OddAnswer?
+    var oddity: UndocumentedAnswer?
     /// For a 410, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// Neighbours in the connection's list, or in the slab's free list.

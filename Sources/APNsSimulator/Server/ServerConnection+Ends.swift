@@ -18,7 +18,7 @@ extension ServerConnection {
     }
 
     /// Sends a GOAWAY or cuts the connection if that is due after this number of requests.
-    func endIfDue() {
+    func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfter {
             var goAway = self.faults.goAway

@@ -106,7 +106,7 @@ final class ServerConnection {
             owner.log(slot, PushEnd(reason))
             answer(slot, reason)
         }
-        endIfDue()
+        applyConnectionFaults()
     }
 
     private func judge(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {

@@ -76,8 +76,8 @@ final class ServerLoop {
     let setup: ServiceSetup
     let mailbox: Mailbox
     var random: SplitMix64
-    private var plan: FaultPlan
-    private var managementPlan = FaultPlan(Faults())
+    private var plan: FaultSettings
+    private var managementPlan = FaultSettings(Faults())
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
@@ -95,7 +95,8 @@ final class ServerLoop {
     private var peers: [Mailbox] = []
     private var nextPeer = 0
 
-    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, plan: FaultPlan, seed: UInt64) throws(SystemError) {
+    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, plan: FaultSettings, seed: UInt64) throws(SystemError)
+    {
         self.loop = loop
         self.setup = setup
         self.mailbox = mailbox
@@ -156,7 +157,7 @@ final class ServerLoop {
     }
 
     func set(_ faults: Faults, of service: Service) {
-        if service == .push { plan = FaultPlan(faults) } else { managementPlan = FaultPlan(faults) }
+        if service == .push { plan = FaultSettings(faults) } else { managementPlan = FaultSettings(faults) }
         for connection in connections.values where connection.service == service {
             connection.announceLimit()
             connection.send()

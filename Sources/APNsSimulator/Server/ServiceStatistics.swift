@@ -20,7 +20,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var connectionsCut = 0
     /// Connections that were left open and are not answered any more.
     public internal(set) var connectionsSilenced = 0
-    /// Answers that Apple documents nowhere: see `OddAnswer`.
+    /// Answers that Apple documents nowhere: see `UndocumentedAnswer`.
     public internal(set) var oddAnswers = 0
     /// Answers with a status below 200, which precede the real answer.
     public internal(set) var informationalAnswers = 0
@@ -31,7 +31,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var pushLogLinesLost = 0
     /// Requests in the last whole second, and in the busiest one.
     public internal(set) var requestsLastSecond = 0
-    public internal(set) var requestsPerSecondMost = 0
+    public internal(set) var requestsPerSecondMax = 0
     private var reasons: [Int] = Array(repeating: 0, count: Reason.allCases.count)
     private var second: Int64 = 0
     private var requestsThisSecond = 0
@@ -53,7 +53,7 @@ public struct ServiceStatistics: Sendable {
         let now = nowMilliseconds / 1_000
         if now == second { return }
         requestsLastSecond = now == second + 1 ? requestsThisSecond : 0
-        requestsPerSecondMost = max(requestsPerSecondMost, requestsThisSecond)
+        requestsPerSecondMax = max(requestsPerSecondMax, requestsThisSecond)
         requestsThisSecond = 0
         second = now
     }
@@ -80,7 +80,7 @@ public struct ServiceStatistics: Sendable {
         requestsUnanswered += other.requestsUnanswered
         pushLogLinesLost += other.pushLogLinesLost
         requestsLastSecond += other.requestsLastSecond
-        requestsPerSecondMost += other.requestsPerSecondMost
+        requestsPerSecondMax += other.requestsPerSecondMax
         for index in reasons.indices { reasons[index] += other.reasons[index] }
     }
 }

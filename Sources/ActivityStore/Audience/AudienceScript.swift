@@ -40,7 +40,7 @@ enum AudienceScript: Int, CaseIterable {
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largeGrowthBytes)),
         ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
         // Entries.
-        ("ENTRY_BYTES_LEAST", Int64(StoredMember.bytesLeast)),
+        ("ENTRY_BYTES_LEAST", Int64(StoredMember.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(StoredMember.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(StoredMember.Flag.device)),
         ("LEAVING_KEPT", PageLimits.leavingKeptMilliseconds),
@@ -48,7 +48,7 @@ enum AudienceScript: Int, CaseIterable {
         ("DEVICE_LIFE", StoreLimits.deviceLifetimeMilliseconds),
         // The record.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),
-        ("TIMESTAMP_MAX", Limits.timestampMost),
+        ("TIMESTAMP_MAX", Limits.timestampMax),
         ("ROUNDS_MAX", Int64(AudienceRecordLimits.roundsMax)),
         ("RANGE_COUNT_KEPT", AudienceRecordLimits.rangeCountKeptMilliseconds),
         ("BODY_KEPT", AudienceRecordLimits.bodyKeptMilliseconds),

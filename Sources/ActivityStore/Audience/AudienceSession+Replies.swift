@@ -105,7 +105,7 @@ extension AudienceSession {
         }
         let count = reply.elementCount
         guard count == 6 || count == 8, reader.element(0).isWord("send"),
-            let timestamp = reader.number(1, in: 0...Limits.timestampMost),
+            let timestamp = reader.number(1, in: 0...Limits.timestampMax),
             let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
             let demoted = reader.number(4, in: 0...1),
             let rangeCount = reader.number(5, in: 1...Int64(MemberPlace.segmentCount)),
@@ -136,7 +136,7 @@ extension AudienceSession {
         if reply.isWord("unknown") { return AudienceReply(.unknown) }
         guard reply.elementCount == 6, reader.element(0).isWord("send"),
             let version = StoredVersion.read(reader.element(1).bytes),
-            let timestamp = reader.number(2, in: 0...Limits.timestampMost), reader.element(3).bytes.count == 8,
+            let timestamp = reader.number(2, in: 0...Limits.timestampMax), reader.element(3).bytes.count == 8,
             let isEnd = reader.number(4, in: 0...1), reader.element(5).kind == .string
         else { return nil }
         var result = AudienceReply<Bytes>(.send, bytes: reader.element(5).bytes)

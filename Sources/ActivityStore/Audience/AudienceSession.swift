@@ -133,7 +133,7 @@ final class AudienceSession: RedisSession {
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = checkpoints.count
         guard count > 0 else { return }
-        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.bytesMost) { room in
+        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.bytesMax) { room in
             var writer = CommandWriter(
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount

@@ -50,7 +50,7 @@ struct CheckpointBatch: ~Copyable {
     }
 
     /// The bytes that the command needs beside the script's.
-    var bytesMost: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
+    var bytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
 
     /// The number of arguments after the script's.
     var argumentCount: Int { 3 + 3 * count }

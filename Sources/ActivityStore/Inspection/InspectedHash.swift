@@ -142,7 +142,7 @@ struct InspectedField {
 
     mutating func recordSeconds() throws(InspectionError) -> Int64 {
         let seconds = Int64(try number(bytes: StoredRecord.secondsBytes))
-        guard seconds <= Limits.timestampMost else { throw error }
+        guard seconds <= Limits.timestampMax else { throw error }
         return seconds
     }
 

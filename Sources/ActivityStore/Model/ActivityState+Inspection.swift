@@ -50,7 +50,7 @@ extension ActivityState {
     /// What the scripts would answer to a start that no worker has asked about.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        return state.start(version, claim: 0, formerClaim: nil, now: nowMilliseconds).0.verdict
+        return state.start(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
     }
 
     /// The activity after a call of ``StoreCall/Operation/reopen(version:)``.

@@ -166,11 +166,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     mutating func start(
         _ version: Version,
         claim: UInt64,
-        formerClaim: UInt64?,
+        previousClaim: UInt64?,
         now: Int64
     ) -> (StoreReply<[UInt8]>, Lifetime) {
         if let start {
-            if start.version == version { return startAgain(start, claim: claim, formerClaim: formerClaim) }
+            if start.version == version { return startAgain(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         if let newest = self.version, newest >= version {
@@ -201,9 +201,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     private mutating func startAgain(
         _ start: Start,
         claim: UInt64,
-        formerClaim: UInt64?
+        previousClaim: UInt64?
     ) -> (StoreReply<[UInt8]>, Lifetime) {
-        guard let claimed = start.claim, claimed == claim || claimed == formerClaim else {
+        guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
         if ended || token != nil && standing != .startAssigned { return (StoreReply(.superseded), .unchanged) }
@@ -369,7 +369,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Assigns the version's own timestamp, or one above the last if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
-        let above = min(lastTimestamp + 1, Limits.timestampMost)
+        let above = min(lastTimestamp + 1, Limits.timestampMax)
         lastTimestamp =
             version.timestamp > lastTimestamp ? version.timestamp : above
     }

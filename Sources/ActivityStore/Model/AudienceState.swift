@@ -169,7 +169,7 @@ package struct AudienceState: Sendable {
     private mutating func grant(to call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceGrant {
         let last = admitted?.grant.timestamp ?? 0
         var grant = AudienceGrant(
-            timestamp: max(call.version.timestamp, min(last + 1, Limits.timestampMost)),
+            timestamp: max(call.version.timestamp, min(last + 1, Limits.timestampMax)),
             priority: 5,
             frequentPriority: 5,
             isDemoted: false,

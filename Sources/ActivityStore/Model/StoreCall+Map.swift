@@ -20,7 +20,7 @@ extension StoreCall.Operation {
         switch self {
         case .admit(let admission): .admit(admission.map(transform))
         case .admitStart(let version, let claim, let former):
-            .admitStart(version: version, claim: claim, formerClaim: former)
+            .admitStart(version: version, claim: claim, previousClaim: former)
         case .hold(let version, let command, let carriesAlert):
             .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):

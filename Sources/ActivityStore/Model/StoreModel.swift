@@ -50,7 +50,7 @@ public struct StoreModel: Sendable {
         switch operation {
         case .admit(let admission): (reply, lifetime) = activity.command(admission, now: now)
         case .admitStart(let version, let claim, let former):
-            (reply, lifetime) = activity.start(version, claim: claim, formerClaim: former, now: now)
+            (reply, lifetime) = activity.start(version, claim: claim, previousClaim: former, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, lifetime) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):

@@ -14,7 +14,7 @@ enum StoredBucket {
         LittleEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
     }
 
-    static func pushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMost) }
+    static func pushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
 
     static func intervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)

@@ -38,5 +38,5 @@ enum StoredVersion {
 
 extension Version {
     /// Whether the timestamp has at most ten digits, so that the version can be stored.
-    var isStorable: Bool { (0...Limits.timestampMost).contains(timestamp) }
+    var isStorable: Bool { (0...Limits.timestampMax).contains(timestamp) }
 }

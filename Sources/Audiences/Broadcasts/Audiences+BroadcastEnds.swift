@@ -20,7 +20,7 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finishBroadcast, index: broadcast))
     }
 
-    func counting(ofBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
+    func counting(forBroadcast broadcast: UInt32) -> AudienceCall<UnsafeRawBufferPointer>.Operation {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
@@ -59,7 +59,7 @@ extension Audiences {
             unlink(broadcast: oldest)
             free(broadcast: oldest)
         }
-        _ = leaveIfOver(channel: channel, now: now)
+        _ = removeIfFinished(channel: channel, now: now)
     }
 
     /// Drops a broadcast without a result. The partition's next owner reads its record again, and the record of the alert that it carried.
@@ -99,7 +99,7 @@ extension Audiences {
 
     /// Frees a channel that has been idle for a while.
     /// - Returns: whether the channel was freed.
-    mutating func leaveIfOver(channel: UInt32, now: Moment) -> Bool {
+    mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]
         guard slot.oldest == .max, !slot.isInLine else { return false }
         guard slot.phase != .running || idleEnd(of: channel) <= now.monotonicMilliseconds else { return false }
@@ -127,7 +127,7 @@ extension Audiences {
             let waiting = channels[channel].waiting
             channels[channel].waiting = .max
             if waiting != .max { drop(waiting, now: now) }
-            if channels.isInUse(channel) { _ = leaveIfOver(channel: channel, now: now) }
+            if channels.isInUse(channel) { _ = removeIfFinished(channel: channel, now: now) }
         }
     }
 
@@ -157,7 +157,7 @@ extension Audiences {
         let slot = broadcasts[broadcast]
         let channel = slot.order.channel ?? channels[slot.channel].channel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
-        withName(ofBroadcast: broadcast) { name, writer in
+        withName(forBroadcast: broadcast) { name, writer in
             var result = BroadcastResultRecord(
                 command: name,
                 channel: channel,
@@ -173,7 +173,7 @@ extension Audiences {
 
     mutating func composeBroadcastTotals(_ broadcast: UInt32) {
         let slot = broadcasts[broadcast]
-        withName(ofBroadcast: broadcast) { name, writer in
+        withName(forBroadcast: broadcast) { name, writer in
             var result = AudienceResultRecord(
                 command: name,
                 members: slot.totals,
@@ -193,7 +193,7 @@ extension Audiences {
     }
 
     private mutating func withName(
-        ofBroadcast broadcast: UInt32,
+        forBroadcast broadcast: UInt32,
         _ body: (AudienceCommandName, inout JSONWriter) -> Void
     ) {
         let slot = broadcasts[broadcast]

@@ -185,7 +185,7 @@ extension Audiences {
     }
 
     /// Removes an alert that is too old. The state is sent without it.
-    mutating func removeOldAlert(ofBroadcast broadcast: UInt32, now: Moment) {
+    mutating func removeOldAlert(forBroadcast broadcast: UInt32, now: Moment) {
         guard broadcasts[broadcast].hasAlert, isBroadcastAlertOld(broadcast, now: now) else { return }
         let (body, layout) = Self.withoutAlert(broadcasts[broadcast].body.bytes, broadcasts[broadcast].layout)
         replaceBody(of: broadcast, by: body, layout)
@@ -194,7 +194,7 @@ extension Audiences {
     // MARK: - Its turn
 
     /// When the state expires, UNIX seconds.
-    private func expirySeconds(ofBroadcast broadcast: UInt32) -> Int64 {
+    private func expirySeconds(forBroadcast broadcast: UInt32) -> Int64 {
         let slot = broadcasts[broadcast]
         return sentExpiration(
             event: slot.event,
@@ -209,12 +209,12 @@ extension Audiences {
     mutating func moveOn(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waiting
         if waiting != .max, channels[channel].phase == .running,
-            expirySeconds(ofBroadcast: waiting) < now.wallSeconds
+            expirySeconds(forBroadcast: waiting) < now.wallSeconds
         {
             channels[channel].waiting = .max
             finish(waiting, .expired, now: now)
         }
-        guard channels.isInUse(channel), !leaveIfOver(channel: channel, now: now) else { return }
+        guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
         let isDue = slot.restsUntilMilliseconds <= now.monotonicMilliseconds
@@ -223,7 +223,7 @@ extension Audiences {
         // The end of the broadcast that is being recorded frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
         if slot.waiting != .max {
-            let wait = (expirySeconds(ofBroadcast: slot.waiting) + 1) * 1_000 - now.wallMilliseconds
+            let wait = (expirySeconds(forBroadcast: slot.waiting) + 1) * 1_000 - now.wallMilliseconds
             due = min(due, now.monotonicMilliseconds + max(1, wait))
         }
         guard due < slot.timerMilliseconds else { return }
@@ -268,7 +268,7 @@ extension Audiences {
             let mayGo =
                 slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
                 && slot.restsUntilMilliseconds <= now.monotonicMilliseconds
-            guard mayGo, expirySeconds(ofBroadcast: slot.waiting) >= now.wallSeconds else {
+            guard mayGo, expirySeconds(forBroadcast: slot.waiting) >= now.wallSeconds else {
                 moveOn(channel: channel, now: now)
                 continue
             }
@@ -285,7 +285,7 @@ extension Audiences {
 
     private mutating func handOut(_ channel: UInt32, now: Moment) -> AudiencePush {
         let broadcast = channels[channel].waiting
-        removeOldAlert(ofBroadcast: broadcast, now: now)
+        removeOldAlert(forBroadcast: broadcast, now: now)
         channels[channel].waiting = .max
         channels[channel].current = broadcast
         channels[channel].restedUntilMilliseconds = channels[channel].restsUntilMilliseconds

@@ -106,7 +106,7 @@ extension Audiences {
     ) -> Int64 {
         if expiration >= 0 { return expiration }
         guard event != .end, staleDate > seconds else { return seconds + defaultSeconds }
-        return min(staleDate, seconds + AgeRules.updateSecondsMost)
+        return min(staleDate, seconds + AgeRules.updateSecondsMax)
     }
 
     mutating func admitted(_ command: UInt32, _ reply: Reply, now: Moment) {
@@ -115,7 +115,7 @@ extension Audiences {
         switch reply.verdict {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
-                (Limits.timestampLeast...Limits.timestampMost).contains(grant.timestamp)
+                (Limits.timestampMin...Limits.timestampMax).contains(grant.timestamp)
             else { return finishCurrent(command, .outcome(.failed), reason: Self.unexpectedReply, now: now) }
             guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
             commands[command].channels = reply.channels

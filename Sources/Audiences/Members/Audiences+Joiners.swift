@@ -13,7 +13,7 @@ extension Audiences {
     /// How long a push is tried. After that the next round reaches the member.
     private static var serviceMilliseconds: Int64 { 60_000 }
     /// A state that is older than this is asked for again before it is sent.
-    private static var stateAgeMilliseconds: Int64 { 1_000 }
+    private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     mutating func serve(_ membership: UInt32, now: Moment) {
         let slot = memberships[membership]
@@ -159,7 +159,7 @@ extension Audiences {
             lines[application].firstJoiner[environment] = slot.next
             if slot.next == .max { lines[application].lastJoiner[environment] = .max }
             memberships[membership].next = .max
-            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateAgeMilliseconds {
+            if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
                 ask(membership)
             } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
                 endMembership(membership)
@@ -211,11 +211,11 @@ extension Audiences {
         case .tokenDead: joinerRefused(membership, result, now: now)
         case .tokenSuspect where result.acceptsOtherTokens: joinerRefused(membership, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            serveAgain(membership, isPermitted: result.retryPermitted, now: now)
+            retryState(membership, isPermitted: result.retryPermitted, now: now)
         }
     }
 
-    private mutating func serveAgain(_ membership: UInt32, isPermitted: Bool, now: Moment) {
+    private mutating func retryState(_ membership: UInt32, isPermitted: Bool, now: Moment) {
         returnMembership(membership)
         let attempts = memberships[membership].attempts < .max ? memberships[membership].attempts + 1 : .max
         memberships[membership].attempts = attempts
@@ -254,7 +254,7 @@ extension Audiences {
             result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
         // A dead token that cannot be recorded now is sent again, and refused again.
         guard !isKnownLater, !notices.isFull else {
-            return serveAgain(membership, isPermitted: result.retryPermitted, now: now)
+            return retryState(membership, isPermitted: result.retryPermitted, now: now)
         }
         recordJoiner(slot, of: states[slot.state].audience, result, now: now)
         endMembership(membership)

@@ -135,7 +135,7 @@ extension Audiences {
                 pages[tag.page].unfinished -= 1
                 if pages[tag.page].unfinished == 0 { freePage(tag.page) }
             }
-            return leaveIfOver(round, now: now)
+            return removeIfFinished(round, now: now)
         }
         finishMember(tag, outcome, now: now)
     }

@@ -116,7 +116,7 @@ extension Audiences {
             else { continue }
             rounds[round].passedOverOffset = .max
             if isBehind(round) {
-                rounds[round].behindSinceMilliseconds = now.monotonicMilliseconds
+                rounds[round].newerMissingSinceMilliseconds = now.monotonicMilliseconds
                 moveOn(round, now: now)
             }
         }

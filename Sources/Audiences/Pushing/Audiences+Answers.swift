@@ -108,20 +108,20 @@ extension Audiences {
             pages[tag.page].unfinished -= 1
             if pages[tag.page].unfinished == 0 { freePage(tag.page) }
         }
-        leaveIfOver(round, now: now)
+        removeIfFinished(round, now: now)
     }
 
     /// Whether a member whose push failed for a passing reason needs no retry, because the newest version reaches it later anyway.
-    func isLeftToNewest(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func newestVersionReachesLater(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         guard newest != .max, position < versions[newest].start else { return false }
-        return !mustHear(position, isLimited: isLimited, of: round, now: now)
+        return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
     }
 
     private mutating func sendAgain(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         let isLimited = result.disposition == .limited
-        if isLeftToNewest(content.position, isLimited: isLimited, of: round, now: now) {
+        if newestVersionReachesLater(content.position, isLimited: isLimited, of: round, now: now) {
             return finishMember(tag, .superseded, now: now)
         }
         let attempts = content.attempts < .max ? content.attempts + 1 : .max

@@ -118,13 +118,13 @@ extension Audiences {
 
     /// A newer version has taken over and reaches the parked members in their turn. Only members to whom it must bring an older version's
     /// alert stay parked.
-    mutating func leaveParked(to version: UInt32, of round: UInt32, now: Moment) {
+    mutating func supersedeParked(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
         var member = rounds[round].firstParked
         while member != .max {
             let slot = parked[member]
             if !slot.isUnderWay, slot.position < start,
-                !mustHear(slot.position, isLimited: slot.isLimited, of: round, now: now)
+                !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now)
             {
                 resolve(member, .superseded)
             }
@@ -134,7 +134,7 @@ extension Audiences {
 
     /// Whether a member that the newest version reaches later must get its state now: the state comes with an alert that the member will
     /// not hear later.
-    func mustHear(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
+    func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newest
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
             && !isAlertOld(newest, now: now)
@@ -151,7 +151,7 @@ extension Audiences {
             let slot = parked[member]
             if slot.isUnderWay {
             } else if slot.position < start {
-                if isOver || !mustHear(slot.position, isLimited: slot.isLimited, of: round, now: now) {
+                if isOver || !needsCarriedAlert(slot.position, isLimited: slot.isLimited, of: round, now: now) {
                     resolve(member, .superseded)
                 }
             } else if isOver {

@@ -17,7 +17,7 @@ extension Audiences {
     private static var absenceMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago is read again: it may have left, or have another token.
-    static var memberAgeMilliseconds: Int64 { 1_000 }
+    static var memberMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// How many of a pool's streams rounds may use: all, or nine tenths while single commands wait for a stream.
     public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
@@ -65,8 +65,8 @@ extension Audiences {
                 lines[application].inFlight[environment] += 1
                 rounds[round].inFlight += 1
                 countHandedOut(push)
-                rounds[round].goesFirst = false
-                noteBurst(application)
+                rounds[round].hasPriority = false
+                countBurst(application)
                 return push
             case .blocked:
                 passTurn(application)
@@ -99,7 +99,7 @@ extension Audiences {
         while rounds[round].parkedDue[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = dueParked(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
-            guard parked[member].readMilliseconds < now.monotonicMilliseconds - Self.memberAgeMilliseconds else {
+            guard parked[member].readMilliseconds < now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds else {
                 return .push(handOutParked(member, now: now))
             }
             guard readParkedMember(member) else { return .blocked }
@@ -120,12 +120,12 @@ extension Audiences {
     }
 
     /// The most members at one position. Their digests are equal, and they are parked together.
-    private static var membersOfPositionMost: Int { 8 }
+    private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
         let pushesOnTheirWay = lines.reduce(0) { $0 + $1.inFlight[0] + $1.inFlight[1] }
-        return parked.count + pushesOnTheirWay + Self.membersOfPositionMost < parked.limit
+        return parked.count + pushesOnTheirWay + Self.membersPerPositionMax < parked.limit
     }
 
     private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
@@ -140,7 +140,7 @@ extension Audiences {
                     rounds[round].lowestParked == .max || position < rounds[round].lowestParked + rounds[round].length
                 else { return .nothing }
                 guard isFresh(page, now: now) else {
-                    rounds[round].goesFirst = true
+                    rounds[round].hasPriority = true
                     refreshPages(of: round)
                     return .nothing
                 }
@@ -178,7 +178,7 @@ extension Audiences {
     }
 
     func isFresh(_ page: UInt32, now: Moment) -> Bool {
-        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberAgeMilliseconds
+        pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
     }
 
     func isAway(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {

@@ -41,7 +41,7 @@ extension Audiences {
         let (first, last) = (lines[application].first, lines[application].last)
         if last == .max {
             (lines[application].first, lines[application].last) = (round, round)
-        } else if rounds[round].goesFirst {
+        } else if rounds[round].hasPriority {
             rounds[round].nextInLine = first
             lines[application].first = round
         } else {
@@ -64,11 +64,11 @@ extension Audiences {
     mutating func passTurn(_ application: Int) {
         let round = lines[application].first
         leaveLine(application)
-        rounds[round].goesFirst = false
+        rounds[round].hasPriority = false
         enterLine(round)
     }
 
-    mutating func noteBurst(_ application: Int) {
+    mutating func countBurst(_ application: Int) {
         let round = lines[application].first
         rounds[round].burst += 1
         if rounds[round].burst >= Self.burstMax { passTurn(application) }

@@ -5,14 +5,14 @@ import LiveActivity
 /// ones.
 extension Audiences {
     /// After this time without a push, the host counts as away.
-    private static var standstillMilliseconds: Int64 { 10_000 }
+    private static var notMovedSinceMilliseconds: Int64 { 10_000 }
 
     /// Called before a newer version takes over at a position: notes since when the round has not moved.
     mutating func noteStandstill(of round: UInt32, at start: UInt64, now: Moment) {
         let newest = rounds[round].newest
         let hasMoved = newest == .max || versions[newest].start != start
-        guard hasMoved || rounds[round].standstillMilliseconds == .max else { return }
-        rounds[round].standstillMilliseconds = now.monotonicMilliseconds
+        guard hasMoved || rounds[round].notMovedSinceMilliseconds == .max else { return }
+        rounds[round].notMovedSinceMilliseconds = now.monotonicMilliseconds
     }
 
     /// A newer version has taken over a round whose versions wait for an absent host. It closes the older versions, so that their records
@@ -21,7 +21,7 @@ extension Audiences {
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range holds its newest version,
     /// and at most one older version for its alert.
     mutating func closeStranded(of round: UInt32, now: Moment) {
-        guard rounds[round].standstillMilliseconds <= now.monotonicMilliseconds - Self.standstillMilliseconds,
+        guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.notMovedSinceMilliseconds,
             DeviceEnvironment.allCases.allSatisfy({ isAway($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].newest

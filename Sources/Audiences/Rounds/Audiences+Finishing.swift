@@ -32,7 +32,7 @@ extension Audiences {
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1
                 versions[version].stage = .counted
-                versions[version].countedRevision = rounds[round].revision
+                versions[version].countedAtRevision = rounds[round].revision
             }
             version = slot.next
         }
@@ -56,7 +56,8 @@ extension Audiences {
         var version = rounds[round].oldest
         while version != .max {
             let next = versions[version].next
-            if versions[version].stage == .counted, versions[version].countedRevision <= rounds[round].recordedRevision
+            if versions[version].stage == .counted,
+                versions[version].countedAtRevision <= rounds[round].recordedRevision
             {
                 finish(version)
             }

@@ -39,15 +39,15 @@ extension Audiences {
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claimsAgainMilliseconds)
         }
-        guard slot.membersLostMilliseconds < membersHeldMilliseconds else {
+        guard slot.membersLostMilliseconds < membersCompleteMilliseconds else {
             return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
         }
         guard isQuiet(round), !isFinishing(round) else { return }
         removeParked(of: round)
         var version = slot.oldest
         while version != .max {
-            countBytes(-versions[version].otherBody.count, of: version)
-            versions[version].receiveAgain(alertSeconds: policies[versions[version].policy].alertSeconds)
+            countBytes(-versions[version].alternateBody.count, of: version)
+            versions[version].resetForClaim(alertSeconds: policies[versions[version].policy].alertSeconds)
             version = versions[version].next
         }
         rounds[round].beginAgain(claim: randomness.next())

@@ -6,7 +6,7 @@ extension Audiences {
     /// The store has answered the claim and told where the last owner was.
     mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
-        guard rounds[round].phase == .claiming else { return leaveIfOver(round, now: now) }
+        guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         noteAdmitted(reply?.newest, of: round, now: now)
         rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
@@ -63,27 +63,27 @@ extension Audiences {
         let newest = rounds[round].newest
         let known =
             newest == .max ? rounds[round].lastSettled : max(versions[newest].version, rounds[round].lastSettled)
-        rounds[round].behindSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
+        rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
     /// Whether the round must wait for a newer version. It does not wait for a version that was passed over: that record comes once the
     /// older versions have made room for it, so they continue.
     func isBehind(_ round: UInt32) -> Bool {
-        rounds[round].behindSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
+        rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
     /// Does everything that a round can do now, and sets its timer.
     mutating func moveOn(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
-        case .awaitingVersions: giveUpAwaited(round, now: now)
+        case .awaitingVersions: stopAwaitingVersions(round, now: now)
         case .restoring:
             readParkedAgain(of: round, now: now)
             if rounds[round].phase == .running { return moveOn(round, now: now) }
         case .running:
             expireParked(of: round, now: now)
             expireUnsent(of: round, now: now)
-            giveUpOlder(round, now: now)
+            closeOlderWithoutNewer(round, now: now)
             readAhead(of: round)
             retirePages(of: round, now: now)
             closeIfEmpty(round)
@@ -96,16 +96,17 @@ extension Audiences {
         case .closing, .draining: break
         }
         recordIfDue(round, now: now)
-        leaveIfOver(round, now: now)
+        removeIfFinished(round, now: now)
     }
 
     /// Closes the older versions if a newer version was admitted and its record has not come to this range within
     /// `newerPatienceMilliseconds`.
-    private mutating func giveUpOlder(_ round: UInt32, now: Moment) {
+    private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
         guard isBehind(round),
-            now.monotonicMilliseconds - rounds[round].behindSinceMilliseconds >= configuration.newerPatienceMilliseconds
+            now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
+                >= configuration.newerPatienceMilliseconds
         else { return }
-        rounds[round].behindSinceMilliseconds = .max
+        rounds[round].newerMissingSinceMilliseconds = .max
         closeAllEarly(of: round)
         var member = rounds[round].firstParked
         while member != .max {
@@ -119,7 +120,7 @@ extension Audiences {
     ///
     /// This happens after partitions were added to the fan-out topic: the record was read from another partition, whose settled offset
     /// was committed, and this partition's offset was not.
-    private mutating func giveUpAwaited(_ round: UInt32, now: Moment) {
+    private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let received = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .receivedMilliseconds
         let since = max(rounds[round].checkpointedMilliseconds, received ?? .min)
@@ -196,7 +197,7 @@ extension Audiences {
             due = min(due, slot.parkedDue[position])
         }
         if isBehind(round) {
-            due = min(due, slot.behindSinceMilliseconds + configuration.newerPatienceMilliseconds)
+            due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerPatienceMilliseconds)
         }
         if slot.newest != .max {
             let wait = (expirySeconds(of: slot.newest) + 1) * 1_000 - now.wallMilliseconds
@@ -274,7 +275,7 @@ extension Audiences {
     // MARK: - The end
 
     /// Frees a round that has nothing left to do.
-    mutating func leaveIfOver(_ round: UInt32, now: Moment) {
+    mutating func removeIfFinished(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
         switch slot.phase {
@@ -337,11 +338,11 @@ extension Audiences {
 
     /// Abandons a round: its pushes in flight are still answered, but nothing is recorded any more.
     mutating func abandon(_ round: UInt32, now: Moment) {
-        guard rounds[round].phase != .abandoned else { return leaveIfOver(round, now: now) }
+        guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned
         let key = key(of: round)
         if roundIndex[key] == round { roundIndex[key] = nil }
         discardPages(of: round)
-        leaveIfOver(round, now: now)
+        removeIfFinished(round, now: now)
     }
 }

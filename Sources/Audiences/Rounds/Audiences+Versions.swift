@@ -56,7 +56,9 @@ extension Audiences {
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        if rounds[round].newestAdmitted <= versions[version].version { rounds[round].behindSinceMilliseconds = .max }
+        if rounds[round].newestAdmitted <= versions[version].version {
+            rounds[round].newerMissingSinceMilliseconds = .max
+        }
         versions[version].stage = .underWay
         rounds[round].revision += 1
     }
@@ -76,7 +78,7 @@ extension Audiences {
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
         closeStranded(of: round, now: now)
-        leaveParked(to: version, of: round, now: now)
+        supersedeParked(to: version, of: round, now: now)
     }
 
     /// Closes versions under which nothing was sent, except a version whose alert is carried.
@@ -146,7 +148,7 @@ extension Audiences {
         else { return }
         let (body, layout) = Self.carrying(alert, on: newer.body.bytes, newer.layout)
         countBytes(body.count, of: version)
-        versions[version].otherBody = body
+        versions[version].alternateBody = body
         versions[version].otherAlert = layout.alert
         (versions[version].alertStart, versions[version].alertEnd) = (start, end)
         versions[version].alertVersion = slot.alertVersion
@@ -160,7 +162,7 @@ extension Audiences {
     }
 
     private func alertCarried(by version: UInt32) -> UnsafeRawBufferPointer {
-        versions[version].otherAlert.bytes(in: versions[version].otherBody.bytes)
+        versions[version].otherAlert.bytes(in: versions[version].alternateBody.bytes)
     }
 
     func versionBefore(_ version: UInt32, of round: UInt32) -> UInt32? {
@@ -197,14 +199,14 @@ extension Audiences {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
             let rides = slot.pointee.carriesAlert(to: position) && !isAlertOld(version, now: now)
-            return rides ? slot.pointee.otherBody.bytes : slot.pointee.body.bytes
+            return rides ? slot.pointee.alternateBody.bytes : slot.pointee.body.bytes
         }
         guard slot.pointee.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.body.bytes }
-        if slot.pointee.otherBody.isNone {
-            slot.pointee.otherBody = Self.withoutAlert(slot.pointee.body.bytes, slot.pointee.layout).0
-            countBytes(slot.pointee.otherBody.count, of: version)
+        if slot.pointee.alternateBody.isNone {
+            slot.pointee.alternateBody = Self.withoutAlert(slot.pointee.body.bytes, slot.pointee.layout).0
+            countBytes(slot.pointee.alternateBody.count, of: version)
         }
-        return slot.pointee.otherBody.bytes
+        return slot.pointee.alternateBody.bytes
     }
 
     func isExpired(_ version: UInt32, now: Moment) -> Bool { expirySeconds(of: version) < now.wallSeconds }

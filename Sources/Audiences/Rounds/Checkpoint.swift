@@ -20,7 +20,7 @@ struct Checkpoint: Equatable {
 
     private static let format: UInt8 = 1
     /// Far above any position of a real round, so that adding to a position cannot overflow.
-    private static let positionMost: UInt64 = 1 << 62
+    private static let positionMax: UInt64 = 1 << 62
 
     var watermark: UInt64
     var lastSettled: Version
@@ -60,7 +60,7 @@ struct Checkpoint: Equatable {
     init?(_ text: UnsafeRawBufferPointer) {
         guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
         var reader = Reader(payload: payload, position: 1)
-        guard let watermark = reader.number(), watermark <= Self.positionMost, let lastSettled = reader.version(),
+        guard let watermark = reader.number(), watermark <= Self.positionMax, let lastSettled = reader.version(),
             let entryCount = reader.number(),
             entryCount <= UInt64(payload.count)
         else { return nil }
@@ -104,7 +104,7 @@ struct Checkpoint: Equatable {
         }
 
         mutating func version() -> Version? {
-            guard let timestamp = number(), timestamp <= UInt64(Limits.timestampMost), let sequence = number() else {
+            guard let timestamp = number(), timestamp <= UInt64(Limits.timestampMax), let sequence = number() else {
                 return nil
             }
             return Version(timestamp: Int64(timestamp), sequence: sequence)

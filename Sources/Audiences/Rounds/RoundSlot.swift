@@ -58,7 +58,7 @@ struct RoundSlot: BitwiseCopyable {
     var lastSettled = Version(timestamp: 0, sequence: 0)
     /// The newest version that the store has admitted, and since when its record is missing here (`.max`: it is not missing).
     var newestAdmitted = Version(timestamp: 0, sequence: 0)
-    var behindSinceMilliseconds: Int64 = .max
+    var newerMissingSinceMilliseconds: Int64 = .max
 
     /// The round's first record that was passed over and is not being read again; `.max`: there is none.
     var passedOverOffset: Int64 = .max
@@ -71,7 +71,7 @@ struct RoundSlot: BitwiseCopyable {
     /// Where the next page is read.
     var readPosition: UInt64 = 0
     /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not known.
-    var standstillMilliseconds: Int64 = .max
+    var notMovedSinceMilliseconds: Int64 = .max
     /// When the command was admitted that found the round at rest (UNIX milliseconds). Since then some members have always been waiting
     /// for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
@@ -100,7 +100,7 @@ struct RoundSlot: BitwiseCopyable {
     var nextInLine: UInt32 = .max
     /// The pages were too old when the round's turn came. Once they are read again the round precedes the others; otherwise the pages
     /// would be too old again.
-    var goesFirst = false
+    var hasPriority = false
     /// Pushes handed out since the round came to the front of the line.
     var burst: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
@@ -142,7 +142,7 @@ struct RoundSlot: BitwiseCopyable {
         (watermark, sendPosition, readPosition) = (0, 0, 0)
         lastSettled = Version(timestamp: 0, sequence: 0)
         newestAdmitted = lastSettled
-        behindSinceMilliseconds = .max
+        newerMissingSinceMilliseconds = .max
         recordedRevision = revision
         checkpointedMilliseconds = .min
         isCallOutstanding = true

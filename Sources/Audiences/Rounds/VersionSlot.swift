@@ -49,8 +49,8 @@ struct VersionSlot: BitwiseCopyable {
     var layout: Body.Layout
     /// The second body. For a version with its own alert: without that alert, for when it is too old. Otherwise: with the alert of an
     /// older version, for the members from `alertStart` to below `alertEnd`.
-    var otherBody = HeapBytes.none
-    /// The place of the carried alert in `otherBody`.
+    var alternateBody = HeapBytes.none
+    /// The place of the carried alert in `alternateBody`.
     var otherAlert = ByteRange.absent
     /// The window of the older version whose alert this version carries. Only members in it get the alert.
     var alertStart: UInt64 = 0
@@ -68,7 +68,7 @@ struct VersionSlot: BitwiseCopyable {
     var broadcasts = MemberCounts()
     var hasTotals = false
     /// The round's revision when this version was counted.
-    var countedRevision: UInt64 = 0
+    var countedAtRevision: UInt64 = 0
     /// Calls and productions that are not acknowledged yet.
     var outstanding: UInt8 = 0
 
@@ -81,10 +81,10 @@ struct VersionSlot: BitwiseCopyable {
     func covers(_ position: UInt64) -> Bool { position >= start && position < end }
 
     /// Resets the version, because its round is claimed again.
-    mutating func receiveAgain(alertSeconds: Int64) {
+    mutating func resetForClaim(alertSeconds: Int64) {
         stage = .received
-        otherBody.free()
-        otherBody = .none
+        alternateBody.free()
+        alternateBody = .none
         otherAlert = .absent
         (alertStart, alertEnd) = (0, 0)
         alertVersion = order.alertVersion ?? version
@@ -96,11 +96,13 @@ struct VersionSlot: BitwiseCopyable {
     }
 
     var heldBytes: Int {
-        MemoryLayout<Self>.size + body.count + otherBody.count + identifier.count + trace.count + policyName.count
+        MemoryLayout<Self>.size + body.count + alternateBody.count + identifier.count + trace.count + policyName.count
             + activityTemplate.count + openDictionary.count
     }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, body, otherBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, body, alternateBody] {
+            bytes.free()
+        }
     }
 }

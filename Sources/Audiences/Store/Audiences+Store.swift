@@ -56,7 +56,7 @@ extension Audiences {
             guard rounds[ticket.index].phase == .abandoned else { return false }
             precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
             rounds[ticket.index].isCallOutstanding = false
-            leaveIfOver(ticket.index, now: now)
+            removeIfFinished(ticket.index, now: now)
             return true
         default: return false
         }
@@ -103,7 +103,7 @@ extension Audiences {
             )
         case .finishBroadcast:
             let key = channels[broadcasts[index].channel].key
-            return body(call(ticket, key.application, key.digest, counting(ofBroadcast: index)))
+            return body(call(ticket, key.application, key.digest, counting(forBroadcast: index)))
         case .directory, .page:
             let slot = rounds[pages[index].round]
             let segment = segment(of: index)

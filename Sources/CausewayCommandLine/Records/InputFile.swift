@@ -22,7 +22,7 @@ package struct InputFile {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot be opened") }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
-        var cutter = RecordCutter()
+        var cutter = RecordSplitter()
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = read(descriptor, &chunk, chunk.count)

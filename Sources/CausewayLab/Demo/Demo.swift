@@ -244,7 +244,7 @@ final class Demo {
             try stage.takeRedisAway()
         case .redisReturns:
             display.note("Giving Redis back.")
-            try stage.giveRedisBack()
+            try stage.restartRedis()
         case .redisIsWiped:
             display.note("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
             try stage.wipeRedis()

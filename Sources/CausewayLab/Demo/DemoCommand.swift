@@ -130,8 +130,8 @@ struct DemoCommand: StagedRun {
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
             throw ValidationError("--wipe-at must not be while Redis is away")
         }
-        if let budget, !(1...Policy.Bucket.pushesMost).contains(budget) {
-            throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMost)")
+        if let budget, !(1...Policy.Bucket.pushesMax).contains(budget) {
+            throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMax)")
         }
     }
 

@@ -24,9 +24,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
     /// Single commands to other phones before the round; nil: none were written.
-    var singleBefore: FanoutNeighbours.Freshness?
+    var singleBefore: SingleCommandLoad.Freshness?
     /// The same during the round.
-    var singleDuring: FanoutNeighbours.Freshness?
+    var singleDuring: SingleCommandLoad.Freshness?
     /// Results since the first command.
     var resultRecords: Int
     /// The outcomes of the commands, in their order.

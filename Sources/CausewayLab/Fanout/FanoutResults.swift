@@ -14,7 +14,7 @@ final class FanoutResults: ConsumerHandler {
     /// Result records for the audience's commands.
     private(set) var records = 0
     /// Single commands beside the round; nil: there are none.
-    var neighbours: FanoutNeighbours?
+    var neighbours: SingleCommandLoad?
     /// By the command's id.
     private(set) var outcomes: [String: Outcome] = [:]
     /// Sums over the ranges' results, by the command's id and the members' outcome.

@@ -53,7 +53,7 @@ final class FanoutRun {
         wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: stage.base.bootstrapServers)
         if besidePerSecond > 0 {
-            results.neighbours = FanoutNeighbours(commandsPerSecond: besidePerSecond, client: client)
+            results.neighbours = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
         }
     }
 
@@ -180,7 +180,7 @@ final class FanoutRun {
         try wait("other phones to register") { () throws(LabError) in
             settledRegistrations(written: registered) == registered
         }
-        let end = Clock.milliseconds + FanoutNeighbours.calmMilliseconds
+        let end = Clock.milliseconds + SingleCommandLoad.calmMilliseconds
         results.neighbours?.begin(.before, atMilliseconds: Clock.milliseconds)
         try wait("single commands alone") { () throws(LabError) in Clock.milliseconds >= end }
         try endSingle()

@@ -97,7 +97,7 @@ struct Trouble {
     enum Kind {
         /// Shares of requests, as for the simulator's `PUT /faults`.
         case faults(ServiceName, [String: Double])
-        case wholeAgain(ServiceName)
+        case repair(ServiceName)
         case freeze(OutagePart)
         case thaw(OutagePart)
         case kill(OutagePart)

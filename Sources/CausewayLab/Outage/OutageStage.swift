@@ -162,7 +162,7 @@ final class OutageStage {
     func bring(about kind: Trouble.Kind) throws(LabError) {
         switch kind {
         case .faults(let name, let shares): try service(name).setFaults(shares)
-        case .wholeAgain(let name): try service(name).clearFaults()
+        case .repair(let name): try service(name).clearFaults()
         case .freeze(let part): try freeze(part)
         case .thaw(let part): try thaw(part)
         case .kill(let part): try kill(part)

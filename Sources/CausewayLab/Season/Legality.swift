@@ -6,16 +6,16 @@ extension Delivery {
     ///
     /// So every delivery with extras gets a weight by who faces the next one. In a complete over, the deliveries with the highest weights
     /// are marked until six are left. A no-ball that nobody hits counts as a wide, which costs its batter one ball faced.
-    static func markIllegal(in innings: inout ArraySlice<Delivery>) {
+    static func markExtras(in innings: inout ArraySlice<Delivery>) {
         var start = innings.startIndex
         while start < innings.endIndex {
             let end = innings[start...].firstIndex { $0.over != innings[start].over } ?? innings.endIndex
-            markIllegal(in: &innings, over: start..<end, isFull: end < innings.endIndex)
+            markExtras(in: &innings, over: start..<end, isFull: end < innings.endIndex)
             start = end
         }
     }
 
-    private static func markIllegal(in innings: inout ArraySlice<Delivery>, over: Range<Int>, isFull: Bool) {
+    private static func markExtras(in innings: inout ArraySlice<Delivery>, over: Range<Int>, isFull: Bool) {
         let weighed = over.map { index in
             (index: index, weight: weight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil))
         }

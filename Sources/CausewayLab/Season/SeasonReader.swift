@@ -57,8 +57,8 @@ struct Season {
             first.allSatisfy({ $0.battingTeam == opener.battingTeam }),
             second.allSatisfy({ $0.battingTeam == chaser.battingTeam })
         else { throw table.fault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
-        Delivery.markIllegal(in: &first)
-        Delivery.markIllegal(in: &second)
+        Delivery.markExtras(in: &first)
+        Delivery.markExtras(in: &second)
         return Match(
             identifier: try table.text(.match_id, of: row),
             date: try table.text(.date, of: row),

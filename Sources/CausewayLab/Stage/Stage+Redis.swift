@@ -31,7 +31,7 @@ extension Stage {
     }
 
     /// Starts Redis on the same port again, with its data.
-    func giveRedisBack() throws(LabError) {
+    func restartRedis() throws(LabError) {
         guard try startRedis(port: redisPort) else {
             throw LabError("redis-server did not start again", logTail: TextFile.lastLines(of: path("redis.log"), 20))
         }
@@ -50,7 +50,7 @@ extension Stage {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         parts.remove(at: position).stop(graceMilliseconds: 0)
         unlink(path("dump.rdb"))
-        try giveRedisBack()
+        try restartRedis()
     }
 
     /// Keys of activities and devices.

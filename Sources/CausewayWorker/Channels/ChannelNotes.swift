@@ -7,11 +7,11 @@ enum ChannelNotes {
     static func tell(
         _ note: ChannelNote,
         _ log: SharedKindLog,
-        _ board: ChannelBoard,
+        _ status: ChannelStatus,
         pool: (_ app: String, _ environment: String) -> Int?
     ) {
-        func count(_ app: String, _ environment: String, _ body: (inout ChannelBoard.Counts) -> Void) {
-            if let pool = pool(app, environment) { board.change(pool, body) }
+        func count(_ app: String, _ environment: String, _ body: (inout ChannelStatus.Counts) -> Void) {
+            if let pool = pool(app, environment) { status.change(pool, body) }
         }
         switch note {
         case .created(let entry):
@@ -39,7 +39,7 @@ enum ChannelNotes {
         case .looked(let app, let environment, let known):
             count(app, environment) {
                 $0.known = Int64(known.entries.count)
-                $0.outlook = ChannelBoard.Outlook(known, atMilliseconds: wallMilliseconds())
+                $0.outlook = ChannelStatus.Outlook(known, atMilliseconds: wallMilliseconds())
             }
         case .listed(let app, let environment, let channels): count(app, environment) { $0.listed = Int64(channels) }
         case .trouble(let text, let app, let environment):
@@ -47,13 +47,13 @@ enum ChannelNotes {
             if let app, let environment {
                 count(app, environment) { $0.trouble = trouble(text) }
             } else {
-                board.changeDeclared { $0.trouble = trouble(text) }
+                status.changeDeclared { $0.trouble = trouble(text) }
             }
         }
     }
 
-    private static func trouble(_ text: String) -> ChannelBoard.Trouble {
-        ChannelBoard.Trouble(atMilliseconds: wallMilliseconds(), text: text)
+    private static func trouble(_ text: String) -> ChannelStatus.Trouble {
+        ChannelStatus.Trouble(atMilliseconds: wallMilliseconds(), text: text)
     }
 
     private static func fields(_ entry: ChannelEntry) -> Logger.Metadata {
@@ -64,7 +64,7 @@ enum ChannelNotes {
     }
 }
 
-extension ChannelBoard.Outlook {
+extension ChannelStatus.Outlook {
     init(_ known: Reconciliation.Known, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = known.reconciledAt

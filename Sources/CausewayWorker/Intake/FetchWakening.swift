@@ -4,7 +4,7 @@
 /// A lane that works off a backlog would be idle for most of the time. If the log has known records that are neither dealt nor queued,
 /// and the queue runs low, they still need a fetch. Waking the thread costs one small request, and does no harm if a fetch is already
 /// under way.
-struct FetchWakening {
+struct FetchTrigger {
     /// A queue with at most this many records is not full: half of `queued.min.messages`, and enough work for many turns.
     static let queuedMax = 50_000
     /// The least time between two looks. While a backlog is known the Kafka thread has at least one turn in this time.

@@ -39,7 +39,7 @@ extension Intake {
     /// Resumes the partitions whose next record is due, and those of a lane one of whose pools works again.
     func readDue() {
         for (lane, mailbox) in mailboxes.enumerated() {
-            guard let milliseconds = mailbox.takePoolReturn() else { continue }
+            guard let milliseconds = mailbox.takePoolRecovery() else { continue }
             poolReturnMilliseconds[lane] = milliseconds
             resume(deferred.take { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
         }

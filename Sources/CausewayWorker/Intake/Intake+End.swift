@@ -45,7 +45,7 @@ extension Intake {
     func close() {
         takeLaneReports()
         publishMetrics()
-        metrics.board.expectQuiet(untilMilliseconds: .max)
+        metrics.published.expectQuiet(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
         noteMembership(.left)
@@ -70,7 +70,7 @@ extension Intake {
         return StopSchedule.wait(
             until: endMilliseconds,
             nowMilliseconds: loop.nowMilliseconds,
-            isHurried: signals.isHurried
+            isStoppingAtOnce: signals.isStoppingAtOnce
         )
     }
 }

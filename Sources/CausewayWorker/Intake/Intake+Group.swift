@@ -9,7 +9,7 @@ import Reactor
 /// A member id does not show that the group has assigned partitions: brokers hand one out at the first request to join (KIP-394). So the
 /// worker counts as a member when it has an assignment. An empty one counts only after the brokers have said that the topic has
 /// partitions.
-struct EmptyShare {
+struct EmptyAssignment {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the answer.
     static let timeoutMilliseconds: Int32 = 500
@@ -68,10 +68,10 @@ extension Intake {
     /// is on standby.
     func confirmEmptyShare() {
         guard emptyShare.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        expectQuiet(milliseconds: 2 * Int64(EmptyShare.timeoutMilliseconds))
+        expectQuiet(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
         let count = try? consumer.partitionCount(
             of: TopicIdentifier(index: Self.commandsTopic),
-            timeoutMilliseconds: EmptyShare.timeoutMilliseconds
+            timeoutMilliseconds: EmptyAssignment.timeoutMilliseconds
         )
         loop.refreshClock()
         if let count {
@@ -127,7 +127,7 @@ extension Intake {
             loop.refreshClock()
             // A signal to stop in the middle of a rebalance must not extend the drain time.
             let left = min(revocationEnd, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
-            guard left > 0, !signals.isHurried else {
+            guard left > 0, !signals.isStoppingAtOnce else {
                 let count = draining.count { !(assignments[$0]?.isDrained ?? true) }
                 let cause = left > 0 ? "told again to stop" : "time"
                 return note(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])

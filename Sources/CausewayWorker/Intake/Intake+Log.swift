@@ -16,7 +16,7 @@ extension Intake: ClientLogHandler {
 
     func clientFailed(_ error: KafkaError) {
         count(error)
-        if error.isEveryBrokerAway { return noteBroker(isUp: false, reason: error.reason) }
+        if error.areAllBrokersDown { return noteBroker(isUp: false, reason: error.reason) }
         note(.kafkaError, level: .warning, ["error": "\(error)"])
     }
 

@@ -104,7 +104,7 @@ extension Intake {
 
     /// Announces that the thread may block for this long, so that `/livez` does not take it for dead.
     func expectQuiet(milliseconds: Int64) {
-        metrics.board.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
+        metrics.published.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
 
     func publishMetricsIfDue() {
@@ -116,7 +116,7 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
-        metrics.set(.partitionsStandingStill, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
+        metrics.set(.partitionsStuck, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,

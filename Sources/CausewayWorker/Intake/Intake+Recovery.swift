@@ -4,7 +4,7 @@ import Observability
 import Reactor
 
 /// Partitions that are not read until the brokers have reported their committed offset and a seek has succeeded.
-struct StrandedPartitions {
+struct PartitionsWithoutPosition {
     /// The time between two questions. If a broker does not answer, a question may take seconds of the Kafka thread's time.
     static let intervalMilliseconds: Int64 = 5_000
 

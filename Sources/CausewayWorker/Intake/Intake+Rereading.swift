@@ -31,7 +31,7 @@ struct PartitionRereading {
         var endMilliseconds: Int64
     }
 
-    let board: RereadingBoard
+    let exchange: RereadingExchange
     /// How far back commands are read when Redis has forgotten them.
     let commandsMilliseconds: Int64
     /// The last progress that each partition's lane reported. It is needed when the partition is read again.
@@ -48,8 +48,8 @@ struct PartitionRereading {
     fileprivate var questionDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    init(board: RereadingBoard, commandsMilliseconds: Int64) {
-        self.board = board
+    init(exchange: RereadingExchange, commandsMilliseconds: Int64) {
+        self.exchange = exchange
         self.commandsMilliseconds = commandsMilliseconds
     }
 
@@ -74,7 +74,7 @@ extension RereadingRequest {
 
 extension Intake {
     func rereadPartitions() {
-        let requests = rereading.board.takeRequests()
+        let requests = rereading.exchange.takeRequests()
         count(requests)
         rereading.waiting += requests
         if !rereading.draining.isEmpty { readDrained() }
@@ -114,7 +114,7 @@ extension Intake {
     /// Publishes the state of the marked partitions. A partition whose starting offset is unknown is left out: it is not known whether
     /// its marks are lost or were never written.
     private func publishStandings() {
-        rereading.board.publish(
+        rereading.exchange.publish(
             markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let beginning = beginning(of: partition) else { return nil }
                 return PartitionStanding(

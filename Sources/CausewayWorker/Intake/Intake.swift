@@ -57,12 +57,12 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
-    private var fetchWakening = FetchWakening()
+    private var fetchWakening = FetchTrigger()
     /// Whether a timer is set that will look whether fetching has stopped.
     private var looksAgain = false
-    var stranded = StrandedPartitions()
+    var stranded = PartitionsWithoutPosition()
     var unfetched = UnfetchedPartitions()
-    var emptyShare = EmptyShare()
+    var emptyShare = EmptyAssignment()
     var rereading: PartitionRereading
     /// For each lane: entries that did not fit its inbox.
     var overflows: [LaneOverflow]
@@ -73,29 +73,29 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// time.
     var poolReturnMilliseconds: [Int64]
 
-    init(loop: EventLoop, plan: IntakePlan, signals: IntakeSignals) throws {
+    init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
         loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
         self.signals = signals
-        producer = plan.producer
-        mailboxes = plan.mailboxes
-        rings = plan.mailboxes.map { LaneRings($0) }
-        overflows = plan.mailboxes.map { _ in LaneOverflow() }
-        inboxes = plan.mailboxes.map {
-            InboxBytes(bytesMax: plan.inboxBytesMax, capacity: $0.inbox.capacity)
+        producer = setup.producer
+        mailboxes = setup.mailboxes
+        rings = setup.mailboxes.map { LaneRings($0) }
+        overflows = setup.mailboxes.map { _ in LaneOverflow() }
+        inboxes = setup.mailboxes.map {
+            InboxBytes(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
-        poolReturnMilliseconds = plan.mailboxes.map { _ in 0 }
-        wakeup = plan.wakeup
-        registry = plan.registry
-        metrics = ThreadMetrics(board: plan.registry.kafka)
-        log = KindLog(logger: plan.logger, events: plan.registry.events)
+        poolReturnMilliseconds = setup.mailboxes.map { _ in 0 }
+        wakeup = setup.wakeup
+        registry = setup.registry
+        metrics = ThreadMetrics(publishingTo: setup.registry.kafka)
+        log = KindLog(logger: setup.logger, events: setup.registry.events)
         errorIndices = LabelSpace.kafkaErrorIndices
-        drainMilliseconds = plan.drainMilliseconds
-        rereading = plan.rereading
+        drainMilliseconds = setup.drainMilliseconds
+        rereading = setup.rereading
         let relay = ConsumerRelay()
         consumer = try Consumer(
-            properties: plan.consumerProperties,
-            topics: plan.topics,
+            properties: setup.consumerProperties,
+            topics: setup.topics,
             handler: relay,
             logHandler: relay
         )
@@ -191,7 +191,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if recordsBehind > 0, !looksAgain {
             looksAgain = true
             _ = loop.schedule(
-                afterMilliseconds: FetchWakening.intervalMilliseconds,
+                afterMilliseconds: FetchTrigger.intervalMilliseconds,
                 handler: self,
                 tag: TimerTag.fetching
             )

@@ -38,7 +38,7 @@ final class IntakeSignals: Sendable {
     }
 
     /// Whether a second signal has come: nothing is waited for any more.
-    var isHurried: Bool { hurryRequested.load(ordering: .acquiring) }
+    var isStoppingAtOnce: Bool { hurryRequested.load(ordering: .acquiring) }
 
     func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
 

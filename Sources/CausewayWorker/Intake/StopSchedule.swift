@@ -24,7 +24,7 @@ struct StopSchedule: Equatable {
     }
 
     /// How long a closing step that begins now may take.
-    static func wait(until endMilliseconds: Int64, nowMilliseconds: Int64, isHurried: Bool) -> Int64 {
-        isHurried ? stepMilliseconds : max(stepMilliseconds, endMilliseconds - nowMilliseconds)
+    static func wait(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool) -> Int64 {
+        isStoppingAtOnce ? stepMilliseconds : max(stepMilliseconds, endMilliseconds - nowMilliseconds)
     }
 }

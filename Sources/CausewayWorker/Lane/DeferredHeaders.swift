@@ -84,7 +84,7 @@ enum DeferredHeaders {
             let isAlertExpired = next(UInt8.self), let serviceFaults = next(UInt8.self),
             let pauseEnd = next(Int64.self),
             [record, received, registeredAt, pauseEnd].allSatisfy(milliseconds.contains),
-            timestamp < 0 || (Limits.timestampLeast...Limits.timestampMost).contains(timestamp)
+            timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
         return Deferral(
             topic: topic,

@@ -125,13 +125,13 @@ enum FanoutHeaders {
         func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = next(UInt16.self), let count = next(UInt16.self),
             let range = SegmentRange(index: Int(index), count: Int(count)),
-            let timestamp = next(Int64.self), (Limits.timestampLeast...Limits.timestampMost).contains(timestamp),
+            let timestamp = next(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
             let priority = next(UInt8.self), let frequentPriority = next(UInt8.self), let isDemoted = nextFlag(),
             [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
             let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offsets.contains(offset),
             let record = next(Int64.self), let received = next(Int64.self), let admitted = next(Int64.self),
             [record, received, admitted].allSatisfy(milliseconds.contains),
-            let alertTimestamp = next(Int64.self), (-1...Limits.timestampMost).contains(alertTimestamp),
+            let alertTimestamp = next(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = next(UInt64.self), let isAlertExpired = nextFlag()
         else { return nil }
         return FanoutOrder(

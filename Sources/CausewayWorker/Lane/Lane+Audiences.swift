@@ -11,8 +11,8 @@ import Redis
 extension Lane {
     /// Passes commands in both directions. What either core decides because of them is done in the same turn.
     func exchangeAudienceCommands() {
-        audiences.membersHeldMilliseconds = mailbox.membersHeldMilliseconds
-        delivery.membersAreHeld = audiences.membersHeldMilliseconds != .min
+        audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
+        delivery.membersAreHeld = audiences.membersCompleteMilliseconds != .min
         while audiences.canTakeCommand, let record = delivery.nextHandover {
             audiences.take(IncomingCommand(record, delivery.view(record)), now: now)
             delivery.handoverTaken()
@@ -180,10 +180,10 @@ extension Lane {
     private func produce(_ production: AudienceProduction, tag: UInt64) -> ProduceOutcome {
         let record = audiences.compose(production)
         var headers = ProducedHeaders(capacity: FanoutHeaders.count + 2)
-        if let order = record.order { FanoutHeaders.append(order, topic: plan.delivery.commandsTopic, to: &headers) }
+        if let order = record.order { FanoutHeaders.append(order, topic: setup.delivery.commandsTopic, to: &headers) }
         let (trace, finished) = trace(of: production, record)
         trace?.append(to: &headers)
-        let outcome = plan.producer.produce(
+        let outcome = setup.producer.produce(
             topic: topic(of: production.kind),
             key: record.key,
             value: record.value,
@@ -196,10 +196,10 @@ extension Lane {
 
     private func topic(of kind: AudienceProduction.Kind) -> ProducerTopic {
         switch kind {
-        case .fanout: plan.topics.fanout
-        case .start: plan.topics.commands
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .broadcastTotals: plan.topics.results
-        case .invalidation: plan.topics.invalidations
+        case .fanout: setup.topics.fanout
+        case .start: setup.topics.commands
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .broadcastTotals: setup.topics.results
+        case .invalidation: setup.topics.invalidations
         }
     }
 }

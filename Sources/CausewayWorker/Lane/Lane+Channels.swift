@@ -55,7 +55,7 @@ extension Lane {
             }
         }
         while let need = audiences.nextChannelNeed() {
-            plan.requestChannel(ChannelRequest(need, of: plan.applications))
+            setup.requestChannel(ChannelRequest(need, of: setup.applications))
         }
     }
 }

@@ -11,13 +11,13 @@ extension Lane {
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 7)
-        let due = now.wallMilliseconds + plan.delivery.deferredDelayMilliseconds
-        DeferredHeaders.append(view, topic: plan.delivery.name(of: view.topic), dueMilliseconds: due, to: &headers)
+        let due = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
+        DeferredHeaders.append(view, topic: setup.delivery.name(of: view.topic), dueMilliseconds: due, to: &headers)
         if let trace = CarriedTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
-        plan.applications[view.application].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
-        return plan.producer.produce(
-            topic: plan.topics.deferred,
+        setup.applications[view.application].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        return setup.producer.produce(
+            topic: setup.topics.deferred,
             partition: defersToSourcePartition ? view.partition : -1,
             key: view.activity,
             value: writer.bytes,
@@ -40,8 +40,8 @@ extension Lane {
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise, with a pool that fails again and again, all deferred
     /// commands of the lane, also of other apps, would be read and deferred over and over.
     func reportPoolReturn() {
-        guard delivery.takePoolReturn(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
-        poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + plan.delivery.deferredDelayMilliseconds
+        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
+        poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
         mailbox.notePoolReturn(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

@@ -15,7 +15,7 @@ extension Lane {
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
         // A record that names no configured app counts under the index behind the last app.
-        let application = min(view.application, plan.applications.count)
+        let application = min(view.application, setup.applications.count)
         switch production.kind {
         case .result:
             metrics.add(.outcomes, application, Int(view.outcome.rawValue))
@@ -64,7 +64,7 @@ extension Lane {
         metrics.add(
             .pushes,
             pool,
-            plan.registry.labels.answers.index(status: answer.status, reason: Int(answer.reason.rawValue))
+            setup.registry.labels.answers.index(status: answer.status, reason: Int(answer.reason.rawValue))
         )
         guard answer.kind == .answered, answer.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
@@ -75,7 +75,7 @@ extension Lane {
     }
 
     func countGoAway(_ reason: Reason, of pool: Int) {
-        metrics.add(.apnsGoAways, pool, plan.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
+        metrics.add(.apnsGoAways, pool, setup.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Gauges
@@ -90,7 +90,7 @@ extension Lane {
         setAudiences()
         setWaiting()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
-        metrics.set(.redisServersAway, to: Int64(store.serversAway))
+        metrics.set(.redisServersAway, to: Int64(store.unavailableServers))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
@@ -105,7 +105,7 @@ extension Lane {
     }
 
     private func setPools() {
-        for signer in plan.registry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
+        for signer in setup.registry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
         for pool in pools {
             let gauges = pool.pool.gauges
             let number = pool.number
@@ -154,18 +154,18 @@ extension Lane {
             )
         guard tokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
-            let token = plan.pools[number].tokens.current(unixSeconds: wallSeconds)
+            let token = setup.pools[number].tokens.current(unixSeconds: wallSeconds)
         {
             // Without a connection, as when APNs is away, the age of the token for the next connection counts.
             tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issued = tokenUses[number].issuedAtSeconds else { return }
         let age = loop.wallMilliseconds - issued * 1_000
-        metrics.setHighest(.providerTokenAge, plan.pools[number].signer, to: age)
+        metrics.setHighest(.providerTokenAge, setup.pools[number].signer, to: age)
     }
 
     private func setApplications() {
-        for application in plan.applications.indices {
+        for application in setup.applications.indices {
             let counters = delivery.counters(of: application)
             metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))

@@ -43,7 +43,7 @@ extension Lane {
                 assignment: order.assignment,
                 topic: order.topic,
                 partition: order.partition,
-                doubtMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
+                assumedBehindUntilMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
             )
         )
     }
@@ -95,7 +95,8 @@ extension Lane {
             partitions[position].assignment == order.assignment
         else { return }
         if partitions[position].highWatermark < 0 {
-            partitions[position].doubtMilliseconds = loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
+            partitions[position].assumedBehindUntilMilliseconds =
+                loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
         }
         partitions[position].highWatermark = order.offset
     }

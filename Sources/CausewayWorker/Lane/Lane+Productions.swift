@@ -46,8 +46,8 @@ extension Lane {
 
     private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
-        let topic = plan.delivery.name(of: view.topic)
-        let app = view.application < plan.applications.count ? plan.applications[view.application] : nil
+        let topic = setup.delivery.name(of: view.topic)
+        let app = view.application < setup.applications.count ? setup.applications[view.application] : nil
         writer.reset()
         return topic.withUnsafeBytes { topic in
             var result = ResultRecord(
@@ -85,8 +85,8 @@ extension Lane {
                 ? (view.channel.isEmpty ? view.audience : view.channel)
                 : view.activity.isEmpty ? view.deadLetterKey : view.activity
             guard var trace = CarriedTrace(view.trace) else {
-                return plan.producer.produce(
-                    topic: plan.topics.results,
+                return setup.producer.produce(
+                    topic: setup.topics.results,
                     key: key,
                     value: writer.bytes,
                     opaque: tag
@@ -97,8 +97,8 @@ extension Lane {
             if let finished { trace.context = finished.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
-            let outcome = plan.producer.produce(
-                topic: plan.topics.results,
+            let outcome = setup.producer.produce(
+                topic: setup.topics.results,
                 key: key,
                 value: writer.bytes,
                 headers: headers,
@@ -120,7 +120,7 @@ extension Lane {
     private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         writer.reset()
-        return plan.applications[view.application]
+        return setup.applications[view.application]
             .withUnsafeBytes { app in
                 InvalidationRecord(
                     app: app,
@@ -131,8 +131,8 @@ extension Lane {
                     invalidAtMilliseconds: view.invalidAtMilliseconds
                 )
                 .write(to: &writer)
-                return plan.producer.produce(
-                    topic: plan.topics.invalidations,
+                return setup.producer.produce(
+                    topic: setup.topics.invalidations,
                     key: view.isStart ? view.device : view.activity,
                     value: writer.bytes,
                     opaque: tag
@@ -152,8 +152,8 @@ extension Lane {
             if let finished { trace.context = finished.context }
             trace.append(to: &headers)
         }
-        return plan.producer.produce(
-            topic: plan.topics.deadLetters,
+        return setup.producer.produce(
+            topic: setup.topics.deadLetters,
             key: view.deadLetterKey,
             value: view.deadLetterValue,
             headers: headers,

@@ -19,7 +19,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     static let turnSpacingMicroseconds: Int64 = 4_000
     /// The least time between two turns while pushes wait for streams. A connection carries one window for each round trip, and the
     /// spacing is part of that round trip.
-    static let heldBackSpacingMicroseconds: Int64 = 1_000
+    static let fullPoolSpacingMicroseconds: Int64 = 1_000
     /// Most records taken from the inbox in one turn. This bounds the duration of a turn. States are first merged within such a batch.
     static let recordsPerTurnMax = 4_096
     /// After this many records the known results are produced. Most records are finished as soon as they are received, and this many are
@@ -40,7 +40,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     let loop: EventLoop
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
-    private(set) var plan: LanePlan
+    private(set) var setup: LaneSetup
 
     var metrics: ThreadMetrics
     var log: KindLog
@@ -56,12 +56,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     var delivery: Delivery
     var partitions = LanePartitions()
     private lazy var storeRelay = LaneStoreRelay(lane: self)
-    private(set) lazy var store = ActivityStore(loop: loop, configuration: plan.redis, handler: storeRelay)
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// The core for commands to audiences, beside the one for single activities.
     var audiences: Audiences
     /// Productions of that core that are not acknowledged.
     var audienceProductions = 0
-    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: plan.redis, handler: storeRelay)
+    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// By app and environment, in the order of `PoolIndex`.
     var pools: [LanePool] = []
     var writer = JSONWriter()
@@ -76,31 +76,31 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     private var coreTimer: TimerIdentifier?
     private var coreTimerDueMilliseconds: Int64 = .max
 
-    init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, plan: LanePlan) throws {
+    init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, setup: LaneSetup) throws {
         self.number = number
         self.loop = loop
         loop.turnSpacingMicroseconds = Self.turnSpacingMicroseconds
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
-        self.plan = plan
-        metrics = ThreadMetrics(board: plan.registry.lanes[number])
-        supersededCounted = plan.applications.map { _ in 0 }
-        roundGauges = plan.applications.map { _ in RoundGauges() }
-        tokenUses = plan.pools.map { _ in ProviderTokenUse() }
-        log = KindLog(logger: plan.logger, events: plan.registry.events)
+        self.setup = setup
+        metrics = ThreadMetrics(publishingTo: setup.registry.lanes[number])
+        supersededCounted = setup.applications.map { _ in 0 }
+        roundGauges = setup.applications.map { _ in RoundGauges() }
+        tokenUses = setup.pools.map { _ in ProviderTokenUse() }
+        log = KindLog(logger: setup.logger, events: setup.registry.events)
         traces = LaneTraces(
-            ring: plan.traceRings.isEmpty ? nil : plan.traceRings[number],
-            samplesPerMillion: plan.traceSamplesPerMillion
+            ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
+            samplesPerMillion: setup.traceSamplesPerMillion
         )
-        var configuration = plan.delivery
+        var configuration = setup.delivery
         // Claims and `apns-id`s must differ between lanes. The factor must not be SplitMix64's own increment: otherwise each lane would
         // draw the numbers of its neighbour, one step later.
-        configuration.seed = plan.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
+        configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
-        var audiencesConfiguration = plan.audiences
+        var audiencesConfiguration = setup.audiences
         audiencesConfiguration.seed = ~configuration.seed
         audiences = Audiences(configuration: audiencesConfiguration)
-        pools = plan.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
+        pools = setup.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
         _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
     }
@@ -166,7 +166,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         armCoreTimer()
         publishMetricsIfDue()
         let isHeldBack = pools.contains { $0.isFull && $0.pool.inFlight > 0 }
-        loop.turnSpacingMicroseconds = isHeldBack ? Self.heldBackSpacingMicroseconds : Self.turnSpacingMicroseconds
+        loop.turnSpacingMicroseconds = isHeldBack ? Self.fullPoolSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 
     private func armCoreTimer() {
@@ -195,8 +195,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
 
     private func takeNumbers() {
         guard let numbers = mailbox.takeNumbers() else { return }
-        plan.delivery.readAheadLagRecords = numbers.readAheadLagRecords
-        plan.delivery.deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
+        setup.delivery.readAheadLagRecords = numbers.readAheadLagRecords
+        setup.delivery.deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
         delivery.take(numbers)
     }
 
@@ -205,7 +205,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(
                 at: position,
-                assumed: plan.delivery.readAheadLagRecords + 1,
+                assumed: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
             delivery.lag(partitions[position].place, recordsBehind: records, isAssumed: isAssumed, now: now)
@@ -217,7 +217,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         while taken < Self.recordsPerTurnMax, delivery.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
-            expectRecords()
+            prefetchRecords()
             if partitions.position(topic: entry.topic, partition: entry.partition) == nil { takeOrders() }
             guard receive(entry) else {
                 waitingEntry = entry
@@ -232,7 +232,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
     }
 
     /// Prefetches the next records while this one is handled. Another thread wrote them, so they are not in this processor's cache.
-    private func expectRecords() {
+    private func prefetchRecords() {
         if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
             Message.prefetch(pointer)
         }
@@ -314,6 +314,6 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         audienceStore.close()
         publishMetrics()
         // The lane makes no more turns, and `/livez` must not take it for dead.
-        metrics.board.expectQuiet(untilMilliseconds: .max)
+        metrics.published.expectQuiet(untilMilliseconds: .max)
     }
 }

@@ -128,7 +128,7 @@ final class LaneMailbox: Sendable {
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
     /// The newest numbers that the lane has not taken yet. An order announces them.
-    private let numbers = Mutex<DeliveryNumbers?>(nil)
+    private let numbers = Mutex<ReloadableSettings?>(nil)
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
     /// When a pool last returned, if the Kafka thread has not taken that yet. UNIX milliseconds; 0: no return.
@@ -147,7 +147,7 @@ final class LaneMailbox: Sendable {
     /// Reports that a pool works again: what the lane deferred before need not wait until it is due.
     func notePoolReturn(wallMilliseconds: Int64) { poolReturn.store(wallMilliseconds, ordering: .relaxed) }
 
-    func takePoolReturn() -> Int64? {
+    func takePoolRecovery() -> Int64? {
         guard poolReturn.load(ordering: .relaxed) != 0 else { return nil }
         return poolReturn.exchange(0, ordering: .relaxed)
     }
@@ -159,11 +159,11 @@ final class LaneMailbox: Sendable {
     }
 
     /// Monotonic milliseconds; `.min`: some members are missing.
-    var membersHeldMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
+    var membersCompleteMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
 
-    func offer(_ newest: DeliveryNumbers) { numbers.withLock { $0 = newest } }
+    func offer(_ newest: ReloadableSettings) { numbers.withLock { $0 = newest } }
 
-    func takeNumbers() -> DeliveryNumbers? { numbers.withLock { $0.take() } }
+    func takeNumbers() -> ReloadableSettings? { numbers.withLock { $0.take() } }
 }
 
 /// A mailbox's rings for records and delivery reports, unretained, for a thread that keeps the mailbox alive itself. That thread passes

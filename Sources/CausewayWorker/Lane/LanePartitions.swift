@@ -16,7 +16,7 @@ struct LanePartitions {
         /// One above the last record that was given to the core; -1 before the first.
         var nextOffset: Int64 = -1
         /// Until when the partition may still turn out to be far behind. Monotonic milliseconds.
-        var doubtMilliseconds: Int64
+        var assumedBehindUntilMilliseconds: Int64
         var isRevoking = false
         var isReportedDrained = false
         /// How often the lane has asked to read records again.
@@ -61,7 +61,7 @@ struct LanePartitions {
         if entry.highWatermark >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.highWatermark - entry.nextOffset), false)
         }
-        let isSilent = entry.highWatermark != 0 && nowMilliseconds < entry.doubtMilliseconds
+        let isSilent = entry.highWatermark != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
         return (isSilent ? assumed : 0, isSilent)
     }
 

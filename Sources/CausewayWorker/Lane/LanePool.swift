@@ -15,11 +15,11 @@ final class LanePool {
     fileprivate var retryPermission = RetryPermission()
     private let answers: LanePoolAnswers
 
-    init(number: Int, pool plan: LanePlan.Pool, lane: Lane) {
+    init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
         self.number = number
-        index = plan.index
-        answers = LanePoolAnswers(number: number, name: plan.name, lane: lane)
-        pool = Pool(loop: lane.loop, configuration: plan.configuration, tokens: plan.tokens, handler: answers)
+        index = setup.index
+        answers = LanePoolAnswers(number: number, name: setup.name, lane: lane)
+        pool = Pool(loop: lane.loop, configuration: setup.configuration, tokens: setup.tokens, handler: answers)
         answers.owner = self
     }
 
@@ -75,7 +75,7 @@ private final class LanePoolAnswers: PushHandler {
     private func note(isKeyRefused isRefused: Bool) {
         guard isKeyRefused != isRefused else { return }
         isKeyRefused = isRefused
-        lane.plan.registry.condition.change { [number] in $0.poolsKeyRefused[number] = isRefused }
+        lane.setup.registry.condition.change { [number] in $0.poolsKeyRefused[number] = isRefused }
     }
 
     func poolHasRoom(_ pool: Pool) {

@@ -15,7 +15,7 @@ struct MemoryBudget: Equatable {
     static let groupPercent: Int64 = 85
 
     /// The program with its libraries and runtime, the HTTP endpoint and the logs.
-    static let programBytes: Int64 = 48 << 20
+    static let processFixedBytes: Int64 = 48 << 20
     /// For each lane: its stack, its part of the allocators, its rings, and its Redis connection with the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
     /// An APNs connection: TLS, HPACK, and the requests of one window.
@@ -50,7 +50,7 @@ struct MemoryBudget: Equatable {
         fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytes = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
-        let shared = Self.programBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
+        let shared = Self.processFixedBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
         audienceBytes = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
         let fixed = shared + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
         laneBytes = (totalBytes - fixed) / Int64(laneCount)

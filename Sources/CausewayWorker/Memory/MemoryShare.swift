@@ -3,7 +3,7 @@ struct MemoryShare {
     var groups = ControlGroups()
 
     /// A number above this means no limit in version 1.
-    private static let bytesMost: Int64 = 1 << 60
+    private static let bytesMax: Int64 = 1 << 60
 
     /// The smallest limit of the process's group and the groups around it; nil if none has a limit.
     var limitBytes: Int64? {
@@ -11,7 +11,7 @@ struct MemoryShare {
         return
             texts.compactMap { text in
                 text.split(whereSeparator: \.isWhitespace).first.flatMap { Int64($0) }
-                    .flatMap { (1..<Self.bytesMost).contains($0) ? $0 : nil }
+                    .flatMap { (1..<Self.bytesMax).contains($0) ? $0 : nil }
             }
             .min()
     }

@@ -8,13 +8,13 @@ struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not tell it.
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil: nothing is known.
-    var heldBelow: Int64?
+    var storedBelow: Int64?
     /// The number of the reader that reads the records from that offset again; nil: nothing is missing.
     var reader: UInt64?
 
-    init(runIdentifier: String, heldBelow: Int64?, reader: UInt64? = nil) {
+    init(runIdentifier: String, storedBelow: Int64?, reader: UInt64? = nil) {
         self.runIdentifier = runIdentifier
-        self.heldBelow = heldBelow
+        self.storedBelow = storedBelow
         self.reader = reader
     }
 
@@ -23,9 +23,9 @@ struct PartitionMark: Equatable {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3 else { return nil }
         runIdentifier = words[0] == "-" ? "" : String(words[0])
-        heldBelow = Int64(words[1])
+        storedBelow = Int64(words[1])
         reader = UInt64(words[2], radix: 16)
-        guard heldBelow != nil || words[1] == "-", reader != nil || words[2] == "-", heldBelow ?? 0 >= 0 else {
+        guard storedBelow != nil || words[1] == "-", reader != nil || words[2] == "-", storedBelow ?? 0 >= 0 else {
             return nil
         }
     }
@@ -36,7 +36,7 @@ struct PartitionMark: Equatable {
     var text: String {
         let run = runIdentifier.isEmpty ? "-" : runIdentifier
         let reader = reader.map { String($0, radix: 16) } ?? "-"
-        return "\(run) \(heldBelow.map { String($0) } ?? "-") \(reader)"
+        return "\(run) \(storedBelow.map { String($0) } ?? "-") \(reader)"
     }
 }
 
@@ -93,13 +93,13 @@ enum MarkStep: Equatable {
             {
                 return .introduce(missing)
             }
-            let offsets = missing.map { primaries[$0].mark?.heldBelow }
+            let offsets = missing.map { primaries[$0].mark?.storedBelow }
             let from = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
             return .reread(missing, from: from, isEmptied: missing.contains { primaries[$0].mark == nil })
         }
         let reading = primaries.indices.filter { primaries[$0].mark?.reader != nil }
         if !reading.isEmpty { return standing.rereading?.isComplete == true ? .complete(reading) : .keep }
-        let behind = primaries.indices.filter { primaries[$0].mark?.heldBelow ?? 0 < standing.settledBelow }
+        let behind = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < standing.settledBelow }
         return behind.isEmpty ? .keep : .note(behind)
     }
 

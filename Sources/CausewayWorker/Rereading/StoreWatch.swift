@@ -22,10 +22,10 @@ actor StoreWatch {
     private let marks: PrimaryMarks
     private let topics: [String]
     private let registrationsTopic: String
-    private let board: RereadingBoard
+    private let exchange: RereadingExchange
     private let takesCluster: Bool
     private let log: SharedKindLog
-    /// Wakes the Kafka thread, so that it looks at the board.
+    /// Wakes the Kafka thread, so that it looks at the exchange.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
     /// Called after every look that was answered, with the start of the look if Redis held all members then, or nil if some are missing.
@@ -47,7 +47,7 @@ actor StoreWatch {
         redis: RedisConfiguration,
         group: String,
         topics: [String],
-        board: RereadingBoard,
+        exchange: RereadingExchange,
         log: SharedKindLog,
         wakeup: Wakeup,
         refuse: @escaping @Sendable (ConfigurationFault) -> Void,
@@ -56,7 +56,7 @@ actor StoreWatch {
         marks = try PrimaryMarks(configuration: redis, group: group)
         self.topics = topics
         registrationsTopic = topics[Int(Intake.registrationsTopic)]
-        self.board = board
+        self.exchange = exchange
         self.log = log
         self.wakeup = wakeup
         self.refuse = refuse
@@ -68,7 +68,7 @@ actor StoreWatch {
     func run() async {
         var (due, isAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
-            let hasNew = isAnswered && board.standings.contains { !known.contains($0.assignment) }
+            let hasNew = isAnswered && exchange.standings.contains { !known.contains($0.assignment) }
             if hasNew || ContinuousClock.now >= due {
                 isAnswered = look()
                 due = ContinuousClock.now + Self.interval
@@ -85,11 +85,12 @@ actor StoreWatch {
     /// - Returns: false if no primary answered.
     func look() -> Bool {
         let began = EventLoop.monotonicMilliseconds
-        let standings = board.standings
+        let standings = exchange.standings
         let names = standings.map { Self.name(topics[Int($0.topic)], $0.partition) }
-        let registrations = (0..<(board.registrationPartitions ?? 0)).map { Self.name(registrationsTopic, Int32($0)) }
+        let registrations = (0..<(exchange.registrationPartitions ?? 0))
+            .map { Self.name(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.look(names + registrations), !primaries.isEmpty else { return false }
-        if board.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
+        if exchange.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
         if !hasMetRedis { meet(primaries) }
         looks += 1
         known.formIntersection(standings.map(\.assignment))
@@ -160,12 +161,12 @@ actor StoreWatch {
         func write(
             _ primaries: [Int],
             _ writing: PrimaryMarks.Writing,
-            _ heldBelow: (Int) -> Int64?,
+            _ storedBelow: (Int) -> Int64?,
             _ reader: UInt64? = nil
         ) {
             for primary in primaries {
                 let run = seen[primary].runIdentifier
-                let mark = PartitionMark(runIdentifier: run, heldBelow: heldBelow(primary), reader: reader)
+                let mark = PartitionMark(runIdentifier: run, storedBelow: storedBelow(primary), reader: reader)
                 writings.append(
                     Write(
                         primary: primary,
@@ -187,7 +188,7 @@ actor StoreWatch {
         case .reread(let primaries, let from, let isEmptied):
             let reader = UInt64.random(in: 1 ... .max)
             asked[standing.assignment] = reader
-            write(primaries, .everywhere, { seen[$0].mark?.heldBelow }, reader)
+            write(primaries, .everywhere, { seen[$0].mark?.storedBelow }, reader)
             requests.append(
                 RereadingRequest(
                     topic: standing.topic,
@@ -228,7 +229,7 @@ actor StoreWatch {
                 log(isEmptied ? .redisEmptied : .redisReplaced, ["servers": "\(servers)", "partitions": "\(count)"])
             }
         }
-        board.request(requests)
+        exchange.request(requests)
         wakeup.signal()
     }
 }

@@ -14,10 +14,10 @@ struct ActivitySlot: BitwiseCopyable {
     /// The record whose alert was carried last. Only a hint for a prefetch: the record may have been freed.
     var lastRider: UInt32 = .max
     /// The pool of the activity's pushes, or `unsure` while its environment is not known.
-    var line = PushLine.Kind.unsure
+    var line = PoolKey.Kind.unsure
     /// The line from which the current command took its credit.
-    var creditLine = PushLine.Kind.unsure
-    var deferred = DeferredReturn()
+    var creditedPool = PoolKey.Kind.unsure
+    var deferred = ExpectedDeferral()
     /// No push is sent earlier than this monotonic time. Redis has the last word on the spacing.
     private(set) var restsUntilMilliseconds: Int64 = 0
 
@@ -161,7 +161,10 @@ struct Activities: ~Copyable {
     @inline(__always)
     private mutating func change(to next: ActivityPhase, _ activity: UInt32) {
         let slot = slots.mutableAddress(of: activity)
-        precondition(slot.pointee.phase.mayLead(to: next), "an activity cannot enter this phase from the one it is in")
+        precondition(
+            slot.pointee.phase.canChange(to: next),
+            "an activity cannot enter this phase from the one it is in"
+        )
         if slot.pointee.phase.hasTimer { timers.clear(activity) }
         slot.pointee.phase = next
         if !next.mayHaveCurrent { slot.pointee.current = .max }

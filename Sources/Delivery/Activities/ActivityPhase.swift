@@ -75,7 +75,7 @@ enum ActivityPhase: UInt8 {
     @inline(__always)
     var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingService.mask) }
 
-    @inline(__always) func mayLead(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func canChange(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
 
     @inline(__always) private func isOne(of phases: UInt16) -> Bool { phases & mask != 0 }
 

@@ -74,7 +74,7 @@ extension Delivery {
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
         guard records[head].suppliesToken else { return }
-        activities[activity].line = PushLine.Kind(records[head].environment)
+        activities[activity].line = PoolKey.Kind(records[head].environment)
     }
 
     /// Takes a credit of the activity's pool, or makes the activity wait for one. A credit stands for one push in flight.
@@ -86,7 +86,7 @@ extension Delivery {
             pools.appendEligible(activity, of: line, now: now)
             return false
         }
-        activities[activity].creditLine = line.kind
+        activities[activity].creditedPool = line.kind
         return true
     }
 
@@ -94,15 +94,15 @@ extension Delivery {
     /// - Returns: false if that pool has its maximum of pushes in flight.
     @inline(__always)
     mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
-        let line = PushLine(pool)
+        let line = PoolKey(pool)
         activities[activity].line = line.kind
-        return activities[activity].creditLine == line.kind || moveCredit(of: activity, to: line, now: now)
+        return activities[activity].creditedPool == line.kind || moveCredit(of: activity, to: line, now: now)
     }
 
-    private mutating func moveCredit(of activity: UInt32, to line: PushLine, now: Moment) -> Bool {
-        let before = PushLine(application: line.application, kind: activities[activity].creditLine)
+    private mutating func moveCredit(of activity: UInt32, to line: PoolKey, now: Moment) -> Bool {
+        let before = PoolKey(application: line.application, kind: activities[activity].creditedPool)
         guard pools.moveCredit(from: before, to: line) else { return false }
-        activities[activity].creditLine = line.kind
+        activities[activity].creditedPool = line.kind
         beginEligible(of: before, now: now)
         return true
     }
@@ -171,13 +171,13 @@ extension Delivery {
 
     /// The activity's pool has one push fewer in flight.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
-        let line = PushLine(application: activities[activity].application, kind: activities[activity].creditLine)
+        let line = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
         pools.returnCredit(of: line)
         beginEligible(of: line, now: now)
     }
 
     /// Begins activities that wait for a credit of this line.
-    mutating func beginEligible(of line: PushLine, now: Moment) {
+    mutating func beginEligible(of line: PoolKey, now: Moment) {
         // An activity may turn out to need no credit, because its commands expired. So the next one is tried until one takes the
         // credit.
         while let next = pools.popEligibleWithCredit(of: line) {

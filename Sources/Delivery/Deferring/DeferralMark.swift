@@ -25,7 +25,7 @@ struct DeferralMark: BitwiseCopyable {
 
 /// Says that an activity has a command in the deferred topic which this lane expects to read again, or a command that came back
 /// and whose push still pauses.
-struct DeferredReturn: BitwiseCopyable {
+struct ExpectedDeferral: BitwiseCopyable {
     /// How much later than its due time a deferred command may arrive.
     static let slackMilliseconds: Int64 = 5_000
 
@@ -48,7 +48,7 @@ struct DeferredReturn: BitwiseCopyable {
     func isExpected(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     mutating func expect(until monotonicMilliseconds: Int64, alert newest: Version?, now: Moment) {
-        if isPause || !isExpected(now: now) { self = DeferredReturn() }
+        if isPause || !isExpected(now: now) { self = ExpectedDeferral() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newest, alert.map({ $0 < newest }) ?? true { alert = newest }
     }

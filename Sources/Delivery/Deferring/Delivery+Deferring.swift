@@ -57,7 +57,7 @@ extension Delivery {
     /// then both states are admitted, in order.
     private mutating func expectReturn(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
-        let delay = configuration.deferredDelayMilliseconds + DeferredReturn.slackMilliseconds
+        let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.slackMilliseconds
         activities[records[record].activity].deferred
             .expect(
                 until: now.monotonicMilliseconds + delay,
@@ -87,10 +87,10 @@ extension Delivery {
     func isOverdue(_ record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isRevoked(record) else { return false }
-        let isHurried =
+        let isStoppingAtOnce =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.blockBytes > configuration.blockBytesMax / 2
-        let patience = min(configuration.deferAfterMilliseconds, isHurried ? Self.hurriedMilliseconds : .max)
+        let patience = min(configuration.deferAfterMilliseconds, isStoppingAtOnce ? Self.hurriedMilliseconds : .max)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch),
             let received = partition.pointee.receipts.milliseconds(of: slot.pointee.offset)
         else { return false }
@@ -99,8 +99,8 @@ extension Delivery {
 
     /// Whether an admitted start goes to its partition's next owner by way of the deferred topic, with its claim. Its pool sends
     /// nothing, so the start may have to wait for longer than this lane has the partition.
-    func isHandedOn(_ record: UInt32) -> Bool {
-        records[record].isStart && isRevoked(record) && pools.isBlocked(PushLine(records[record].pool))
+    func isDeferredToNextOwner(_ record: UInt32) -> Bool {
+        records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
     /// Takes back a command that the deferred topic did not accept, if its pool sends again. The topic may be missing, and then
@@ -118,7 +118,7 @@ extension Delivery {
         }
         records[record].acknowledge()
         precondition(records[record].isAcknowledged, "a deferred command that is no start has nothing else outstanding")
-        activities[activity].deferred = DeferredReturn()
+        activities[activity].deferred = ExpectedDeferral()
         enqueue(record, of: activity, now: now)
         return true
     }
@@ -171,14 +171,14 @@ extension Delivery {
 
     /// When `deferBlocked` next has something to do; nil while nothing waits for a pool.
     var deferralDueMilliseconds: Int64? {
-        pools.queuedCount > 0 ? deferralLookMilliseconds : nil
+        pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
     /// Looks through the commands that wait for each pool. Ends those that expired or were overtaken, and defers those that will
     /// not be sent soon.
     mutating func deferBlocked(now: Moment) {
-        guard pools.queuedCount > 0, deferralLookMilliseconds <= now.monotonicMilliseconds else { return }
-        deferralLookMilliseconds = now.monotonicMilliseconds + Self.lookMilliseconds
+        guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
+        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.lookMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreAway = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for line in pools.lines {
@@ -200,7 +200,7 @@ extension Delivery {
         }
     }
 
-    private mutating func lookThroughReady(_ line: PushLine, now: Moment) {
+    private mutating func lookThroughReady(_ line: PoolKey, now: Moment) {
         let isBlocked = pools.isBlocked(line)
         for _ in 0..<pools.readyCount(of: line) {
             guard let record = pools.popReady(of: line) else { return }
@@ -212,7 +212,7 @@ extension Delivery {
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
             } else if isBlocked, records[record].deferral.isSeenReady,
-                isOverdue(record, now: now) || isHandedOn(record)
+                isOverdue(record, now: now) || isDeferredToNextOwner(record)
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
@@ -225,12 +225,12 @@ extension Delivery {
         }
     }
 
-    private mutating func lookThroughEligible(_ line: PushLine, now: Moment) {
+    private mutating func lookThroughEligible(_ line: PoolKey, now: Moment) {
         for _ in 0..<pools.eligibleCount(of: line) {
             guard let activity = pools.popEligible(of: line) else { return }
             let current = activities[activity].current
             if current != .max {
-                guard isOverdue(current, now: now) || isHandedOn(current) else {
+                guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
                     pools.appendEligible(activity, of: line, now: now)
                     continue
                 }
@@ -262,7 +262,7 @@ extension Delivery {
     /// Whether a pool that sent nothing, or too little, has begun to send again since the last call. Then the deferred commands
     /// are read at once, although they are not due. The lane tells the Kafka thread at most once in
     /// `worker.deferredDelayMilliseconds`.
-    public mutating func takePoolReturn() -> Bool { pools.takeReturn() }
+    public mutating func takePoolRecovery() -> Bool { pools.takeRecovery() }
 
     /// Receives a command from the deferred topic, as `receive(_:now:)` receives other records.
     public mutating func receive(_ record: IncomingRecord, deferred deferral: Deferral, now: Moment) {
@@ -292,7 +292,7 @@ extension Delivery {
         let activity = activity ?? activityOf(record)
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferred =
-            pause > 0 ? DeferredReturn(pauseUntil: now.monotonicMilliseconds + pause) : DeferredReturn()
+            pause > 0 ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pause) : ExpectedDeferral()
         activities[activity].recall(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds = pause > 0 ? now.wallMilliseconds + pause : 0
@@ -314,11 +314,11 @@ extension RecordSlot {
         superseded = SupersededCount(commands: deferral.superseded)
         isReadAgain = deferral.isReadAgain
         if suppliesToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
-        if !layout.alert.isAbsent { foreignAlert = deferral.alertVersion }
+        if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
         if deferral.statePriority > 0 { statePriority = deferral.statePriority }
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
-        formerClaim = deferral.claim
+        previousClaim = deferral.claim
         // The start had been held for the token that comes with it.
         if deferral.isHeldStart, suppliesToken { (isHeldStart, suppliesToken) = (true, false) }
     }

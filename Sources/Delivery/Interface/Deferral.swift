@@ -117,7 +117,7 @@ extension RecordView {
             claim: claim,
             isHeldStart: isHeldStart,
             isReadAgain: isReadAgain,
-            alertVersion: foreignAlert,
+            alertVersion: olderAlertVersion,
             statePriority: statePriority,
             isAlertExpired: isAlertExpired,
             serviceFaults: deferralMark.serviceFaults,

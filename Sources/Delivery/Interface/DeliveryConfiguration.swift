@@ -67,8 +67,8 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     /// The numbers that can change while the lane runs.
-    public var numbers: DeliveryNumbers {
-        DeliveryNumbers(
+    public var numbers: ReloadableSettings {
+        ReloadableSettings(
             policies: policies,
             applicationPolicies: applications.map(\.policy),
             retryMaxMilliseconds: retryMaxMilliseconds,
@@ -88,7 +88,7 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    mutating func take(_ numbers: DeliveryNumbers) {
+    mutating func take(_ numbers: ReloadableSettings) {
         precondition(numbers.applicationPolicies.count == applications.count)
         precondition(
             numbers.policies.count >= policies.count
@@ -143,7 +143,7 @@ public enum SupersededResults: String, Sendable, CaseIterable {
 }
 
 /// The numbers of a ``DeliveryConfiguration`` that can change while the lane runs.
-public struct DeliveryNumbers: Sendable {
+public struct ReloadableSettings: Sendable {
     /// Policies keep their places, because records name a policy by its place. New policies follow; a removed policy stays.
     public var policies: [Policy]
     /// The default policy of each app.

@@ -88,7 +88,7 @@ public struct RecordView {
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expiration = slot.expiration
-        if !slot.layout.alert.isAbsent { record.alertVersion = slot.foreignAlert }
+        if !slot.layout.alert.isAbsent { record.alertVersion = slot.olderAlertVersion }
         return record
     }
 
@@ -126,8 +126,8 @@ public struct RecordView {
 
     var deferralMark: DeferralMark { slot.deferral }
     /// The claim by which Redis may know the start.
-    var claim: UInt64 { slot.formerClaim == 0 ? slot.claim : slot.formerClaim }
-    var foreignAlert: Version? { slot.foreignAlert }
+    var claim: UInt64 { slot.previousClaim == 0 ? slot.claim : slot.previousClaim }
+    var olderAlertVersion: Version? { slot.olderAlertVersion }
     var isHeldStart: Bool { slot.isHeldStart }
     /// The record had been settled before and is read again because the store lost data.
     public var isReadAgain: Bool { slot.isReadAgain }

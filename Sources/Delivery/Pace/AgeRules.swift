@@ -3,9 +3,9 @@
 package enum AgeRules {
     /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update for longer, whatever
     /// its stale date.
-    package static let updateSecondsMost: Int64 = 8 * 3_600
+    package static let updateSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, ended or not (Apple, "ActivityKit").
-    package static let endSecondsMost: Int64 = 12 * 3_600
+    package static let endSecondsMax: Int64 = 12 * 3_600
 
     /// When a start expires: at the end of its policy's `startSeconds`, or at its own expiration if that is earlier.
     /// - Parameter expiration: the command's own, -1 for none.
@@ -35,7 +35,7 @@ package enum AgeRules {
         isPushToStart: Bool,
         nowMilliseconds: Int64
     ) -> Bool {
-        let lifetime = isPushToStart ? pushToStartMilliseconds : endSecondsMost * 1_000
+        let lifetime = isPushToStart ? pushToStartMilliseconds : endSecondsMax * 1_000
         return nowMilliseconds - registeredAtMilliseconds > lifetime
     }
 
@@ -43,6 +43,6 @@ package enum AgeRules {
     /// the activity is over.
     @inline(__always)
     package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
-        now - timestamp > (isEnd ? endSecondsMost : updateSecondsMost)
+        now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)
     }
 }

@@ -24,7 +24,7 @@ extension Delivery {
     /// Whether a push may be handed to a pool. After an outage of APNs, the lane reads ahead first.
     @inline(__always)
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
-        let watch = pools.watch(PushLine(pool))
+        let watch = pools.watch(PoolKey(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
         guard hasRead(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
         watch.pointee.noteRead(now: now)

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The pool of which a command takes a credit and for which it waits: production or sandbox of its app. `unsure` while nobody
 /// knows the activity's environment, which an admission tells, or a token that a command brings.
-struct PushLine: Equatable, BitwiseCopyable {
+struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unsure }
 
     var application: UInt16
@@ -15,7 +15,7 @@ struct PushLine: Equatable, BitwiseCopyable {
     var position: Int { Int(application) * Kind.allCases.count + Int(kind.rawValue) }
 }
 
-extension PushLine.Kind {
+extension PoolKey.Kind {
     init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
@@ -37,9 +37,9 @@ final class PoolTable {
         /// Whether the app has such a line.
         let exists: Bool
         /// The pool that is assumed for an activity whose environment is not known.
-        let assumed: PushLine.Kind
+        let assumed: PoolKey.Kind
 
-        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PushLine.Kind) {
+        init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PoolKey.Kind) {
             ready = IndexQueue(limit: configuration.recordsMax)
             eligible = IndexQueue(limit: activitiesMax)
             (self.exists, self.assumed) = (exists, assumed)
@@ -47,19 +47,19 @@ final class PoolTable {
     }
 
     /// All lines of all apps.
-    let lines: [PushLine]
+    let lines: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let watches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
     /// Pushes and activities that wait, in all lines.
     private(set) var queuedCount = 0
-    /// A blocked pool sends again, and `takeReturn` has not reported that yet.
-    private var hasReturn = false
+    /// A blocked pool sends again, and `takeRecovery` has not reported that yet.
+    private var hasRecovery = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         inFlightMax = configuration.inFlightMaxPerPool
         lines = configuration.applications.indices.flatMap { application in
-            PushLine.Kind.allCases.map { PushLine(application: UInt16(application), kind: $0) }
+            PoolKey.Kind.allCases.map { PoolKey(application: UInt16(application), kind: $0) }
         }
         watches = .allocate(capacity: lines.count)
         watches.initialize(repeating: OutageWatch(), count: lines.count)
@@ -90,48 +90,48 @@ final class PoolTable {
         watches.deallocate()
     }
 
-    func hasPool(_ pool: PoolIndex) -> Bool { states[PushLine(pool).position].exists }
+    func hasPool(_ pool: PoolIndex) -> Bool { states[PoolKey(pool).position].exists }
 
     /// The line of an activity whose environment is known as far as `kind` says. An unknown one counts as production, unless
     /// production is blocked.
-    func line(of application: UInt16, _ kind: PushLine.Kind) -> PushLine {
-        let line = PushLine(application: application, kind: kind)
+    func line(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
+        let line = PoolKey(application: application, kind: kind)
         guard kind == .unsure else { return line }
-        let assumed = PushLine(application: application, kind: states[line.position].assumed)
+        let assumed = PoolKey(application: application, kind: states[line.position].assumed)
         return isBlocked(assumed) && states[line.position].exists ? line : assumed
     }
 
     // MARK: - Credits
 
-    func takeCredit(of line: PushLine) -> Bool {
+    func takeCredit(of line: PoolKey) -> Bool {
         guard hasCredit(of: line) else { return false }
         states[line.position].onTheirWay += 1
         return true
     }
 
-    func returnCredit(of line: PushLine) {
+    func returnCredit(of line: PoolKey) {
         states[line.position].onTheirWay -= 1
         precondition(states[line.position].onTheirWay >= 0, "a credit was returned that was not taken")
     }
 
     /// - Returns: false if the other line has no credit left.
-    func moveCredit(from before: PushLine, to line: PushLine) -> Bool {
+    func moveCredit(from before: PoolKey, to line: PoolKey) -> Bool {
         guard takeCredit(of: line) else { return false }
         returnCredit(of: before)
         return true
     }
 
-    func hasCredit(of line: PushLine) -> Bool {
+    func hasCredit(of line: PoolKey) -> Bool {
         let most = isBlocked(line) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
         return states[line.position].onTheirWay < most
     }
 
     /// The next activity that may take a credit of this line. The credit is not taken yet.
-    func popEligibleWithCredit(of line: PushLine) -> UInt32? { hasCredit(of: line) ? popEligible(of: line) : nil }
+    func popEligibleWithCredit(of line: PoolKey) -> UInt32? { hasCredit(of: line) ? popEligible(of: line) : nil }
 
     // MARK: - Queues
 
-    func appendReady(_ record: UInt32, to line: PushLine, now: Moment) {
+    func appendReady(_ record: UInt32, to line: PoolKey, now: Moment) {
         let position = line.position
         states[position].ready.append(record)
         states[position].progress.wait(now: now)
@@ -139,39 +139,39 @@ final class PoolTable {
         queuedCount += 1
     }
 
-    func prependReady(_ record: UInt32, to line: PushLine) {
+    func prependReady(_ record: UInt32, to line: PoolKey) {
         states[line.position].ready.prepend(record)
         queuedCount += 1
     }
 
-    func firstReady(of line: PushLine) -> UInt32? { states[line.position].ready.first }
+    func firstReady(of line: PoolKey) -> UInt32? { states[line.position].ready.first }
 
-    func popReady(of line: PushLine) -> UInt32? {
+    func popReady(of line: PoolKey) -> UInt32? {
         guard let record = states[line.position].ready.popFirst() else { return nil }
         queuedCount -= 1
         return record
     }
 
-    func readyCount(of line: PushLine) -> Int { states[line.position].ready.count }
+    func readyCount(of line: PoolKey) -> Int { states[line.position].ready.count }
 
-    func appendEligible(_ activity: UInt32, of line: PushLine, now: Moment) {
+    func appendEligible(_ activity: UInt32, of line: PoolKey, now: Moment) {
         states[line.position].eligible.append(activity)
         states[line.position].progress.wait(now: now)
         queuedCount += 1
     }
 
-    func popEligible(of line: PushLine) -> UInt32? {
+    func popEligible(of line: PoolKey) -> UInt32? {
         guard let activity = states[line.position].eligible.popFirst() else { return nil }
         queuedCount -= 1
         return activity
     }
 
-    func eligibleCount(of line: PushLine) -> Int { states[line.position].eligible.count }
+    func eligibleCount(of line: PoolKey) -> Int { states[line.position].eligible.count }
 
     // MARK: - Outages
 
     /// Notes that APNs has judged a push of this line's pool, which shows that APNs works.
-    func noteJudgement(of line: PushLine, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
+    func noteJudgement(of line: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = line.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
         guard isProgress else { return }
@@ -179,23 +179,23 @@ final class PoolTable {
         guard states[position].progress.isBlocked else { return }
         let waiting = waitingCount(of: line)
         states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
-        if !states[position].progress.isBlocked { hasReturn = true }
+        if !states[position].progress.isBlocked { hasRecovery = true }
     }
 
     /// Whether a blocked pool has begun to send again since the last call.
-    func takeReturn() -> Bool {
-        defer { hasReturn = false }
-        return hasReturn
+    func takeRecovery() -> Bool {
+        defer { hasRecovery = false }
+        return hasRecovery
     }
 
-    func watch(_ line: PushLine) -> UnsafeMutablePointer<OutageWatch> { watches + line.position }
+    func watch(_ line: PoolKey) -> UnsafeMutablePointer<OutageWatch> { watches + line.position }
 
     // MARK: - Progress
 
     /// Whether what waits for the line's pool will not be sent soon.
-    func isBlocked(_ line: PushLine) -> Bool { states[line.position].progress.isBlocked }
+    func isBlocked(_ line: PoolKey) -> Bool { states[line.position].progress.isBlocked }
 
-    func look(_ line: PushLine, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+    func look(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
         // No push is counted on this line: its activities continue as soon as Redis answers.
         guard line.kind != .unsure else { return }
         let waiting = waitingCount(of: line)
@@ -210,9 +210,9 @@ final class PoolTable {
 
     /// Begins another span for a line while the store is away. What waits for a credit then waits for the holders of the credits,
     /// and they wait for the store.
-    func beginAgain(_ line: PushLine, now: Moment) { states[line.position].progress.beginAgain(now: now) }
+    func beginAgain(_ line: PoolKey, now: Moment) { states[line.position].progress.beginAgain(now: now) }
 
-    private func waitingCount(of line: PushLine) -> Int {
+    private func waitingCount(of line: PoolKey) -> Int {
         states[line.position].ready.count + states[line.position].eligible.count
     }
 }

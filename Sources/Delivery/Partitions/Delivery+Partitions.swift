@@ -90,12 +90,13 @@ extension Delivery {
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.take(), now: now)
         case .current:
             guard activities[activity].phase.isBackingOff else { return }
-            if isHandedOn(record) {
+            if isDeferredToNextOwner(record) {
                 deferCurrent(of: activity, .retry, now: now)
             } else if !slot.pointee.isStart {
                 dropCurrent(of: activity, now: now)
             }
-        case .received, .registering, .unregistering, .handedOver, .finished, .leavingDevice, .deferring, .refunding,
+        case .received, .registering, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
+            .refunding,
             .settled, .dropped:
             return
         }

@@ -29,7 +29,7 @@ package struct PartitionLedger: ~Copyable {
     private var resumedEnd: Int64 = .min
     /// Settled offsets that the commit's metadata must not name; nil until there is one. In a backlog of commands with tokens,
     /// nearly all offsets are such.
-    private var untoldBits: UnsafeMutablePointer<UInt64>?
+    private var unpublishedBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsets: Int) {
         precondition(windowOffsets >= 64 && windowOffsets & (windowOffsets - 1) == 0)
@@ -42,7 +42,7 @@ package struct PartitionLedger: ~Copyable {
 
     deinit {
         settledBits.deallocate()
-        untoldBits?.deallocate()
+        unpublishedBits?.deallocate()
     }
 
     /// The number of offsets from the first unsettled one to the last received one.
@@ -112,7 +112,7 @@ package struct PartitionLedger: ~Copyable {
         var offset = first
         while offset < end {
             let position = Int(offset) & (windowOffsets - 1)
-            let told = settledBits[position >> 6] & ~(untoldBits?[position >> 6] ?? 0)
+            let told = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
             let word = isTold ? told : ~told
             let rest = word >> UInt64(position & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
@@ -159,21 +159,21 @@ package struct PartitionLedger: ~Copyable {
             clearSettled(committableOffset)
             committableOffset += 1
         }
-        guard let untoldBits else { return }
+        guard let unpublishedBits else { return }
         for offset in before..<committableOffset {
             let position = Int(offset) & (windowOffsets - 1)
-            untoldBits[position >> 6] &= ~(1 << UInt64(position & 63))
+            unpublishedBits[position >> 6] &= ~(1 << UInt64(position & 63))
         }
     }
 
     private mutating func setUntold(_ offset: Int64) {
-        if untoldBits == nil {
+        if unpublishedBits == nil {
             let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsets / 64)
             bits.initialize(repeating: 0, count: windowOffsets / 64)
-            untoldBits = bits
+            unpublishedBits = bits
         }
         let position = Int(offset) & (windowOffsets - 1)
-        untoldBits?[position >> 6] |= 1 << UInt64(position & 63)
+        unpublishedBits?[position >> 6] |= 1 << UInt64(position & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {

@@ -10,7 +10,7 @@ extension Delivery {
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts go in any case.
     public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
-        while let record = pools.popReady(of: PushLine(pool)) {
+        while let record = pools.popReady(of: PoolKey(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
@@ -41,7 +41,7 @@ extension Delivery {
     /// since the push was admitted. A start is always replaced.
     func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isResting(now: now) { return true }
-        let watch = pools.watch(PushLine(records[record].pool))
+        let watch = pools.watch(PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds
     }
 
@@ -55,11 +55,11 @@ extension Delivery {
         records[record].takeBackAttempt()
         uncountPush()
         handedOut = HandedOutPush()
-        pools.prependReady(record, to: PushLine(records[record].pool))
+        pools.prependReady(record, to: PoolKey(records[record].pool))
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PushLine(pool)) != nil }
+    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a reason of this very push.
     /// Faults of the service, the key, the connection or the load only delay the command.
@@ -71,7 +71,7 @@ extension Delivery {
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteJudgement(
-                of: PushLine(records[record].pool),
+                of: PoolKey(records[record].pool),
                 isProgress: isProgress,
                 delayMilliseconds: delay,
                 now: now

@@ -42,7 +42,7 @@ extension Delivery {
     /// spacing only. If the wait is long, or the command has already been here for long, the command waits in the deferred topic.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].current
-        if isLong(milliseconds) || isOverdue(current, now: now) || isHandedOn(current) {
+        if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
             return deferCurrent(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
@@ -82,7 +82,7 @@ extension Delivery {
             return call(.admit, record)
         }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: PushLine(pool), now: now)
+        pools.appendReady(record, to: PoolKey(pool), now: now)
     }
 
     /// Replaces the current push, which waits for a retry, by the newer state that arrived. The newer state waits for the rest of
@@ -100,6 +100,6 @@ extension Delivery {
     }
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start never is: it was admitted here,
-    /// so the next owner would report `unknown` although nothing was sent. See `isHandedOn`.
+    /// so the next owner would report `unknown` although nothing was sent. See `isDeferredToNextOwner`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

@@ -23,7 +23,7 @@ extension RecordSlot {
         switch event {
         case _ where expiration >= 0: expiration
         case .start: preconditionFailure("a start has an expiration")
-        case .update where staleDate > seconds: min(staleDate, seconds + AgeRules.updateSecondsMost)
+        case .update where staleDate > seconds: min(staleDate, seconds + AgeRules.updateSecondsMax)
         case .update: seconds + policy.updateSeconds
         case .end: seconds + policy.endSeconds
         }

@@ -21,7 +21,7 @@ extension Delivery {
 
 extension Outcome {
     /// Whether a settled record may get this outcome again without anything having happened.
-    var isKnownOfSettled: Bool {
+    var mayRepeatAfterSettlement: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true
         case .accepted, .held, .failed, .unregistered, .unknown: false

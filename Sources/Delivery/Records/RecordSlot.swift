@@ -43,7 +43,7 @@ struct RecordSlot: BitwiseCopyable {
     /// A part of this record lives on with another record, in memory only: the token that this record passed on, or the held
     /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
     /// next owner must read both.
-    var isTiedToAnother = false
+    var mustBeReadAgainWithAnother = false
     /// A registration's audiences have been told, and the commands held for its token are asked for.
     var hasToldAudiences = false
     /// Results that the record has had before. The command that it holds now was held, and the token that came with the first
@@ -110,7 +110,7 @@ struct RecordSlot: BitwiseCopyable {
     var startDraw = StartDraw.none
     var shows: Version?
     /// The version of the command whose alert was put into the body, or of a held command whose alert may belong to an older one.
-    var foreignAlert: Version?
+    var olderAlertVersion: Version?
     /// The digest of the body that is admitted; nil: a carried alert may not be in the body yet.
     var digest: UInt64?
     /// Drawn for a start when it is laid out. It distinguishes this record from every other record of the same start, here or at
@@ -118,7 +118,7 @@ struct RecordSlot: BitwiseCopyable {
     /// start, since this one may have been sent (seed 892).
     var claim: UInt64 = 0
     /// The claim with which the start was deferred, until it is admitted again; 0: there is none.
-    var formerClaim: UInt64 = 0
+    var previousClaim: UInt64 = 0
     /// The expiration that APNs is sent; the policy's if the command has none.
     var sentExpiration: Int64 = -1
     /// UNIX seconds; -1: there is none.
@@ -144,11 +144,11 @@ struct RecordSlot: BitwiseCopyable {
     /// The version of the command whose alert is in the body; nil: the body has no alert, or belongs to a start, whose alert no
     /// other command carries.
     @inline(__always)
-    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : foreignAlert ?? version }
+    var bodyAlertVersion: Version? { event == .start || layout.alert.isAbsent ? nil : olderAlertVersion ?? version }
 
     /// The version of the older command whose alert is in the body; nil: the alert is the command's own, or there is none.
     @inline(__always)
-    var carriedAlert: Version? { layout.alert.isAbsent || foreignAlert == version ? nil : foreignAlert }
+    var carriedAlert: Version? { layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion }
 
     /// One more call or production must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
@@ -168,7 +168,7 @@ struct RecordSlot: BitwiseCopyable {
     /// Enters the next stage. Traps if the present stage does not lead there.
     @inline(__always)
     mutating func enter(_ next: RecordStage) {
-        precondition(stage.mayLead(to: next), "a record cannot enter this stage from the one it is in")
+        precondition(stage.canChange(to: next), "a record cannot enter this stage from the one it is in")
         stage = next
     }
 }
@@ -236,7 +236,7 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     /// Tells Redis that a start which it held is over. If Redis were told earlier and the worker crashed, Redis would not bring
     /// the start again to the worker that reads the record again, and the start's result would never be written (simulation
     /// `repeats`, seed 4949).
-    static let leaveDevice = FollowUps(rawValue: 1)
+    static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because commands may be held for it.
     static let registerToken = FollowUps(rawValue: 2)
 }

@@ -5,7 +5,7 @@
 ///
 ///     received ──► waiting ◄───► current ─────► finished ─────► settled
 ///        │          ▲   │           │              ▲ │             ▲
-///        │          │   ▼           │              │ └─► leavingDevice, registering
+///        │          │   ▼           │              │ └─► settlingHeldStart, registering
 ///        └───────► riding ◄─────────┤              │
 ///                     ▲             ▼              │
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
@@ -46,11 +46,11 @@ enum RecordStage: UInt8 {
     /// A tombstone whose calls have no replies yet. → `settled` with the last reply.
     case unregistering
     /// It has its outcome. Its result, its settlement in Redis and its other calls and productions are not all acknowledged yet.
-    /// When they are: → `leavingDevice` or `registering` if `followUps` say so, otherwise `settled`.
+    /// When they are: → `settlingHeldStart` or `registering` if `followUps` say so, otherwise `settled`.
     case finished
     /// Its result is acknowledged, and Redis is being told that the start which it held is over. → `registering` if `followUps`
     /// say so, otherwise `settled`.
-    case leavingDevice
+    case settlingHeldStart
     /// Its partition's next owner reads it again. Its draw on a device's budget is being refunded, in a call that names the slot.
     /// → `dropped` when that call is acknowledged.
     case refunding
@@ -69,10 +69,10 @@ enum RecordStage: UInt8 {
     /// Whether the record has nothing left to decide and only waits for acknowledgements.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
-        isOne(of: Self.finished.mask | Self.leavingDevice.mask | Self.refunding.mask | Self.deferring.mask)
+        isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)
     }
 
-    @inline(__always) func mayLead(to next: RecordStage) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func canChange(to next: RecordStage) -> Bool { next.isOne(of: exits) }
 
     @inline(__always) private func isOne(of stages: UInt16) -> Bool { stages & mask != 0 }
 
@@ -93,8 +93,8 @@ enum RecordStage: UInt8 {
         case .awaitingCarrier: riding | finished | dropped
         case .registering: received | settled | dropped
         case .unregistering: settled
-        case .finished: Self.leavingDevice.mask | registering | settled
-        case .leavingDevice: registering | settled
+        case .finished: Self.settlingHeldStart.mask | registering | settled
+        case .settlingHeldStart: registering | settled
         case .handedOver: finished | dropped
         case .deferring: settled | waiting | riding | finished
         case .refunding: dropped

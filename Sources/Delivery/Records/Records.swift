@@ -91,13 +91,13 @@ struct Records: ~Copyable {
 
     /// Room for a record's token. It is allocated when there is a token: most commands are replaced before Redis names one.
     private mutating func tokenRoom(of record: UInt32) -> UnsafeMutableRawBufferPointer {
-        if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMost) }
-        return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMost)
+        if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
+        return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
     }
 
     /// Sets the token. Bytes beyond the longest token are cut.
     mutating func setToken(of record: UInt32, _ bytes: UnsafeRawBufferPointer) {
-        let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMost))
+        let token = UnsafeRawBufferPointer(rebasing: bytes.prefix(Limits.tokenDigitsMax))
         tokenRoom(of: record).copyMemory(from: token)
         slots[record].tokenCount = token.count
     }
@@ -119,7 +119,7 @@ struct Records: ~Copyable {
             isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
         else { return }
         self[leaving].suppliesToken = false
-        self[leaving].isTiedToAnother = true
+        self[leaving].mustBeReadAgainWithAnother = true
         if to.suppliesToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
             // A token that comes twice counts from its first time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
@@ -185,7 +185,7 @@ struct Records: ~Copyable {
         let (old, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.count(old.bytes, layout, carryingAlertOf: alert.count), in: &arena)
         slots[record].layout = Body.write(old.bytes, layout, carrying: alert, into: body.room)
-        slots[record].foreignAlert = version
+        slots[record].olderAlertVersion = version
         slots[record].body = body
         old.release(to: &arena)
     }
@@ -195,7 +195,7 @@ struct Records: ~Copyable {
         let (old, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.countWithoutAlert(old.bytes, layout), in: &arena)
         slots[record].layout = Body.writeWithoutAlert(old.bytes, layout, into: body.room)
-        slots[record].foreignAlert = nil
+        slots[record].olderAlertVersion = nil
         slots[record].body = body
         old.release(to: &arena)
         if slots[record].digest != nil { slots[record].setDigest() }

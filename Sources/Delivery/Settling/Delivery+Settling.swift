@@ -11,7 +11,7 @@ extension Delivery {
         // No record is added in the meantime, so the slot does not move.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.suppliesToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
-        if slot.pointee.isReadAgain, outcome.isKnownOfSettled, slot.pointee.superseded.commands == 0 {
+        if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
             produce(.trace, record)
         } else {
             produce(.result, record)
@@ -22,7 +22,7 @@ extension Delivery {
         if slot.pointee.kind == .command, slot.pointee.isStart {
             refundUnsentStart(record)
             if slot.pointee.isHeldStart, outcome != .held {
-                slot.pointee.followUps.insert(.leaveDevice)
+                slot.pointee.followUps.insert(.settleHeldStart)
             } else if isSettled {
                 call(.settleDevice, record)
             }
@@ -101,8 +101,8 @@ extension Delivery {
         if stage == .refunding {
             records.enter(.dropped, record)
             records.free(record)
-        } else if stage == .finished, followUps.contains(.leaveDevice) {
-            records.enter(.leavingDevice, record)
+        } else if stage == .finished, followUps.contains(.settleHeldStart) {
+            records.enter(.settlingHeldStart, record)
             call(.settleDevice, record)
         } else if stage == .deferring {
             // The rider's alert is in the deferred topic now.
@@ -121,7 +121,7 @@ extension Delivery {
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
         if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
-            partition.pointee.ledger.settle(slot.pointee.offset, isTold: !slot.pointee.isTiedToAnother)
+            partition.pointee.ledger.settle(slot.pointee.offset, isTold: !slot.pointee.mustBeReadAgainWithAnother)
             partition.pointee.outstanding -= 1
         }
         records.free(record)

@@ -39,6 +39,6 @@ extension RecordSlot {
     /// command.
     @inline(__always)
     var hasOwnAlert: Bool {
-        !layout.alert.isAbsent && foreignAlert == nil && topic == .commands && resultsBefore == 0
+        !layout.alert.isAbsent && olderAlertVersion == nil && topic == .commands && resultsBefore == 0
     }
 }

@@ -106,7 +106,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
-            slot.pointee.formerClaim = 0
+            slot.pointee.previousClaim = 0
             slot.pointee.allowance.priority = slot.pointee.priority
         } else {
             records.setAddress(of: record, to: reply.registration)
@@ -122,7 +122,7 @@ extension Delivery {
             return endTurn(activity, now: now)
         }
         activities[activity].rest(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
-        let isTimestampValid = (Limits.timestampLeast...Limits.timestampMost).contains(reply.timestamp)
+        let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.tokenCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReply : "no key for this environment"
             return finishCurrent(record, .failed, settlement: .notShown, reason: reason, now: now)
@@ -133,7 +133,7 @@ extension Delivery {
         // A start that backed off keeps its `apns-id`.
         if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }
         activities.enter(.ready, activity)
-        pools.appendReady(record, to: PushLine(pool), now: now)
+        pools.appendReady(record, to: PoolKey(pool), now: now)
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {

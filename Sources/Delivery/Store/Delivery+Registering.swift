@@ -62,7 +62,7 @@ extension Delivery {
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
             fill(record, with: command, from: held, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: held)
-            if command.alertVersion.timestamp > 0 { records[record].foreignAlert = command.alertVersion }
+            if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
             takeAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // The same token releases the other starts that are held for the device.
@@ -100,7 +100,7 @@ extension Delivery {
             !slot.pointee.hasAlert, older.version < slot.pointee.version,
             slot.pointee.hasRoom(forAlertBytes: Int(older.layout.alert.count))
         else { return }
-        records.write(older.alert, of: older.foreignAlert ?? older.version, intoBodyOf: record)
+        records.write(older.alert, of: older.olderAlertVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
         countAlertCarried()
     }

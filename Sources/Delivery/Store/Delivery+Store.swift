@@ -32,7 +32,7 @@ extension Delivery {
     private mutating func yieldsCredit(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForItsServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
-        let line = PushLine(application: activity.pointee.application, kind: activity.pointee.creditLine)
+        let line = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
         guard pools.eligibleCount(of: line) > 0 else { return false }
         waitForItsServer(ticket, now: now)
         return true

@@ -63,11 +63,11 @@ extension Delivery {
                 registration: slot.pointee.suppliedRegistration
             )
         case .admit where isStart:
-            let former = slot.pointee.formerClaim
+            let former = slot.pointee.previousClaim
             return .admitStart(
                 version: slot.pointee.version,
                 claim: slot.pointee.claim,
-                formerClaim: former == 0 ? nil : former
+                previousClaim: former == 0 ? nil : former
             )
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:

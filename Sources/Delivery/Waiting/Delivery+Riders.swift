@@ -61,7 +61,7 @@ extension Delivery {
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].current
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
-            !records[current].hasForeignAlertOnly
+            !records[current].hasAlertFromRedisOnly
         else { return false }
         return alert < underWay
     }

@@ -120,13 +120,13 @@ extension Delivery {
         records.passToken(from: record, to: waiting)
         tieIfReleased(record)
         finish(record, .duplicate)
-        records[record].followUps.remove(.leaveDevice)
+        records[record].followUps.remove(.settleHeldStart)
     }
 
     /// Ties a released command to the record of an earlier registration that has the same command in hand. That registration,
     /// read again, would be stale and release nothing (simulation `longLives`, seed 108).
     private mutating func tieIfReleased(_ record: UInt32) {
-        if records[record].topic == .registrations { records[record].isTiedToAnother = true }
+        if records[record].topic == .registrations { records[record].mustBeReadAgainWithAnother = true }
     }
 
     /// Whether a waiting newer state replaces the activity's current command.

@@ -62,7 +62,7 @@ extension RecordSlot {
     }
 
     /// The alert came out of Redis. It is under way with this command only, and may be needed again.
-    @inline(__always) var hasForeignAlertOnly: Bool { rider == .max && foreignAlert != nil }
+    @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
 /// An overtaken command with an alert. It waits until this lane reads the command that overtook it, which then carries the alert,

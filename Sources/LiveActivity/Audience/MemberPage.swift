@@ -35,7 +35,7 @@ public struct MemberPage {
     }
 
     /// The maximum number of members of a page: the room that ``members(into:)`` needs.
-    public static let membersMax = (AudienceLimits.pageBytes - Header.bytes) / StoredMember.bytesLeast
+    public static let membersMax = (AudienceLimits.pageBytes - Header.bytes) / StoredMember.bytesMin
 
     public let bytes: UnsafeRawBufferPointer
 
@@ -108,9 +108,9 @@ public struct MemberPage {
     /// The entry at an offset; nil if no valid entry begins there.
     @usableFromInline
     func member(at offset: Int) -> PageMember? {
-        guard offset + StoredMember.bytesLeast <= bytes.count else { return nil }
+        guard offset + StoredMember.bytesMin <= bytes.count else { return nil }
         let count = Int(UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
-        guard count >= StoredMember.bytesLeast, count <= StoredMember.bytesMax, offset + count <= bytes.count else {
+        guard count >= StoredMember.bytesMin, count <= StoredMember.bytesMax, offset + count <= bytes.count else {
             return nil
         }
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
@@ -198,7 +198,7 @@ public struct PageMember {
     private let identifierAt: Int
     private let tokenAt: Int
 
-    /// - Parameter entry: at least ``StoredMember/bytesLeast`` bytes, and exactly as long as it says. Nil if ``StoredMember`` did
+    /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as it says. Nil if ``StoredMember`` did
     ///   not write it.
     init?(_ entry: UnsafeRawBufferPointer) {
         flags = entry[StoredMember.flags]
@@ -244,7 +244,7 @@ public struct PageMember {
 
     /// Writes the token's digits in lower case and returns their number.
     ///
-    /// - Parameter destination: has room for ``Limits/tokenDigitsMost``.
+    /// - Parameter destination: has room for ``Limits/tokenDigitsMax``.
     @inline(__always)
     public func writeToken(to destination: UnsafeMutableRawBufferPointer) -> Int {
         Hexadecimal.write(token, to: destination)

@@ -20,8 +20,8 @@ public enum StoredMember {
     static let flags = 6
     static let atMilliseconds = 7
     /// The shortest entry: a member that leaves, with an id of one byte.
-    public static let bytesLeast = fixedBytes + 2
-    static let tokenBytesMax = Limits.tokenDigitsMost / 2
+    public static let bytesMin = fixedBytes + 2
+    static let tokenBytesMax = Limits.tokenDigitsMax / 2
     /// The longest entry.
     public static let bytesMax = fixedBytes + 1 + Limits.identifierBytes + tokenBytesMax
     /// The last time that fits into an entry. Later times are stored as this one.

@@ -32,7 +32,7 @@ public struct StoreCall<Bytes> {
         /// call whose reply was lost can be repeated. A claim must not be used again once its push may have been sent. A record
         /// that was deferred comes with a new claim and names the previous one, which the new one replaces. Only the first reader
         /// that does so is told `send`.
-        case admitStart(version: Version, claim: UInt64, formerClaim: UInt64? = nil)
+        case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Stores an update or end until a token registers: `held`, `superseded`, `duplicate`, or `retry` if a token has
         /// registered.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)

@@ -65,7 +65,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case kafkaErrors
     case partitionsAssigned
     case partitionsPaused
-    case partitionsStandingStill
+    case partitionsStuck
     case partitionsRereading
     case readAheadActive
     case consumerLag

@@ -37,7 +37,7 @@ extension MetricCatalog {
             "If this lasts, the lane is full; causeway_records_waiting shows what it waits for."
         ),
         .gauge(
-            .partitionsStandingStill,
+            .partitionsStuck,
             "causeway_partitions_standing_still",
             .count("partitions"),
             [],

@@ -47,7 +47,7 @@ extension WorkerCondition {
 }
 
 /// Stores the condition for its readers.
-package final class ConditionBoard: Sendable {
+package final class SharedCondition: Sendable {
     private let condition = Mutex(WorkerCondition())
 
     package init() {}

@@ -1,12 +1,12 @@
 /// All metrics of a worker. Created once at the start, and shared by its threads and the pages.
 package final class MetricRegistry: Sendable {
     package let labels: LabelSpace
-    package let lanes: [MetricBoard]
-    package let kafka: MetricBoard
-    package let condition = ConditionBoard()
-    package let events = EventBoard()
-    package let traces = TraceBoard()
-    package let channels: ChannelBoard
+    package let lanes: [PublishedMetrics]
+    package let kafka: PublishedMetrics
+    package let condition = SharedCondition()
+    package let events = RecentEvents()
+    package let traces = TraceCounters()
+    package let channels: ChannelStatus
     let layout: MetricLayout
 
     package init(labels: LabelSpace, laneCount: Int) {
@@ -14,12 +14,12 @@ package final class MetricRegistry: Sendable {
         let layout = MetricLayout(labels: labels)
         self.labels = labels
         self.layout = layout
-        channels = ChannelBoard(poolCount: labels.pools.count)
-        lanes = (0..<laneCount).map { MetricBoard(thread: "lane-\($0)", layout: layout) }
-        kafka = MetricBoard(thread: "kafka", layout: layout)
+        channels = ChannelStatus(poolCount: labels.pools.count)
+        lanes = (0..<laneCount).map { PublishedMetrics(thread: "lane-\($0)", layout: layout) }
+        kafka = PublishedMetrics(thread: "kafka", layout: layout)
     }
 
-    var threads: [MetricBoard] { lanes + [kafka] }
+    var threads: [PublishedMetrics] { lanes + [kafka] }
 
     /// Combines the last published numbers of all threads.
     ///

@@ -1,10 +1,10 @@
 /// The numbers of one thread, in plain memory that only this thread writes: without atomics, locks or allocation. The
-/// thread regularly publishes a copy to its board, where others read it.
+/// thread regularly publishes a copy, where others read it.
 public struct ThreadMetrics: ~Copyable {
     /// The shortest time between two publications. Published numbers are at most this old, plus one turn.
     public static let publicationMilliseconds: Int64 = 250
 
-    public let board: MetricBoard
+    public let published: PublishedMetrics
     private let cells: UnsafeMutableBufferPointer<Int64>
     private let places: UnsafeMutableBufferPointer<MetricLayout.Place>
     /// The bounds of all histograms, one behind the other, and where each metric's bounds begin.
@@ -13,10 +13,10 @@ public struct ThreadMetrics: ~Copyable {
     private var nextPublicationMilliseconds = Int64.min
     private var busy = BusyShare()
 
-    /// - Parameter board: a board of the registry. Only one thread may publish to it.
-    public init(board: MetricBoard) {
-        self.board = board
-        let layout = board.layout
+    /// - Parameter published: one of the registry. Only one thread may publish to it.
+    public init(publishingTo published: PublishedMetrics) {
+        self.published = published
+        let layout = published.layout
         cells = .allocate(capacity: layout.cellCount)
         cells.initialize(repeating: 0)
         places = .allocate(capacity: layout.places.count)
@@ -105,11 +105,11 @@ public struct ThreadMetrics: ~Copyable {
         set(seconds, to: busyMicroseconds)
     }
 
-    /// Copies the numbers to the board. If a reader holds the board, the thread does not wait, and tries again in its next turn.
+    /// Publishes the numbers. If a reader holds the published copy, the thread does not wait, and tries again in its next turn.
     ///
-    /// - Parameter partitions: beyond ``MetricBoard/partitionsMax`` the rest is left out.
+    /// - Parameter partitions: beyond ``PublishedMetrics/partitionsMax`` the rest is left out.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
-        let isTaken = board.publish(
+        let isTaken = published.publish(
             UnsafeBufferPointer(cells),
             partitions: partitions,
             nowMilliseconds: nowMilliseconds

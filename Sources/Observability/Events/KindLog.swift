@@ -16,10 +16,10 @@ package struct KindLog: ~Copyable, Sendable {
     }
 
     private let logger: Logger
-    private let events: EventBoard
+    private let events: RecentEvents
     private var allowances = [Allowance](repeating: Allowance(), count: LogKind.allCases.count)
 
-    package init(logger: Logger, events: EventBoard) {
+    package init(logger: Logger, events: RecentEvents) {
         self.logger = logger
         self.events = events
     }

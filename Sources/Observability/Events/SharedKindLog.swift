@@ -5,9 +5,9 @@ import Synchronization
 /// A log that several threads share, for rare lines.
 package final class SharedKindLog: Sendable {
     private let log: Mutex<KindLog>
-    private let events: EventBoard
+    private let events: RecentEvents
 
-    package init(logger: Logger, events: EventBoard) {
+    package init(logger: Logger, events: RecentEvents) {
         self.events = events
         log = Mutex(KindLog(logger: logger, events: events))
     }

@@ -120,7 +120,7 @@ struct Diagnosis {
 
     private var redis: [Finding] {
         let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
-        guard away > 0 else { return serversAway + redisErrors + redisReplicas }
+        guard away > 0 else { return unavailableServers + redisErrors + redisReplicas }
         return [
             Finding(
                 severity: .broken,
@@ -136,7 +136,7 @@ struct Diagnosis {
         ]
     }
 
-    private var serversAway: [Finding] {
+    private var unavailableServers: [Finding] {
         let away = now[.redisServersAway]
         guard away > 0 else { return [] }
         return [
@@ -265,12 +265,12 @@ struct Diagnosis {
                 )
             )
         }
-        if now[.partitionsStandingStill] > 0 {
+        if now[.partitionsStuck] > 0 {
             findings.append(
                 Finding(
                     severity: .broken,
                     alert: "CausewayPartitionStandsStill",
-                    sight: "\(now[.partitionsStandingStill]) partitions are stuck and not read.",
+                    sight: "\(now[.partitionsStuck]) partitions are stuck and not read.",
                     meaning:
                         "The offset to continue at is not known, or records were deleted before they were read.",
                     action:

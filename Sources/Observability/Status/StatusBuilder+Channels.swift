@@ -6,7 +6,7 @@ extension StatusBuilder {
     static let channelsMax: Int64 = 10_000
 
     /// Apps and environments whose audiences have channels or should have them.
-    private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelBoard.Counts)] {
+    private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
         zip(labels.pools, channelCounts)
             .filter { _, counts in
                 counts.isDeclared || counts.known > 0 || counts.listed > 0 || counts.created > 0
@@ -50,7 +50,7 @@ extension StatusBuilder {
         )
     }
 
-    private func waiting(_ outlook: ChannelBoard.Outlook?) -> [StatusCell] {
+    private func waiting(_ outlook: ChannelStatus.Outlook?) -> [StatusCell] {
         guard let outlook else { return [StatusCell](repeating: .none, count: 6) }
         return [
             .count(Int64(outlook.creationsOpen)), .count(Int64(outlook.unpublished)),

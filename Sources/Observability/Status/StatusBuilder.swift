@@ -12,9 +12,9 @@ struct StatusBuilder {
     let process: ProcessReading
     let processBefore: ProcessReading?
     let condition: WorkerCondition
-    let events: [EventBoard.Event]
+    let events: [RecentEvents.Event]
     /// By the number of the pool.
-    let channelCounts: [ChannelBoard.Counts]
+    let channelCounts: [ChannelStatus.Counts]
     let wallMilliseconds: Int64
 
     var now: MetricTotals { window.now }
@@ -298,7 +298,7 @@ struct StatusBuilder {
             columns: [
                 .init(key: "lanesReady", title: "lanes connected"), .init(key: "lanes", title: "of"),
             ] + Self.quantileColumns + [
-                .init(key: "serversAway", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
+                .init(key: "unavailableServers", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
                 .init(key: "errors", title: "errors"), .init(key: "errorCodes", title: "by code"),
             ],
             rows: [

@@ -39,7 +39,7 @@ package actor TraceExporter {
     private let collector: TraceCollector
     private let document: SpanDocument
     private let rings: [TraceRing]
-    private let board: TraceBoard
+    private let counters: TraceCounters
     private let log: SharedKindLog
     private let interruption: Wakeup
     /// Requests block a thread of this queue.
@@ -55,13 +55,13 @@ package actor TraceExporter {
         _ collector: TraceCollector,
         document: SpanDocument,
         rings: [TraceRing],
-        board: TraceBoard,
+        counters: TraceCounters,
         log: SharedKindLog
     ) throws(SystemError) {
         self.collector = collector
         self.document = document
         self.rings = rings
-        self.board = board
+        self.counters = counters
         self.log = log
         interruption = try Wakeup()
     }
@@ -95,8 +95,8 @@ package actor TraceExporter {
         for ring in rings {
             while ring.pop() != nil { records += 1 }
         }
-        board.noteDropped(records, .stopped)
-        sayDrops()
+        counters.noteDropped(records, .stopped)
+        logDrops()
     }
 
     /// - Returns: whether anything was sent.
@@ -110,7 +110,7 @@ package actor TraceExporter {
             else { break }
             hasSent = true
         }
-        sayDrops()
+        logDrops()
         return hasSent
     }
 
@@ -131,19 +131,19 @@ package actor TraceExporter {
         let refusal = await post(batch.body, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
             waiting = nil
-            board.noteExported(batch.count)
+            counters.noteExported(batch.count)
             if isTroubled { log(.tracesTaken) }
             isTroubled = false
             return true
         }
-        board.note(refusal.cause)
+        counters.note(refusal.cause)
         if !isTroubled, refusal.cause != .hurried {
             log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(refusal)"])
             isTroubled = true
         }
         let isPassing = refusal.cause != .refused
         let isGivenUp = !isPassing || batch.attempts >= Self.attemptsMax
-        if isGivenUp { board.noteDropped(batch.count, isPassing ? .undelivered : .refused) }
+        if isGivenUp { counters.noteDropped(batch.count, isPassing ? .undelivered : .refused) }
         waiting = isGivenUp ? nil : batch
         return !isPassing
     }
@@ -175,8 +175,8 @@ package actor TraceExporter {
     }
 
     /// Logs new drops, at most once per look.
-    private func sayDrops() {
-        let total = board.dropped
+    private func logDrops() {
+        let total = counters.dropped
         guard total > dropsSaid, !isTroubled || waiting == nil else { return }
         log(.tracesDropped, ["records": "\(total - dropsSaid)"])
         dropsSaid = total

@@ -5,13 +5,13 @@ package final class TraceRing: Sendable {
     static let capacity = 4_096
 
     private let ring = SingleProducerRing<FinishedTrace>(capacity: TraceRing.capacity)
-    private let board: TraceBoard
+    private let counters: TraceCounters
 
-    package init(_ board: TraceBoard) { self.board = board }
+    package init(_ counters: TraceCounters) { self.counters = counters }
 
     /// Called on the lane's thread.
     package func push(_ trace: FinishedTrace) {
-        if !ring.push(trace) { board.noteFull() }
+        if !ring.push(trace) { counters.countFull() }
     }
 
     /// Called on the exporter's thread.

@@ -85,7 +85,7 @@ final class Cluster {
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
     /// 1 before the first look-up, when the number of servers is not known.
-    var serversAway: Int {
+    var unavailableServers: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
     }

@@ -76,10 +76,10 @@ public final class RedisClient {
     }
 
     /// How many servers with keys take no calls now.
-    public var serversAway: Int {
+    public var unavailableServers: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
-        case .cluster(let cluster): cluster.serversAway
+        case .cluster(let cluster): cluster.unavailableServers
         }
     }
 

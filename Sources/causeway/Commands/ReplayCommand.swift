@@ -70,7 +70,7 @@ struct ReplayReportCommand: ParsableCommand {
             throw ExitCode.failure
         }
         run.printReport()
-        run.sayWhatIsMissing()
+        run.reportIncomplete()
         guard run.isComplete else { throw ExitCode.failure }
     }
 }

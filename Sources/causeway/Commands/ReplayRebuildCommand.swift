@@ -84,7 +84,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             if !registrations { run.printReport() }
             for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }
         }
-        run.sayWhatIsMissing()
+        run.reportIncomplete()
         if !execute { run.say("nothing was written; add --execute to write it") }
         let isStopped = isInterrupted || failure != nil
         if isStopped { run.say("stopped; run the same command again, it is safe to repeat") }

@@ -70,7 +70,7 @@ struct ReplaySendCommand: ParsableCommand {
                 return true
             }
         }
-        sending?.finish(isHurried: failure != nil || run.interruption.pending != nil)
+        sending?.finish(isStoppingAtOnce: failure != nil || run.interruption.pending != nil)
         if let failure {
             run.say(failure)
             // Nothing was sent, so there is nothing to count.
@@ -79,7 +79,7 @@ struct ReplaySendCommand: ParsableCommand {
         let members = sending.map { ["sent": $0.json] } ?? [:]
         run.printReport(members, isSent: sending != nil)
         if let sending, !options.json { StandardStreams.printOutput(sending.line) }
-        run.sayWhatIsMissing()
+        run.reportIncomplete()
         try end(run, sending)
     }
 
@@ -93,7 +93,7 @@ struct ReplaySendCommand: ParsableCommand {
             return
         }
         if let reason = sending.tally.reason { run.say("Kafka: \(reason)") }
-        if let (count, reason) = sending.leftOpen {
+        if let (count, reason) = sending.notRestored {
             run.say(
                 "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
             )

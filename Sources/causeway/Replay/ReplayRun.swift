@@ -44,13 +44,13 @@ struct ReplayRun {
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
-        let source = try interruption.endingAtOnce {
+        let source = try interruption.withSignalsUnhandled {
             try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
         }
         defer { source.close() }
         for note in source.notes { say(note) }
         hasGaps = !source.notes.isEmpty
-        let positions = try interruption.endingAtOnce {
+        let positions = try interruption.withSignalsUnhandled {
             try ReplayPositions(
                 of: topic,
                 partitions: source.partitionCount,
@@ -79,7 +79,7 @@ struct ReplayRun {
 
     /// Reads the registrations topic from its first record on.
     mutating func readRegistrations(_ body: (borrowing Message) throws -> Void) throws {
-        let source = try interruption.endingAtOnce {
+        let source = try interruption.withSignalsUnhandled {
             try ReplaySource(
                 topic: configuration.kafka.topics.registrations,
                 range: .times(from: 0, to: nil),
@@ -185,7 +185,7 @@ struct ReplayRun {
     }
 
     /// Prints why the replay is incomplete.
-    func sayWhatIsMissing() {
+    func reportIncomplete() {
         if table.wasFull {
             say("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }

@@ -32,7 +32,7 @@ struct ReplaySending {
     /// Whether not everything was sent.
     private(set) var isStopped = false
     /// Versions that Redis holds as under way although nobody sends them, and the error that kept Redis from being told.
-    private(set) var leftOpen: (count: Int, reason: RedisError)?
+    private(set) var notRestored: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
     init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
@@ -111,14 +111,14 @@ struct ReplaySending {
 
     /// Waits for the acknowledgements. Commands that were not written are settled as they were, so that another replay sends them.
     ///
-    /// - Parameter isHurried: whether the user has asked to stop. Then Kafka and Redis get only seconds.
-    mutating func finish(isHurried: Bool) {
-        let flush = isHurried ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. Then Kafka and Redis get only seconds.
+    mutating func finish(isStoppingAtOnce: Bool) {
+        let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
         let calls = (unwritten + sender.finish(flushMilliseconds: flush).failedMarks).compactMap { reopened[$0] }
         do throws(RedisError) {
-            if !calls.isEmpty { _ = try store?.perform(calls, until: { isHurried }) }
+            if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
         } catch {
-            leftOpen = (calls.count, error)
+            notRestored = (calls.count, error)
         }
         store?.close()
         store = nil

@@ -26,7 +26,7 @@ struct ReplaySource {
     /// Offsets and partitions of the range that the topic does not have.
     private(set) var notes: [String] = []
 
-    var recordsMost: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
+    var recordsMax: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
 
     init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
         self.topic = topic
@@ -129,7 +129,7 @@ struct ReplaySource {
         _ progress: inout ReplayProgress,
         _ body: (borrowing Message) throws -> Void
     ) throws -> [Part] {
-        let total = recordsMost
+        let total = recordsMax
         var done: Int64 = 0
         var failure: (any Error)?
         for (index, part) in parts.enumerated() {

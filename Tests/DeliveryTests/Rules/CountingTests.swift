@@ -214,7 +214,7 @@ import Testing
     }
 
     /// The replacing state has no alert (simulation seed 12038, `pace`).
-    @Test func anAlertThatOneUnderWayMakesNeedlessHasAResultOfItsOwn() {
+    @Test func supersededAlertHasItsOwnResult() {
         let core = counting()
         core.receive(.alert(4))
         core.reply(.send)

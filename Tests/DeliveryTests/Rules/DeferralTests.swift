@@ -71,14 +71,14 @@ import Testing
 
     @Test func aPoolThatIsBackIsToldOnce() throws {
         let core = try blocked()
-        var told = [core.delivery.takePoolReturn()]
+        var told = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
         core.carry()
-        told += [core.delivery.takePoolReturn(), core.delivery.takePoolReturn()]
+        told += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
         core.pass(2_000)
         core.receive(.update(2, of: "b"))
         core.carry()
-        told.append(core.delivery.takePoolReturn())
+        told.append(core.delivery.takePoolRecovery())
         #expect(told == [false, true, false, false])
     }
 
@@ -180,7 +180,7 @@ import Testing
         core.reply(.address, number: 78)
         let next = try #require(try core.called.claim)
         #expect(next != claim, "a worker that reads the record again, after this one has died, has another")
-        #expect(try core.called.formerClaim == claim, "by which Redis admits it again")
+        #expect(try core.called.previousClaim == claim, "by which Redis admits it again")
         core.reply(.send)
         core.push()
         core.answer(.accepted)

@@ -6,7 +6,7 @@ import Testing
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
     /// The first pause has the full length: between 150 and 300 s.
-    private static let pauseLeast: Int64 = 150_000
+    private static let pauseMin: Int64 = 150_000
 
     private func core() -> CoreHarness {
         CoreHarness {
@@ -33,7 +33,7 @@ import Testing
         let core = try refused()
         let end = core.deferrals[0].deferral.pauseEndMilliseconds
         #expect(core.deferrals[0].cause == "retry")
-        #expect(end - core.now.wallMilliseconds >= Self.pauseLeast)
+        #expect(end - core.now.wallMilliseconds >= Self.pauseMin)
         var readings = 0
         while end - core.now.wallMilliseconds > Self.delay {
             core.pass(Self.delay - 6_000)

@@ -19,7 +19,7 @@ import Testing
             }
     }
 
-    private func take(_ core: CoreHarness, _ change: (inout DeliveryNumbers) -> Void) {
+    private func take(_ core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
         var numbers = core.configuration.numbers
         change(&numbers)
         core.delivery.take(numbers)

@@ -8,7 +8,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.elapse(14_990)
         #expect(core.waiting == [])
         core.elapse(15_020)
@@ -36,7 +36,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.address)
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.elapse(14_990)
         #expect(core.send() == nil)
         core.elapse(30_010)
@@ -51,7 +51,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.elapse(2_000)
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded"])
@@ -62,7 +62,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds + 10),"#))
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.elapse(30_010)
         #expect(core.outcomes == ["u1 expired"])
     }
@@ -71,7 +71,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.beginRevoking(core.commands)
         #expect(core.isDrained(core.commands))
         #expect(core.outcomes == [])
@@ -82,10 +82,10 @@ import Testing
         core.receive(.update(1), .update(2, of: "b"))
         #expect(core.waiting == ["admit u1"])
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         #expect(core.waiting == ["admit b.u2"])
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.elapse(30_010)
         #expect(core.waiting.count == 1, "and it counts again when it is sent")
     }
@@ -95,7 +95,7 @@ import Testing
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
         core.reply(.address)
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.reply(.send)
         core.elapse(30_010)
         let other = core.send()
@@ -119,7 +119,7 @@ import Testing
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
         core.reply(.address)
         core.reply(.send)
-        core.sendInVain()
+        core.sendWithoutBudget()
         core.reply(.send)
         let other = core.send()
         core.elapse(30_010)
@@ -274,7 +274,7 @@ extension CoreHarness {
     }
 
     /// The next push is sent, APNs answers 503, and the budget is empty.
-    fileprivate func sendInVain() {
+    fileprivate func sendWithoutBudget() {
         guard let record = send() else {
             Issue.record("no push waits")
             return

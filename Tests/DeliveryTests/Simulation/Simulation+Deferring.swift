@@ -37,7 +37,7 @@ extension Simulation {
 
     /// When a pool is back, its deferred commands are read at once.
     func readDeferredEarly(_ worker: SimulatedWorker) {
-        guard worker.delivery.takePoolReturn() else { return }
+        guard worker.delivery.takePoolRecovery() else { return }
         for place in worker.assigned.keys where place.topic == 2 { log.readAllDeferred(of: place, now: now) }
     }
 

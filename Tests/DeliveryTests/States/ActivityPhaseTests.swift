@@ -24,14 +24,14 @@ struct ActivityPhaseTests {
         var seen: Set = [first]
         var open = [first]
         while let phase = open.popLast() {
-            for next in phases where phase.mayLead(to: next) && seen.insert(next).inserted { open.append(next) }
+            for next in phases where phase.canChange(to: next) && seen.insert(next).inserted { open.append(next) }
         }
         return seen
     }
 
     @Test func aPushIsWithAPNsOnlyAfterItsAdmission() {
-        for phase in Self.phases where phase.mayLead(to: .inFlight) { #expect(phase == .ready) }
-        for phase in Self.phases where phase.mayLead(to: .ready) {
+        for phase in Self.phases where phase.canChange(to: .inFlight) { #expect(phase == .ready) }
+        for phase in Self.phases where phase.canChange(to: .ready) {
             #expect([.admitting, .inFlight, .backingOff].contains(phase))
         }
     }

@@ -17,7 +17,7 @@ struct RecordStageTests {
         var seen: Set = [first]
         var open = [first]
         while let stage = open.popLast() {
-            for next in stages where stage.mayLead(to: next) && seen.insert(next).inserted { open.append(next) }
+            for next in stages where stage.canChange(to: next) && seen.insert(next).inserted { open.append(next) }
         }
         return seen
     }
@@ -25,13 +25,13 @@ struct RecordStageTests {
     @Test func aRecordHasItsOutcomeOnce() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
             // A record that the deferred topic did not accept has no outcome yet.
-            #expect(!stage.mayLead(to: .finished) || stage == .deferring, "\(stage)")
+            #expect(!stage.canChange(to: .finished) || stage == .deferring, "\(stage)")
         }
     }
 
     @Test func aFreedRecordEntersNothing() {
         for stage in Self.stages {
-            #expect(!RecordStage.settled.mayLead(to: stage) && !RecordStage.dropped.mayLead(to: stage), "\(stage)")
+            #expect(!RecordStage.settled.canChange(to: stage) && !RecordStage.dropped.canChange(to: stage), "\(stage)")
         }
     }
 
@@ -40,7 +40,7 @@ struct RecordStageTests {
         let (first, second) = (records.addSample(), records.addSample())
         records.enter(.finished, first)
         #expect(records.awaitingAcknowledgementsCount == 1)
-        records.enter(.leavingDevice, first)
+        records.enter(.settlingHeldStart, first)
         records.enter(.waiting, second)
         records.enter(.refunding, second)
         #expect(records.awaitingAcknowledgementsCount == 2)

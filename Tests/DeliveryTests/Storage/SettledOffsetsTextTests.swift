@@ -73,11 +73,11 @@ import Testing
         let base = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
         var ranges: [Range<Int64>] = []
         var offset = base + Int64(random.number(0...1))
-        let (gapMost, lengthMost) = ([1, 5, 3_000][random.number(0...2)], [1, 5, 3_000][random.number(0...2)])
+        let (gapMax, lengthMax) = ([1, 5, 3_000][random.number(0...2)], [1, 5, 3_000][random.number(0...2)])
         for _ in 0..<random.number(0...400) {
-            let end = offset + Int64(random.number(1...lengthMost))
+            let end = offset + Int64(random.number(1...lengthMax))
             ranges.append(offset..<end)
-            offset = end + Int64(random.number(1...gapMost))
+            offset = end + Int64(random.number(1...gapMax))
         }
         let text = SettledOffsetsText.encode(ranges, above: base)
         #expect(text.count <= SettledOffsetsText.bytesMax)

@@ -6,7 +6,7 @@ extension OutageCase {
             apps: [OutageApp(startedByPush: 40)],
             troubles: [
                 Trouble(at: 10_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                Trouble(at: 22_000, .wholeAgain(.sandbox)),
+                Trouble(at: 22_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -16,7 +16,7 @@ extension OutageCase {
             apps: [OutageApp(startedByPush: 80)],
             troubles: [
                 Trouble(at: 0, .faults(.sandbox, ["serviceUnavailableShare": 1])),
-                Trouble(at: 8_000, .wholeAgain(.sandbox)),
+                Trouble(at: 8_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -34,7 +34,7 @@ extension OutageCase {
                 + "answer is lost stays unknown",
             troubles: [
                 Trouble(at: 12_000, .faults(.sandbox, ["unansweredShare": 1])),
-                Trouble(at: 24_000, .wholeAgain(.sandbox)),
+                Trouble(at: 24_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .invalidations(0)]
         ),

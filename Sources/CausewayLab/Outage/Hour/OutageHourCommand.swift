@@ -38,7 +38,7 @@ struct OutageHourCommand: ParsableCommand {
     }
 
     func run() throws {
-        let plan = OutageHourPlan(awayMinutes: minutes, activities: activities, commandsPerSecond: rate)
+        let plan = OutageHourSchedule(awayMinutes: minutes, activities: activities, commandsPerSecond: rate)
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }

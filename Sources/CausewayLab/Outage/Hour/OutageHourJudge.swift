@@ -1,6 +1,6 @@
 /// Checks the minutes of the outage, and the time after the host's return, against the promises.
 struct OutageHourJudge {
-    let plan: OutageHourPlan
+    let plan: OutageHourSchedule
     let minutes: [OutageMinute]
     /// For each activity of the afflicted app: its pushes that APNs accepted after the host's return. True: the push had the newest
     /// state.

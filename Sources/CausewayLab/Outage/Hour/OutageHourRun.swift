@@ -11,7 +11,7 @@ final class OutageHourRun {
     private static let startMilliseconds: Int64 = 120_000
     private static let minuteMilliseconds: Int64 = 60_000
 
-    private let plan: OutageHourPlan
+    private let plan: OutageHourSchedule
     private let outage: OutageCase
     private let stage: OutageStage
     private let interruption: Interruption
@@ -29,7 +29,7 @@ final class OutageHourRun {
     private var pushesAfterReturn = PushesAfterReturn()
 
     /// - Parameter stage: already started, without its workers.
-    init(_ plan: OutageHourPlan, on stage: OutageStage, interruption: Interruption, tableFile: String?)
+    init(_ plan: OutageHourSchedule, on stage: OutageStage, interruption: Interruption, tableFile: String?)
         throws(LabError)
     {
         (self.plan, outage, self.stage, self.interruption) = (plan, plan.outage, stage, interruption)
@@ -90,7 +90,7 @@ final class OutageHourRun {
         let began = Clock.milliseconds
         var troubles = outage.troubles[...]
         var (nextLook, nextMinute) = (began, began + Self.minuteMilliseconds)
-        while Clock.milliseconds - began < plan.endMilliseconds + OutageHourPlan.silenceMilliseconds {
+        while Clock.milliseconds - began < plan.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices {
                 try feeds[index].advance(to: elapsed, wire)

@@ -10,7 +10,7 @@ import Reactor
 import Redis
 
 /// Everything that the threads are built from, made from a configuration and checked before any thread starts.
-struct WorkerPlan: @unchecked Sendable {
+struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memory: MemoryBudget
     let mailboxes: [LaneMailbox]
@@ -18,7 +18,7 @@ struct WorkerPlan: @unchecked Sendable {
     private let configuration: WorkerConfiguration
     private let delivery: DeliveryConfiguration
     private let redis: RedisConfiguration
-    private let pools: [LanePlan.Pool]
+    private let pools: [LaneSetup.Pool]
     let registry: MetricRegistry
     let log: SharedKindLog
     /// Watches the files with the keys for provider tokens.
@@ -26,11 +26,11 @@ struct WorkerPlan: @unchecked Sendable {
     private let signers: [AppKey: ProviderTokenSource]
     /// Nil: every worker signs its own provider tokens.
     private let tokenSeal: ProviderTokenSeal?
-    private let rereadingBoard = RereadingBoard()
+    private let rereadingExchange = RereadingExchange()
     /// Requests of the lanes to the keeper of channels. If the buffer is full, a request is dropped and a later command repeats it.
     let channelRequests = AsyncStream.makeStream(
         of: ChannelRequest.self,
-        bufferingPolicy: .bufferingOldest(WorkerPlan.channelRequestsMax)
+        bufferingPolicy: .bufferingOldest(WorkerSetup.channelRequestsMax)
     )
     private static let channelRequestsMax = 4_096
     private let traceRings: [TraceRing]
@@ -77,7 +77,7 @@ struct WorkerPlan: @unchecked Sendable {
         let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traces) }
         self.traceRings = traceRings
         traceExporter = try collector.map {
-            try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, board: traces, log: log)
+            try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, counters: traces, log: log)
         }
         warnOfReadableSecrets(configuration)
         try Consumer.check(properties: consumerProperties)
@@ -105,7 +105,7 @@ struct WorkerPlan: @unchecked Sendable {
 
     /// The keeper of the audiences' channels; nil if no app may have any.
     func makeChannelKeeper() throws -> ChannelKeeper? {
-        let (board, log, labels) = (registry.channels, log, registry.labels)
+        let (status, log, labels) = (registry.channels, log, registry.labels)
         let apps = configuration.apps
         let pool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
             let name = apps.first { $0.bundleId == app }?.name ?? ""
@@ -114,7 +114,7 @@ struct WorkerPlan: @unchecked Sendable {
         for app in apps where !app.channels.audiences.isEmpty {
             for environment in app.channels.environments {
                 guard let pool = pool(app.bundleId, "\(environment.name)") else { continue }
-                board.change(pool) { $0.isDeclared = true }
+                status.change(pool) { $0.isDeclared = true }
             }
         }
         return try ChannelKeeper.make(
@@ -126,7 +126,7 @@ struct WorkerPlan: @unchecked Sendable {
                 }
                 return source
             },
-            note: { note in ChannelNotes.tell(note, log, board, pool: pool) }
+            note: { note in ChannelNotes.tell(note, log, status, pool: pool) }
         )
     }
 
@@ -136,7 +136,7 @@ struct WorkerPlan: @unchecked Sendable {
             redis: redis,
             group: configuration.kafka.groupId,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
-            board: rereadingBoard,
+            exchange: rereadingExchange,
             log: log,
             wakeup: wakeup,
             refuse: refuse,
@@ -146,8 +146,8 @@ struct WorkerPlan: @unchecked Sendable {
         )
     }
 
-    func lane(_ producer: Producer) throws(KafkaError) -> LanePlan {
-        return LanePlan(
+    func lane(_ producer: Producer) throws(KafkaError) -> LaneSetup {
+        return LaneSetup(
             delivery: delivery,
             audiences: audiences,
             redis: redis,
@@ -193,8 +193,8 @@ struct WorkerPlan: @unchecked Sendable {
         }
     }
 
-    func intake(_ producer: Producer) throws(KafkaError) -> IntakePlan {
-        IntakePlan(
+    func intake(_ producer: Producer) throws(KafkaError) -> IntakeSetup {
+        IntakeSetup(
             consumerProperties: try consumerProperties,
             topics: [
                 configuration.kafka.topics.commands, configuration.kafka.topics.registrations,
@@ -206,7 +206,7 @@ struct WorkerPlan: @unchecked Sendable {
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memory.inboxBytes),
             rereading: PartitionRereading(
-                board: rereadingBoard,
+                exchange: rereadingExchange,
                 commandsMilliseconds: Int64(configuration.redis.rereadMinutes) * 60_000
             ),
             registry: registry,
@@ -341,7 +341,7 @@ struct WorkerPlan: @unchecked Sendable {
         signers: [AppKey: ProviderTokenSource],
         keys: [AppKey],
         laneCount: Int
-    ) throws -> [LanePlan.Pool] {
+    ) throws -> [LaneSetup.Pool] {
         let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
         let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
         let budget = connectionBudget(poolCount: poolCount)
@@ -365,7 +365,7 @@ struct WorkerPlan: @unchecked Sendable {
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
-                    return LanePlan.Pool(
+                    return LaneSetup.Pool(
                         index: PoolIndex(application: UInt16(position), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,

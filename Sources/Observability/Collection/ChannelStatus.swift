@@ -1,7 +1,7 @@
 import Synchronization
 
 /// The numbers of broadcast channels, by the number of the pool. The channel keeper writes them; they are read with the metrics.
-package final class ChannelBoard: Sendable {
+package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
         /// Channels of audiences.
         package var known: Int64 = 0

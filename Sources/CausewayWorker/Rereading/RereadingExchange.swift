@@ -14,7 +14,7 @@ struct RereadingRequest: Sendable {
 }
 
 /// Carries states and requests between the Kafka thread, which reads the partitions, and the watch over Redis.
-final class RereadingBoard: Sendable {
+final class RereadingExchange: Sendable {
     private struct State {
         var standings: [PartitionStanding] = []
         var registrationPartitions: Int?

@@ -10,7 +10,7 @@ package struct InputRecord: Equatable {
 /// A record ends where its brackets close. A line that begins with `{` always begins a record, so that a broken record
 /// spoils no other. Text between records that does not begin with a bracket is a record of its own, up to the end of
 /// the line. Whether a record is valid is checked elsewhere.
-package struct RecordCutter {
+package struct RecordSplitter {
     /// The most bytes of a record; then it is cut off. Far more than Causeway accepts.
     static let recordBytesMax = 1 << 20
 

@@ -28,7 +28,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
 }
 
 /// Publishes one thread's numbers for other threads to read. The thread never waits for a reader.
-public final class MetricBoard: Sendable {
+public final class PublishedMetrics: Sendable {
     /// The most partitions of one thread that are shown.
     public static let partitionsMax = 4_096
 

@@ -4,7 +4,7 @@ import Observability
 import Reactor
 
 /// What the intake is built from.
-struct IntakePlan: @unchecked Sendable {
+struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of ``Intake``'s indices.
     var topics: [String]

@@ -15,7 +15,7 @@ enum TraceDrop: UInt8, CaseIterable, Sendable {
 }
 
 /// Counts what happened to traces. The lanes' rings and the exporter write it; it is read with the metrics.
-package final class TraceBoard: Sendable {
+package final class TraceCounters: Sendable {
     private struct Counts {
         var exported: UInt64 = 0
         var failures = [UInt64](repeating: 0, count: TracePostFailure.allCases.count)
@@ -38,7 +38,7 @@ package final class TraceBoard: Sendable {
     var dropped: UInt64 { drops.reduce(0, &+) }
 
     /// Counts a record whose ring was full. Called on any lane's thread.
-    func noteFull() { full.wrappingAdd(1, ordering: .relaxed) }
+    func countFull() { full.wrappingAdd(1, ordering: .relaxed) }
 
     func noteExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
 

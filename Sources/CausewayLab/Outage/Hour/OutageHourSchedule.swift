@@ -1,5 +1,5 @@
 /// How long one app's host is away, and which commands are written.
-struct OutageHourPlan {
+struct OutageHourSchedule {
     static let afflicted = "afflicted"
     static let healthy = "healthy"
 

@@ -2,7 +2,7 @@ import Logging
 import Synchronization
 
 /// The last line of each kind, and the number of lines: what /statusz shows of the log. Its size is limited by the number of kinds.
-package final class EventBoard: Sendable {
+package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0

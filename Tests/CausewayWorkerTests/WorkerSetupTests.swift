@@ -10,11 +10,11 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The plan of a worker before any thread starts: keys by their ids, and the number of connections of the process.
-@Suite(.ownThread) struct WorkerPlanTests {
+/// The setup of a worker before any thread starts: keys by their ids, and the number of connections of the process.
+@Suite(.ownThread) struct WorkerSetupTests {
     /// A directory with a signing key in it, deleted after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("plan-\(UUID().uuidString)").path
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("setup-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try body(directory, try key("first", in: directory))
@@ -52,8 +52,8 @@ import Testing
 
     private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    private func plan(_ configuration: WorkerConfiguration) throws -> WorkerPlan {
-        try WorkerPlan(configuration: configuration, logger: logger, version: "0")
+    private func setup(_ configuration: WorkerConfiguration) throws -> WorkerSetup {
+        try WorkerSetup(configuration: configuration, logger: logger, version: "0")
     }
 
     // MARK: - A key's id
@@ -72,15 +72,15 @@ import Testing
     @Test func theWorkerStartsWithTheKeyThatTheFileNames() throws {
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            let plan = try plan(configuration(keyFile: keyFile))
-            #expect(plan.registry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
+            let setup = try setup(configuration(keyFile: keyFile))
+            #expect(setup.registry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
         }
     }
 
     @Test func anIdThatIsNoneStopsTheStart() throws {
         try withKey { _, keyFile in
             try "too long an id".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
-            let error = #expect(throws: APNs.ConfigurationError.self) { try plan(configuration(keyFile: keyFile)) }
+            let error = #expect(throws: APNs.ConfigurationError.self) { try setup(configuration(keyFile: keyFile)) }
             #expect(error?.field == "keyIdentifier")
         }
     }
@@ -95,7 +95,7 @@ import Testing
             )
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             let configuration = try configuration(keyFile: keyFile)
-            let registry = try plan(configuration).registry
+            let registry = try setup(configuration).registry
             let log = SharedKindLog(logger: logger, events: registry.events)
             var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
@@ -126,10 +126,10 @@ import Testing
     )
     func connectionsFollowThePools(lanes: Int, apps: Int, connectionsMax: Int, perAddressMax: Int) throws {
         try withKey { _, keyFile in
-            let plan = try plan(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
-            let producer = try plan.makeProducer()
+            let setup = try setup(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
+            let producer = try setup.makeProducer()
             defer { _ = producer.close(deadlineMilliseconds: 1_000) }
-            let pools = try plan.lane(producer).pools
+            let pools = try setup.lane(producer).pools
             #expect(pools.count == apps * 2, "one for each environment")
             let budget = try #require(pools.first).configuration.budget
             #expect(pools.allSatisfy { $0.configuration.budget === budget })

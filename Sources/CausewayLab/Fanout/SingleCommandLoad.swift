@@ -3,7 +3,7 @@ import Foundation
 import Kafka
 
 /// Single commands at a steady rate, before and during the round. They show whether a round delays activities outside the audience.
-struct FanoutNeighbours {
+struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
         /// No round is under way.
         case before

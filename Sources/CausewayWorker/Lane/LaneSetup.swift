@@ -9,7 +9,7 @@ import Reactor
 import Redis
 
 /// What every lane is built from. Made once at the start, and read by all lanes.
-struct LanePlan: @unchecked Sendable {
+struct LaneSetup: @unchecked Sendable {
     /// One APNs pool of each lane.
     struct Pool {
         var index: PoolIndex

@@ -8,7 +8,7 @@ import Testing
 struct RecordCutterTests {
     /// The records of `text`, read `step` bytes at a time.
     private func cut(_ text: String, step: Int = 1) -> [String] {
-        var cutter = RecordCutter()
+        var cutter = RecordSplitter()
         var records: [String] = []
         let keep = { (record: InputRecord) in
             records.append("\(record.line):\(String(decoding: record.bytes, as: UTF8.self))")
@@ -49,7 +49,7 @@ struct RecordCutterTests {
 
     @Test("A record without an end is cut off")
     func endless() {
-        let records = cut("{" + String(repeating: " ", count: 2 * RecordCutter.recordBytesMax) + "x", step: 65_536)
+        let records = cut("{" + String(repeating: " ", count: 2 * RecordSplitter.recordBytesMax) + "x", step: 65_536)
         #expect(records.count == 2)
     }
 
