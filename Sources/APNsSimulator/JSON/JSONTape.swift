@@ -80,6 +80,8 @@ struct JSONTape: ~Copyable {
 }
 
 /// Scans a JSON text in one pass. The stack of open containers is threaded through the tape, so depth needs no memory.
+///
+/// Not `LiveActivity`'s scanner: the simulator judges the worker, so it shares no JSON code with the worker.
 struct JSONScanner {
     private let text: UnsafeRawBufferPointer
     private(set) var offset = 0

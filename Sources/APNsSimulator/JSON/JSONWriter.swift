@@ -1,4 +1,7 @@
-/// Writes JSON text, for answers of the control interface and for registration records. The caller must nest correctly.
+/// Writes JSON text for answers of the control interface and for registration records. The caller nests objects and arrays correctly.
+///
+/// Not `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares no JSON code with the worker. It also
+/// needs arrays and answers of many mebibytes.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false
