@@ -69,7 +69,7 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
 
 campaign: build ## Check seasons against all promises, a million script histories, 10,000 seeds of both simulations: 45 minutes
-	Tests/Checker/campaign .build/release/causeway-lab
+	Tests/Acceptance/season/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
 	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'DeliveryTests.SimulationTests'
 	CAUSEWAY_SIMULATION_SEEDS=$(AUDIENCE_SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) \
@@ -138,15 +138,15 @@ fleet-deps: deps
 	@.ci/fleet-tools
 
 fleet-test: build fleet-deps ## Restart, kill, stop and add workers of one group: six minutes
-	@cd Tests/Fleet && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
-	@.build/fleet/venv/bin/python Tests/Fleet/run.py .build/release/causeway $(FLEET)
+	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fleet/test_*.py
+	@.build/fleet/venv/bin/python Tests/Acceptance/fleet/run.py .build/release/causeway $(FLEET)
 
 acceptance-test: build fleet-deps ## Disturb rounds through an audience: newer commands, kills, Redis away: twelve minutes
-	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet
-	@.build/fleet/venv/bin/python Tests/Acceptance/run.py .build/release/causeway $(ACCEPTANCE)
+	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet rounds/test_*.py
+	@.build/fleet/venv/bin/python Tests/Acceptance/rounds/run.py .build/release/causeway $(ACCEPTANCE)
 
 outage-test: build fleet-deps ## Break what workers depend on, case by case, and fail if anything is lost, old or twice: 15 minutes
-	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Fleet/broker.py' $(OUTAGE)
+	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Acceptance/fleet/broker.py' $(OUTAGE)
 
 outage-hour: build ## Take one app's APNs host away for an hour, with 2,000 commands a second for it and for another app
 	@.build/release/causeway-lab outage-hour $(OUTAGE)
@@ -156,7 +156,7 @@ chart-deps: deps
 	@.ci/chart-tools
 
 chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and runbook
-	@.build/tools/venv/bin/python Tests/Chart/run.py
+	@.build/tools/venv/bin/python Tests/Acceptance/chart/run.py
 
 chart-schema: ## Copy the keys of Config/causeway.yaml into the chart
 	@.ci/chart-schema

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Tests against an independent broker (Python, `Tests/TopicBroker`), which reads requests by Kafka's own description of them.
+/// Tests against an independent broker (Python, `Tests/Acceptance/topic-broker`), which reads requests by Kafka's own description of them.
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
     /// Such a broker, and the requests that it got.
@@ -14,7 +14,8 @@ struct TopicsTests {
         init(_ directory: TemporaryDirectory, topics: [String] = []) throws {
             output = try directory.write("", to: "broker.out")
             process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-            process.arguments = ["-B", repository.appendingPathComponent("Tests/TopicBroker/broker.py").path] + topics
+            process.arguments =
+                ["-B", repository.appendingPathComponent("Tests/Acceptance/topic-broker/broker.py").path] + topics
             process.standardOutput = try FileHandle(forWritingTo: output)
             process.standardInput = FileHandle.nullDevice
             try process.run()

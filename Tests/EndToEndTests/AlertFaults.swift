@@ -19,10 +19,10 @@ extension ExampleRun {
     }
 }
 
-/// Injects faults into a worker's clock and signing: `Tests/WorkerFaults/faults.c`.
+/// Injects faults into a worker's clock and signing: `Tests/Acceptance/worker-faults/faults.c`.
 enum WorkerFaults {
     private static let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("WorkerFaults/faults.c").path
+        .appendingPathComponent("Acceptance/worker-faults/faults.c").path
 
     /// - Parameter faults: the file that lists the faults.
     /// - Returns: the command that starts a worker with the faults.

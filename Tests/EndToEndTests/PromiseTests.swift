@@ -6,11 +6,11 @@ import Testing
 @testable import CausewayLab
 
 /// Seasons that run ten times faster than phones may change, with a budget that is too small for them. A checker that shares no code with
-/// the program checks all promises (`Tests/Checker`).
+/// the program checks all promises (`Tests/Acceptance/season`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
-    private static let checker = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Checker").path
+    private static let acceptance = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Acceptance").path
 
     /// Runs a season, and then the checker over its logs.
     private func season(
@@ -30,7 +30,7 @@ struct PromiseTests {
         let check = try await onOwnThread {
             try outputOf(
                 "/usr/bin/env",
-                ["python3", "-B", "\(Self.checker)/check.py", directory.path] + patience + checks
+                ["python3", "-B", "\(Self.acceptance)/season/check.py", directory.path] + patience + checks
             )
         }
         #expect(check.code == 0, "\(check.text)")
@@ -39,7 +39,11 @@ struct PromiseTests {
 
     @Test func theCheckerCatchesEachLawsBreach() async throws {
         let run = try await onOwnThread {
-            try outputOf("/usr/bin/env", ["python3", "-B", "-m", "unittest"], directory: Self.checker)
+            try outputOf(
+                "/usr/bin/env",
+                ["python3", "-B", "-m", "unittest", "season/test_check.py"],
+                directory: Self.acceptance
+            )
         }
         #expect(run.code == 0, "\(run.text)")
         #expect(run.text.contains("\nOK") && run.text.contains(/Ran [1-9][0-9]* tests/))

@@ -7,7 +7,7 @@ import Testing
 @Suite("A worker says that it is ready when it can do its work", .timeLimit(.minutes(10)))
 struct ReadinessTests {
     /// While a group assigns partitions, no worker reads and none is ready. (The embedded broker handles dead members differently from
-    /// Kafka, so `Tests/Fleet` tests those.)
+    /// Kafka, so `Tests/Acceptance/fleet` tests those.)
     @Test func notBeforeItHasPartitions() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])

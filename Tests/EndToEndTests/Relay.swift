@@ -2,10 +2,11 @@ import Foundation
 
 @testable import CausewayLab
 
-/// An address that begins to answer only when it is told to: `Tests/Relay/relay.py`.
+/// An address that begins to answer only when it is told to: `Tests/Acceptance/relay/relay.py`.
 struct Relay {
     private static let script = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Relay/relay.py").path
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Acceptance/relay/relay.py")
+        .path
 
     /// A port where nothing answers yet.
     let port: UInt16

@@ -238,13 +238,14 @@ struct TraceExportTests {
     }
 }
 
-/// `Tests/Collector/collector.py`, as a part of a stage.
+/// `Tests/Acceptance/collector/collector.py`, as a part of a stage.
 private final class Collector {
     let port: Int
     private let file: String
     private let stage: Stage
     private static let script = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Collector/collector.py").path
+        .deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("Acceptance/collector/collector.py").path
 
     init(_ stage: Stage, refusals: [Int], options: [String] = []) throws {
         self.stage = stage

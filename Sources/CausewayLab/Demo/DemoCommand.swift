@@ -86,7 +86,7 @@ struct DemoCommand: StagedRun {
 
     @Option(
         help: ArgumentHelp(
-            "Write commands, results and pushes into this directory, for Tests/Checker/check.py.",
+            "Write commands, results and pushes into this directory, for Tests/Acceptance/season/check.py.",
             valueName: "directory"
         )
     )

@@ -1,0 +1,109 @@
+"""Renders the chart with the real Helm, and finds objects in the result."""
+import functools
+import hashlib
+import pathlib
+import subprocess
+import tempfile
+
+import yaml
+
+root = pathlib.Path(__file__).resolve().parents[3]
+chart = root / "Helm/causeway"
+tools = root / ".build/tools"
+tests = pathlib.Path(__file__).resolve().parent
+value_sets = {file.stem: file for file in sorted((tests / "values").glob("*.yaml"))}
+
+# libyaml's parser needs a tenth of the time.
+loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Refused(Exception):
+    """Helm rejected the values; the text is Helm's own."""
+
+
+def load(text):
+    return yaml.load(text, Loader=loader)
+
+
+# Nothing here needs seconds of CPU, but the machine may be busy with other work.
+timeout_seconds = 600
+
+
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
+
+
+def helm(*arguments):
+    done = run([tools / "helm", *arguments])
+    if done.returncode != 0:
+        raise Refused(done.stderr + done.stdout)
+    return done.stdout
+
+
+def template(*value_files, values=None, release="push", arguments=(), chart=chart):
+    """The output of `helm template` for value files, with `values` over them."""
+    command = ["template", release, str(chart), "--namespace", "push", *arguments]
+    for file in value_files:
+        command += ["--values", str(file)]
+    if values is None:
+        return helm(*command)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(values, file)
+        file.flush()
+        return helm(*command, "--values", file.name)
+
+
+def documents(text):
+    return [document for document in yaml.load_all(text, Loader=loader) if document]
+
+
+@functools.cache
+def rendered_text(name):
+    return template(value_sets[name])
+
+
+@functools.cache
+def rendered(name):
+    """The rendered objects of one of our value sets."""
+    return documents(rendered_text(name))
+
+
+def render(values, base="minimal"):
+    """The rendered objects of one of our value sets, with other values over it."""
+    return documents(template(value_sets[base], values=values))
+
+
+def of_kind(found, kind):
+    return [document for document in found if document["kind"] == kind]
+
+
+def one(found, kind, name=None):
+    matching = [d for d in of_kind(found, kind) if name is None or d["metadata"]["name"] == name]
+    assert len(matching) == 1, f"{len(matching)} of {kind} {name or ''}"
+    return matching[0]
+
+
+def workload(found):
+    (only,) = of_kind(found, "Deployment") + of_kind(found, "StatefulSet")
+    return only
+
+
+def pod(found):
+    return workload(found)["spec"]["template"]["spec"]
+
+
+def container(found):
+    (only,) = pod(found)["containers"]
+    return only
+
+
+def worker_configuration_text(found):
+    return one(found, "ConfigMap", workload(found)["metadata"]["name"])["data"]["causeway.yaml"]
+
+
+def worker_configuration(found):
+    return load(worker_configuration_text(found))
+
+
+def digest(document):
+    return hashlib.sha256(repr(document).encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""Upgrades from every released version of the chart to this one."""
+import copy
+import unittest
+
+import chart
+import upgrades
+
+
+class Upgrade(unittest.TestCase):
+    def test_from_each_version(self):
+        # At least one older version: an upgrade to the same version proves little.
+        self.assertGreater(len(upgrades.versions()), 1)
+        for version in upgrades.versions():
+            for name in upgrades.kept:
+                with self.subTest(version=version, values=name):
+                    directory = upgrades.previous / version
+                    before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
+                    # The old values must be valid for the new chart.
+                    after = chart.documents(chart.template(directory / f"{name}.values.yaml"))
+                    self.assertEqual(list(upgrades.faults(version, before, after)), [])
+
+    def test_a_version_stays_what_it_was(self):
+        """A change that an installation would notice needs a new version in Chart.yaml; then `run.py --accept`."""
+        version = upgrades.current_version()
+        self.assertEqual(upgrades.versions()[-1], version, "run Tests/Acceptance/chart/run.py --accept")
+        for name in upgrades.kept:
+            with self.subTest(values=name):
+                before = (upgrades.previous / version / f"{name}.rendered.yaml").read_text()
+                self.assertEqual(chart.documents(before), chart.rendered(name))
+
+    def test_the_comparison_finds_what_would_go_wrong(self):
+        def after(change, name="minimal"):
+            found = copy.deepcopy(chart.rendered(name))
+            change(found)
+            return list(upgrades.faults("0", chart.rendered(name), found))
+
+        self.assertEqual(after(lambda found: None), [])
+
+        def other_selector(found):
+            chart.workload(found)["spec"]["selector"]["matchLabels"]["more"] = "x"
+
+        self.assertEqual(len(after(other_selector)), 2)
+
+        def other_service(found):
+            chart.one(found, "StatefulSet")["spec"]["serviceName"] = "other"
+
+        self.assertEqual(len(after(other_service, "statefulset")), 1)
+        self.assertEqual(len(after(lambda found: found.remove(chart.one(found, "ConfigMap")))), 1)
+
+        def other_address(found):
+            del chart.one(found, "Service")["spec"]["clusterIP"]
+
+        self.assertEqual(len(after(other_address)), 1)
+        # A hook's Job is created again each time.
+        self.assertEqual(after(lambda found: chart.one(found, "Job")["spec"].update(selector={"a": "b"}), "topics"), [])
+
+    def test_a_new_image_changes_the_image_alone(self):
+        before, after = chart.rendered("minimal"), chart.render({"image": {"tag": "9.9.9"}})
+        self.assertEqual(list(upgrades.faults("0", before, after)), [])
+        chart.container(after)["image"] = chart.container(before)["image"]
+        self.assertEqual(before, after)
+
+    def test_changed_values_keep_what_cannot_change(self):
+        changes = [
+            {"replicas": 9, "kind": "Deployment"},
+            {"autoscaling": {"type": "hpa"}},
+            {"labels": {"team": "push"}, "podLabels": {"a": "b"}},
+            {"config": {"kafka": {"groupId": "other"}, "worker": {"drainMilliseconds": 90_000}}},
+            {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
+            {"image": {"repository": "other/causeway"}, "nodeSelector": {"a": "b"}},
+        ]
+        for base in ("minimal", "statefulset"):
+            for change in changes:
+                change = {key: value for key, value in change.items() if base == "minimal" or key != "kind"}
+                with self.subTest(base=base, change=change):
+                    faults = upgrades.faults("0", chart.rendered(base), chart.render(change, base=base))
+                    self.assertEqual(list(faults), [])

@@ -1,0 +1,35 @@
+"""The fleet's broker with its gate, whose groups rebalance, as a separate program.
+
+    broker.py DIRECTORY    prints {"bootstrapServers":"127.0.0.1:40123"} when its topics are made, and serves until SIGTERM, or until
+                           its parent has gone
+"""
+
+import ctypes
+import json
+import pathlib
+import signal
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from fleet.stage import Kind, Stage  # noqa: E402
+from fleet.watch import Group  # noqa: E402
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(directory):
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    # By default a child is killed outright, and the broker would continue to run.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    with Stage("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as stage:
+        stage.start_broker()
+        print(json.dumps({"bootstrapServers": stage.bootstrap}), flush=True)
+        over.wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,137 @@
+"""Gates in front of servers: all clients connect through them, so that a server can go away and come back unchanged."""
+
+import asyncio
+import threading
+
+from fleet.coordinator import Coordinator
+from fleet.membership import Desk, Onlooker
+from fleet.wire import HEADER, Frames, refusal
+
+CHUNK_BYTES = 1 << 18
+ANSWER_HEAD_BYTES = 8
+API_VERSIONS = 18
+REQUEST_BYTES_MAX = 1 << 16
+
+
+class Gate:
+    """Copies bytes between `port` and the server's port without looking at them. A gate starts shut: then it cuts every connection and
+    refuses new ones. Runs as a thread with its own event loop."""
+
+    def __init__(self, port, server_port):
+        self.port = port
+        self.server_port = server_port
+        self._loop = asyncio.new_event_loop()
+        self._server = None
+        self._writers = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gate", daemon=True)
+        self._thread.start()
+
+    def open(self):
+        self._call(self._open())
+
+    def shut(self):
+        """Cuts every connection at once."""
+        self._call(self._shut())
+
+    def close(self):
+        self._call(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, coroutine):
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    async def _open(self):
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+
+    async def _shut(self):
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _end(self):
+        await self._shut()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        self._writers.add(writer)
+        server = None
+        try:
+            first = await self._begin(reader, writer)
+            server_reader, server = await asyncio.open_connection("127.0.0.1", self.server_port)
+            self._writers.add(server)
+            to_server, to_client = self._sieves(writer)
+            server.write(to_server(first))
+            carrying = [
+                asyncio.create_task(self._carry(reader, server, to_server)),
+                asyncio.create_task(self._carry(server_reader, writer, to_client)),
+            ]
+            await asyncio.wait(carrying, return_when=asyncio.FIRST_COMPLETED)
+            for task in carrying:
+                task.cancel()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # one side has closed, or the gate itself
+        finally:
+            for one in (writer, server):
+                if one is not None:
+                    self._writers.discard(one)
+                    one.transport.abort()
+
+    async def _begin(self, reader, writer):
+        """The first bytes to send to the server."""
+        return b""
+
+    def _sieves(self, writer):
+        """How the bytes to the server, and those to the client, are changed on their way."""
+        return bytes, bytes
+
+    @staticmethod
+    async def _carry(reader, writer, sieve):
+        try:
+            while data := await reader.read(CHUNK_BYTES):
+                writer.write(sieve(data))
+                await writer.drain()
+        except OSError:
+            pass
+
+
+class BrokerGate(Gate):
+    """A gate that handles an old client's habit, and recognizes a group's requests.
+
+    librdkafka 2.0.2 cannot read this broker's answer to ApiVersions 3 ("Read underflow") and does not try a lower version by itself.
+    So the first request of each connection, if it is that one, is answered as an older broker would, and the client asks
+    again in version 0.
+
+    With a coordinator, groups are its business; without one the broker's own serves them. Either way `on_assigned` is called, on the
+    gate's thread, with a client's id, the generation, and its partitions by topic."""
+
+    def __init__(self, port, server_port, has_coordinator, on_assigned):
+        super().__init__(port, server_port)
+        self._coordinator = Coordinator(self._loop) if has_coordinator else None
+        self._on_assigned = on_assigned
+
+    async def _begin(self, reader, writer):
+        header = await reader.readexactly(HEADER.size)
+        length, api, version, correlation = HEADER.unpack(header)
+        if api != API_VERSIONS or version < 3 or length > REQUEST_BYTES_MAX:
+            return header
+        await reader.readexactly(length - (HEADER.size - 4))
+        writer.write(refusal(correlation, API_VERSIONS))
+        return b""
+
+    def _sieves(self, writer):
+        if self._coordinator is not None:
+            desk = Desk(self._coordinator, writer, self._on_assigned)
+            return Frames(HEADER.size, desk.is_request_wanted, desk.take_request).feed, bytes
+        onlooker = Onlooker(self._on_assigned)
+        return (
+            Frames(HEADER.size, onlooker.is_request_wanted, onlooker.take_request).feed,
+            Frames(ANSWER_HEAD_BYTES, onlooker.is_answer_wanted, onlooker.take_answer).feed,
+        )

@@ -1,0 +1,158 @@
+"""The load: phones that follow rides, their registrations, and updates with increasing sequence, through an independent Kafka client."""
+
+import json
+import threading
+import time
+
+from confluent_kafka import Producer
+
+from fleet.processes import Failure
+from fleet.stage import APP, COMMANDS, REGISTRATIONS
+
+TURN_SECONDS = 0.25
+ALERT_EVERY = 10
+END_EVERY = 10
+REGISTRATIONS_PAGE = 5_000
+
+
+def digest(text):
+    """FNV-1a with 64 bits, as in the simulator's log."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+class Load(threading.Thread):
+    """Writes updates for all activities in turn, at an even rate, until told to stop; then the last state of each."""
+
+    def __init__(self, stage, activities, rate):
+        super().__init__(name="load", daemon=True)
+        self.stage = stage
+        self.activities = [f"ride-{number}" for number in range(activities)]
+        self.rate = rate
+        self.sent = 0
+        self.last_states = {}
+        """The state that each phone must show at the end; None for ended activities."""
+        self.tokens = []
+        """Every token that a phone has registered."""
+        self.error = None
+        self._rounds = [0] * activities
+        self._next = 0
+        self._refused = 0
+        self._over = threading.Event()
+        self._journal = open(stage.path("commands.jsonl"), "w", encoding="utf-8")
+        self._producer = Producer(
+            {
+                "bootstrap.servers": stage.bootstrap, "client.id": "load", "partitioner": "murmur2_random", "linger.ms": 100,
+                "enable.idempotence": True, "compression.type": "lz4", "log_level": 0,
+            }
+        )
+
+    def make_phones(self):
+        devices = [f"phone-{number}" for number in range(len(self.activities))]
+        self.stage.control("POST", "/phones", {"app": APP, "devices": devices, "frequentUpdates": True})
+        state = json.loads(self._state("", 0))
+        attributes = {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"}
+        self.stage.control(
+            "POST",
+            "/activities",
+            {
+                "app": APP, "attributesType": "RideAttributes", "attributes": attributes, "contentState": state,
+                "activities": [{"activity": a, "device": d} for a, d in zip(self.activities, devices)],
+            },
+        )
+        cursor, registered = 0, 0
+        while registered < len(self.activities):
+            page = self.stage.control(
+                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
+            )
+            if page["next"] == cursor:
+                raise Failure(f"{registered} of {len(self.activities)} phones have registered")
+            for record in page["registrations"]:
+                self._produce(REGISTRATIONS, record["key"], json.dumps(record["value"]))
+                registered += "activity" in record["value"]
+                self.tokens.append(record["value"]["token"])
+            cursor = page["next"]
+        self._flush()
+
+    @staticmethod
+    def _state(activity, number):
+        return json.dumps(
+            {
+                "driverName": "Maria", "driverPhoto": "person.crop.circle", "vehicleDescription": f"White Prius, {activity}",
+                "eta": [811693220 + number, 811693340 + number], "status": "driverEnRoute",
+                "distanceRemaining": number + 0.5,
+            },
+            separators=(",", ":"),
+        )
+
+    def _command(self, index, event):
+        activity = self.activities[index]
+        self._rounds[index] += 1
+        number = self._rounds[index]
+        now = time.time()
+        state = self._state(activity, number)
+        identifier = f"{number}/{activity}"
+        alert = f"Stop {number}" if number % ALERT_EVERY == index % ALERT_EVERY and event == "update" else None
+        ring = "" if alert is None else f',"alert":{{"title":"{alert}","body":"Maria is near"}}'
+        stale = int(now) + 3_600
+        value = (
+            f'{{"id":"{identifier}","app":"{APP}","activity":"{activity}","sequence":{number},"aps":{{"timestamp":{int(now)},'
+            f'"event":"{event}","content-state":{state},"stale-date":{stale}{ring}}}}}'
+        )
+        self._produce(COMMANDS, activity, value)
+        entry = {
+            "command": identifier, "activity": activity, "event": event, "time": int(now * 1_000), "alert": alert,
+            "state": digest(state),
+        }
+        self._journal.write(json.dumps(entry) + "\n")
+        self.last_states[activity] = json.loads(state)
+        if event == "end":
+            del self.last_states[activity]
+        self.sent += 1
+
+    def _produce(self, topic, key, value):
+        while True:
+            try:
+                self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _delivered(self, error, _):
+        self._refused += error is not None
+
+    def run(self):
+        try:
+            due = time.monotonic()
+            while not self._over.is_set():
+                for _ in range(int(self.rate * TURN_SECONDS)):
+                    self._command(self._next, "update")
+                    self._next = (self._next + 1) % len(self.activities)
+                self._producer.poll(0)
+                due = max(due + TURN_SECONDS, time.monotonic() - 1)
+                self._over.wait(max(0, due - time.monotonic()))
+        except Exception as error:
+            self.error = error
+
+    def finish(self):
+        """Stops, writes the last command of each activity (for some an end), and waits until the broker has all commands."""
+        self._over.set()
+        self.join()
+        if self.error is not None:
+            raise self.error
+        for index in range(len(self.activities)):
+            self._command(index, "end" if index % END_EVERY == 0 else "update")
+        self._flush()
+        self._journal.close()
+
+    def abandon(self):
+        """Ends the thread in any state."""
+        self._over.set()
+        if self.ident is not None:
+            self.join()
+
+    def _flush(self):
+        if self._producer.flush(60) or self._refused:
+            raise Failure(f"the broker has not taken all: {self._refused} refused")

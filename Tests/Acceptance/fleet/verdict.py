@@ -1,0 +1,77 @@
+"""Judges a run by the laws of `season/laws.py`, with the recorded files, and by the phones themselves."""
+
+import types
+
+from fleet.leaks import Secrets, look
+from fleet.stage import APP
+from season.evidence import Evidence
+from season.laws import ALL
+
+EXAMPLES = 5
+TOLERANCE_MILLISECONDS = 1_000
+"""How much later than Redis decided a single push may arrive: it may have waited for a connection or for a core. Lateness does not add
+up, so two workers that each keep their own pace are still detected."""
+EXPECTATIONS_PER_CALL = 5_000
+
+
+class Verdict:
+    """Figures of a run, and its problems."""
+
+    def __init__(self):
+        self.figures = {}
+        self.wrong = []
+
+
+def phones(stage, load, verdict):
+    """Asks every phone which state it shows."""
+    wanted = load.last_states
+    names = list(wanted)
+    right = 0
+    for first in range(0, len(names), EXPECTATIONS_PER_CALL):
+        page = {name: wanted[name] for name in names[first : first + EXPECTATIONS_PER_CALL]}
+        answer = stage.control("POST", "/expect", {"app": APP, "activities": page})
+        right += answer["matching"]
+        verdict.wrong += [f"a phone is wrong: {one}" for one in answer["mismatches"][:EXAMPLES]]
+    summary = stage.control("GET", "/summary")
+    backwards = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
+    if backwards:
+        verdict.wrong.append(f"{backwards} pushes went back in time")
+    verdict.figures["phones right"] = f"{right} of {len(names)}"
+    verdict.figures["back in time"] = backwards
+
+
+def secrets(stage, load, verdict):
+    """Checks that no log, page or result of the run holds a token or a key."""
+    wanted = Secrets(load.tokens, [stage.simulator["keyFile"], stage.path("server-key.pem")])
+    read, found = look(stage.directory, wanted)
+    if len(load.tokens) < len(load.activities):
+        found.append(f"{len(load.tokens)} tokens are known, of {len(load.activities)} activities")
+    verdict.figures["secrets"] = f"{len(found)} of {len(wanted)} in {read} logs, pages and results"
+    verdict.wrong += [f"a secret: {one}" for one in found]
+
+
+def judge(stage, load, allowance):
+    """Call this after the load has ended, the results are read and the workers have stopped."""
+    verdict = Verdict()
+    phones(stage, load, verdict)
+    names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
+    evidence = Evidence(*(stage.path(name) for name in names))
+    options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
+    laws = [law(evidence, options) for law in ALL]
+    for law in laws:
+        verdict.wrong += [f"{law.name}: {example}" for example in law.broken[:EXAMPLES]]
+        if len(law.broken) > EXAMPLES:
+            verdict.wrong.append(f"{law.name}: and {len(law.broken) - EXAMPLES} more")
+    verdict.figures.update(
+        {
+            "commands": len(evidence.commands),
+            "results": evidence.results_read,
+            "laws": f"{sum(not law.broken for law in laws)} of {len(laws)} hold",
+        }
+    )
+    for law in laws[:2]:
+        verdict.figures[law.name] = law.measured
+    for name in ("every alert appears", "no state waits"):
+        law = next(law for law in laws if law.name.startswith(name))
+        verdict.figures[law.name] = law.measured
+    return verdict

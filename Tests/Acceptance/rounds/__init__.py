@@ -1,0 +1,1 @@
+"""Disturbed rounds through an audience."""

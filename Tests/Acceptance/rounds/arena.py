@@ -1,0 +1,51 @@
+"""The stage of rounds: the fleet's stage, with one of the forms of Redis and an APNs of known pace."""
+
+import json
+import time
+
+from fleet.health import samples
+from fleet.processes import Failure
+from fleet.stage import Kind, Stage
+
+STREAMS = 60
+LATENCY_MILLISECONDS = 40
+"""With this many streams a connection carries 1,500 pushes a second at most, so a round lasts long enough to be disturbed."""
+SESSION_MILLISECONDS = 6_000
+INVALIDATIONS = "causeway.invalidations"
+
+
+def now():
+    """The present time in UNIX milliseconds."""
+    return int(time.time() * 1_000)
+
+
+class Arena(Stage):
+    def __init__(self, program, directory, group, servers):
+        super().__init__(program, Kind("system", "range", False, "kafka"), directory, group)
+        self.redis = servers(self)
+
+    def start_redis(self):
+        self.redis.start()
+
+    def set_pace(self):
+        """Sets APNs' pace before the first worker connects."""
+        pace = {
+            "latencyMillisecondsMin": LATENCY_MILLISECONDS, "latencyMillisecondsMax": LATENCY_MILLISECONDS,
+            "concurrentStreams": STREAMS,
+        }
+        self.control("PUT", "/faults", pace)
+
+    def configuration(self, worker):
+        configuration = json.loads(super().configuration(worker))
+        configuration["kafka"]["consumer"] |= {"session.timeout.ms": str(SESSION_MILLISECONDS), "heartbeat.interval.ms": "1000"}
+        configuration["redis"] = self.redis.configuration()
+        configuration["kafka"]["producer"] = {"linger.ms": "20"}
+        return json.dumps(configuration, indent=2)
+
+    def busiest(self):
+        """The worker with the most ranges in progress."""
+        running = [worker for worker in self.workers.values() if worker.process is not None and worker.process.is_running()]
+        rounds = {worker.name: sum(value for _, value in samples(worker, "causeway_audience_rounds")) for worker in running}
+        if not any(rounds.values()):
+            raise Failure("no worker has a round under way")
+        return self.workers[max(rounds, key=rounds.get)]

@@ -1,0 +1,220 @@
+"""The audience: light phones of the simulator, their registrations and the commands to them, through an independent Kafka client. This
+module writes the files that the checker reads."""
+
+import json
+import threading
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from fleet.load import digest
+from fleet.processes import Failure, wait_until
+from fleet.stage import APP, COMMANDS, GROUP, PARTITIONS, REGISTRATIONS, RESULTS
+from rounds.arena import INVALIDATIONS, now
+
+AUDIENCE = "final"
+NAME = "fan-"
+FREQUENT_EVERY = 4
+PAGE = 20_000
+ACKNOWLEDGED_SECONDS = 60
+SHOWN_SECONDS = 3_600
+"""The age of the state that the phones show at first."""
+
+
+def digest_of_token(token):
+    value = 0xCBF29CE484222325
+    for byte in bytes.fromhex(token):
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+class Crowd:
+    """`count` members from the start, and `later` phones that join later."""
+
+    def __init__(self, stage, count, later=0):
+        self.stage, self.count, self.phones = stage, count, count + later
+        self.commands = []
+        self.tokens = []
+        self._members = {}
+        self._retired = []
+        self._high = {}
+        self._refused = 0
+        self._incidents = []
+        self._producer = Producer(
+            {"bootstrap.servers": stage.bootstrap, "partitioner": "murmur2_random", "linger.ms": 5, "log_level": 0}
+        )
+        self._group = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": GROUP, "log_level": 0})
+        shown = {
+            "app": APP, "name": NAME, "count": self.phones, "audiences": [AUDIENCE], "environment": "sandbox",
+            "frequentEvery": FREQUENT_EVERY, "identifiers": "uuid", "timestamp": now() // 1_000 - SHOWN_SECONDS,
+        }
+        stage.control("POST", "/crowds", shown)
+        self._names = [record["key"] for record in self._records(0, self.phones)]
+
+    def close(self):
+        self._group.close()
+
+    # Members
+
+    def _records(self, first, count):
+        """The present registrations of these phones' apps."""
+        records = []
+        while len(records) < count:
+            page = self.stage.control(
+                "GET", f"/crowd/registrations?app={APP}&name={NAME}&from={first + len(records)}&limit={min(PAGE, count - len(records))}"
+            )
+            if not page["registrations"]:
+                raise Failure(f"{len(records)} of {count} phones have a registration")
+            records += page["registrations"]
+        return records
+
+    def register(self, first, count, audiences=(AUDIENCE,)):
+        """Writes registrations of these phones, and waits until the group has settled them. Returns the time."""
+        for record in self._records(first, count):
+            value = record["value"] | {"audiences": list(audiences)}
+            self.tokens.append(value["token"])
+            self._produce(REGISTRATIONS, record["key"], json.dumps(value))
+        self._flush()
+        return self.acknowledged()
+
+    def join(self, first=0, count=None):
+        count = self.count if count is None else count
+        joined = self.register(first, count)
+        for name in self._names[first : first + count]:
+            self._members[name] = {"activity": name} | ({"joined": joined} if self.commands else {})
+
+    def leave(self, first, count):
+        """Half of the phones leave by a registration that names no audience, half by a tombstone."""
+        for name in self._names[first : first + count // 2]:
+            self._produce(REGISTRATIONS, name, None)
+        left = self.register(first + count // 2, count - count // 2, ())
+        for name in self._names[first : first + count]:
+            self._members[name]["left"] = left
+
+    def rotate(self, first, count):
+        """Gives these phones other tokens."""
+        old = [digest_of_token(record["value"]["token"]) for record in self._records(first, count)]
+        for name in self._names[first : first + count]:
+            self._members[name]["renewed"] = now()
+        self.stage.control("POST", "/crowd/rotate", {"app": APP, "name": NAME, "from": first, "count": count})
+        time = self.register(first, count)
+        self._retired += [{"token": token, "time": time} for token in old]
+
+    def die(self, first, count):
+        """Ends these phones' activities on the phone: pushes to their tokens get 410."""
+        self.stage.control("POST", "/crowd/dismiss", {"app": APP, "name": NAME, "from": first, "count": count})
+        for name in self._names[first : first + count]:
+            self._members[name]["dead"] = True
+
+    def acknowledged(self):
+        """Waits until the group has committed all registrations. Returns the time."""
+        places = [TopicPartition(REGISTRATIONS, number) for number in range(PARTITIONS)]
+
+        def is_settled():
+            committed = {place.partition: place.offset for place in self._group.committed(places, 10)}
+            return all(committed[number] >= high for number, high in self._high.items())
+
+        wait_until(is_settled, ACKNOWLEDGED_SECONDS, "registrations are settled")
+        return now()
+
+    # Commands
+
+    def command(self, alert=None, timestamp=None):
+        number = len(self.commands) + 1
+        last = self.commands[-1]["timestamp"] if self.commands else 0
+        timestamp = max(last + 1, now() // 1_000) if timestamp is None else timestamp
+        state = json.dumps({"home": number, "away": 0, "minute": number}, separators=(",", ":"))
+        ring = "" if alert is None else f',"alert":{{"title":"{alert}","body":"2 to 1","sound":"default"}}'
+        command = {
+            "command": f"goal-{number}", "time": now(), "timestamp": timestamp, "alert": alert, "state": digest(state),
+            "content": json.loads(state),
+        }
+        value = (
+            f'{{"id":"goal-{number}","app":"{APP}","audience":"{AUDIENCE}","sequence":{number},"priority":10,"aps":'
+            f'{{"event":"update","timestamp":{timestamp},"content-state":{state}{ring}}}}}'
+        )
+        self.commands.append(command)
+        self._produce(COMMANDS, AUDIENCE, value)
+        self._flush()
+        return command
+
+    def shown(self, command):
+        """The number of phones that show this command's state."""
+        return sum(one["phones"] for one in self.report()["shown"] if one["contentState"] == command["content"])
+
+    def report(self):
+        return self.stage.control("GET", f"/crowd?app={APP}&name={NAME}")
+
+    def incident(self, what):
+        self._incidents.append({"time": now(), "what": what})
+
+    def write(self):
+        """The checker's files, except those from the topics and from the simulator's log."""
+        for name, values in (
+            ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents), ("retired", self._retired)
+        ):
+            with open(self.stage.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(value) + "\n" for value in values)
+        with open(self.stage.path("crowd.json"), "w", encoding="utf-8") as file:
+            json.dump(self.report(), file)
+
+    # Kafka
+
+    def _produce(self, topic, key, value):
+        while True:
+            try:
+                self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _delivered(self, error, message):
+        self._refused += error is not None
+        if error is None and message.topic() == REGISTRATIONS:
+            self._high[message.partition()] = max(self._high.get(message.partition(), 0), message.offset() + 1)
+
+    def _flush(self):
+        if self._producer.flush(60) or self._refused:
+            raise Failure(f"the broker has not taken all: {self._refused} refused")
+
+
+class Outcomes(threading.Thread):
+    """Copies the topics of results and invalidations into files, and knows which commands have their own result."""
+
+    def __init__(self, stage):
+        super().__init__(name="outcomes", daemon=True)
+        self.last_at = now()
+        self.final = {}
+        """By command: the last outcome for all its members."""
+        self._over = threading.Event()
+        self._results = open(stage.path("results.jsonl"), "wb")
+        self._invalidations = open(stage.path("invalidations.jsonl"), "w", encoding="utf-8")
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": stage.bootstrap, "group.id": "acceptance-test", "log_level": 0, "enable.auto.commit": False,
+                "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
+            }
+        )
+        topics = [TopicPartition(RESULTS, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+        self._consumer.assign([*topics, TopicPartition(INVALIDATIONS, 0, OFFSET_BEGINNING)])
+
+    def run(self):
+        while not self._over.is_set():
+            for message in self._consumer.consume(5_000, 0.2):
+                if message.error():
+                    continue
+                self.last_at = now()
+                value = json.loads(message.value())
+                if message.topic() == INVALIDATIONS:
+                    line = {"activity": value["activity"], "time": message.timestamp()[1]}  # not the token
+                    self._invalidations.write(json.dumps(line) + "\n")
+                    continue
+                self._results.write(message.value() + b"\n")
+                if "segments" not in value and "activity" not in value:
+                    self.final[value["command"]] = value["outcome"]
+
+    def finish(self):
+        self._over.set()
+        self.join()
+        self._consumer.close()
+        self._results.close()
+        self._invalidations.close()

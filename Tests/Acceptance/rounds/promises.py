@@ -1,0 +1,315 @@
+"""The laws of rounds. Each function reads the evidence and returns what breaks its law and what was measured."""
+
+from season.laws import Law, percentile
+
+SEGMENTS = 256
+
+
+def reached(member):
+    """The pushes that a member's phone got."""
+    return [push for push in member.pushes if push.effect is not None]
+
+
+def newest(evidence, options):
+    """A member to the end shows the last command's state, by the log of its pushes and by the phone itself."""
+    law = Law("every member that is in the audience to the end shows the newest state")
+    last = evidence.commands[-1]
+    right = 0
+    for member in evidence.members.values():
+        if not member.is_in_to_the_end:
+            continue
+        pushes = reached(member)
+        if not pushes:
+            law.breaks(f"{member.activity}: no push at all")
+        elif pushes[-1].command is not last:
+            law.breaks(f"{member.activity}: line {pushes[-1].line} is {pushes[-1].command.identifier}")
+        else:
+            right += 1
+    shown = sum(one["phones"] for one in evidence.crowd["shown"] if one["contentState"] == last.content)
+    if shown < right:
+        law.breaks(f"{right} were sent it last, {shown} phones show it")
+    for push in evidence.strangers:
+        law.breaks(f"line {push.line} ({push.activity}) is of no member or no command")
+    law.measured = f"{right} members, {shown} phones"
+    return law
+
+
+def backwards(evidence, options):
+    """No phone gets a state that is older than one that it got before."""
+    law = Law("nobody goes back in time")
+    pairs = 0
+    for member in evidence.members.values():
+        last = -1
+        for push in reached(member):
+            pairs += last >= 0
+            if push.command.order < last:
+                law.breaks(f"{member.activity}: line {push.line} is {push.command.identifier}, older than before")
+            last = max(last, push.command.order)
+    if evidence.crowd["reversed"]:
+        law.breaks(f"{evidence.crowd['reversed']} phones say that they went back")
+    law.measured = f"{pairs} pushes that came after another"
+    return law
+
+
+def is_since_checkpoint(evidence, options, time):
+    """Whether a push at this time may be later than the last checkpoint of a worker that crashed."""
+    return any(crash - options.checkpoint <= time <= crash + options.flight for crash in evidence.crashes)
+
+
+LOSS_MILLISECONDS = 5_000
+"""A member that was reached this long after a loss may be reached again: Redis may be silent meanwhile, and then no worker notices the
+loss."""
+
+
+def is_before_wipe(evidence, options, time):
+    return any(time <= wipe + max(options.flight, LOSS_MILLISECONDS) for wipe in evidence.wipes)
+
+
+def is_joined_during(member, command):
+    """Whether a member registered while a command was in progress: for the first time, with another token, or after a loss of Redis'
+    data. It gets the newest state at once, without its alert, and the round may reach it as well."""
+    return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
+
+
+def repeats(evidence, options):
+    """No member gets the same state twice, except members that joined meanwhile and, after a crash, members that got it since the last
+    checkpoint."""
+    law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
+    twice, shown, ages = 0, 0, []
+    # Members whose data was lost join again, and are in another round of the same command.
+    most = 1 + len(evidence.crashes) + 2 * len(evidence.wipes)
+    for member in evidence.members.values():
+        times = {}
+        for push in reached(member):
+            before = times.setdefault(push.command.order, [])
+            before.append(push.time)
+            if len(before) == 1:
+                continue
+            if len(before) == 2 and (is_joined_during(member, push.command) or evidence.wipes):
+                shown += 1
+                continue
+            twice += 1
+            ages += [crash - before[-2] for crash in evidence.crashes if crash + options.flight >= before[-2]]
+            is_lost = is_before_wipe(evidence, options, push.command.time)
+            if len(before) > most or not (is_lost or is_since_checkpoint(evidence, options, before[-2])):
+                law.breaks(f"{member.activity}: line {push.line}, {push.command.identifier} for time {len(before)}, after {before[-2]}")
+    oldest = f"; sent first {max(ages)} ms before the crash at most" if ages else ""
+    law.measured = f"{twice} repeated, {shown} more as they joined{oldest}"
+    return law
+
+
+def bound(evidence, options):
+    """There are at most as many pushes as members times (completed rounds + 1)."""
+    law = Law("no more pushes than members x (completed rounds + 1)")
+    # After a loss of Redis' data the newest command has another round.
+    completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
+    accepted = sum(push.status == 200 for push in evidence.pushes)
+    most = len(evidence.members) * (completed + 1)
+    if accepted > most:
+        law.breaks(f"{accepted} pushes were accepted, {most} are allowed")
+    law.measured = f"{accepted} pushes, {accepted / max(1, len(evidence.members)):.2f} a member; {completed} rounds were completed"
+    return law
+
+
+def takeover(evidence, options):
+    """Soon after a newer state was admitted, the overtaken one is no longer sent."""
+    law = Law(f"nothing older is sent {options.takeover} ms after a newer command's admission")
+    longest = 0
+    for push in evidence.pushes:
+        if push.command is None or push.effect is None:
+            continue
+        for newer in evidence.commands[push.command.order + 1:]:
+            if newer.admitted is not None and push.time > newer.admitted:
+                longest = max(longest, push.time - newer.admitted)
+                if push.time > newer.admitted + options.takeover:
+                    law.breaks(f"line {push.line}: {push.command.identifier} {push.time - newer.admitted} ms after {newer.identifier}")
+                break
+    law.measured = f"{longest} ms at most"
+    return law
+
+
+def alerts(evidence, options):
+    """A member from before the first command to the end hears each alert once, or a newer one instead; after a crash again if it was
+    just sent."""
+    law = Law("every alert is heard once, or a newer one in its place")
+    ringing = [command for command in evidence.commands if command.alert is not None]
+    order = {command.alert: command.order for command in ringing}
+    heard_in_all, again, replaced, refused = 0, 0, 0, 0
+    for member in evidence.members.values():
+        times = {}
+        for push in reached(member):
+            if push.alert is None:
+                continue
+            heard_in_all += 1
+            if push.alert not in order or order[push.alert] > push.command.order:
+                law.breaks(f"{member.activity}: line {push.line} rings {push.alert!r} with {push.command.identifier}")
+                continue
+            before = times.setdefault(push.alert, [])
+            if before:
+                again += 1
+                if not (is_since_checkpoint(evidence, options, before[-1]) or is_before_wipe(evidence, options, before[-1])):
+                    law.breaks(f"{member.activity}: line {push.line} rings {push.alert!r} again")
+            before.append(push.time)
+        if not member.is_in_throughout:
+            continue
+        latest = max((order[alert] for alert in times), default=-1)
+        for command in ringing:
+            if command.alert in times:
+                continue
+            if latest > command.order:
+                replaced += 1
+            elif evidence.wipes and command is not evidence.commands[-1]:
+                replaced += 1  # before the loss was noticed, the newer command may have been admitted with ranges of another size
+            elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
+                refused += 1  # the push to its old token was refused, and a joiner's state has no alert
+            else:
+                law.breaks(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
+    if evidence.crowd["alertedTwice"] and not again:
+        law.breaks(f"{evidence.crowd['alertedTwice']} phones say that they heard one twice")
+    law.measured = f"{heard_in_all} heard, {again} again, {replaced} replaced by a newer one, {refused} refused with an old token"
+    return law
+
+
+def results(evidence, options):
+    """The ranges' results cover all segments once, add up to the command's result, and this adds up to the members. Repeated results are
+    equal."""
+    law = Law("ranges' results add up to the command's, and that to the members")
+    least = sum(member.is_in_throughout for member in evidence.members.values())
+    most, again, told = len(evidence.members), 0, 0
+    for foreign in evidence.foreign:
+        law.breaks(f"a result of nobody's command: {foreign}")
+    for command in evidence.commands:
+        if not command.totals:
+            law.breaks(f"{command.identifier}: no result")
+            continue
+        again += len(command.totals) - 1 + sum(len(own) - 1 for own in command.ranges.values())
+        told += len(command.totals) + sum(map(len, command.ranges.values()))
+        if not command.ranges:  # a newer command replaced it before it was fanned out
+            if command.outcome != "superseded" or command is evidence.commands[-1]:
+                law.breaks(f"{command.identifier}: {command.outcome}, and no range has a result")
+            continue
+        if evidence.wipes:
+            # The command may have been divided again, for the members that are back.
+            width = SEGMENTS // command.totals[-1]["ranges"]
+            ranges = [own[-1] for (first, last), own in command.ranges.items() if last - first + 1 == width]
+            check_sums(law, command, ranges, 0, most)
+            continue
+        for own in [command.totals, *command.ranges.values()]:
+            if any(one.get("members") != own[0].get("members") or one["outcome"] != own[0]["outcome"] for one in own):
+                law.breaks(f"{command.identifier}: told twice, and not the same: {[one.get('members') for one in own]}")
+        check_sums(law, command, [own[0] for own in command.ranges.values()], least, most)
+    if again and not (evidence.crashes or evidence.wipes):
+        law.breaks(f"{again} results came again")
+    law.measured = "; ".join(
+        f"{command.identifier} {command.outcome} {command.totals[-1].get('members') if command.totals else None}"
+        for command in evidence.commands
+    ) + f"; {told} results, {again} came again"
+    return law
+
+
+def check_sums(law, command, ranges, least, most):
+    segments = sorted(tuple(one["segments"]) for one in ranges)
+    ends = [-1] + [last for _, last in segments]
+    if any(first != end + 1 for (first, _), end in zip(segments, ends)) or ends[-1] != SEGMENTS - 1:
+        law.breaks(f"{command.identifier}: the ranges do not cover the segments once: {segments}")
+    sums = {}
+    for one in ranges:
+        for outcome, count in one["members"].items():
+            sums[outcome] = sums.get(outcome, 0) + count
+    total = command.totals[-1]
+    if sums != total.get("members") or total.get("ranges") != len(segments):
+        law.breaks(f"{command.identifier}: {len(segments)} ranges add up to {sums}, the command to {total.get('members')}")
+    if not least <= sum(sums.values()) <= most:
+        law.breaks(f"{command.identifier}: {sum(sums.values())} members, {least} were in throughout and {most} ever")
+
+
+def counts(evidence, options):
+    """The results count as many delivered members as the log has; after a crash the log has more."""
+    law = Law("results count as delivered the members in the log: no more, and without a crash no fewer")
+    measured = []
+    for command in evidence.commands:
+        if not command.totals or not command.ranges:
+            continue
+        told = command.totals[-1]["members"].get("delivered", 0)
+        phones, late = 0, 0
+        for member in evidence.members.values():
+            if any(push.command is command and push.effect is not None for push in member.pushes):
+                phones += 1
+                late += member.joined is not None or member.renewed is not None  # it may have got the state when it joined
+        measured.append(f"{command.identifier} {told} of {phones}")
+        if told > phones:
+            law.breaks(f"{command.identifier}: {told} delivered, {phones} phones got it")
+        if told < phones - late and not evidence.crashes and not evidence.wipes:
+            law.breaks(f"{command.identifier}: {told} delivered, but {phones} phones got it, {late} of them joiners")
+    law.measured = "; ".join(measured)
+    return law
+
+
+def leavers(evidence, options):
+    """A member that has left, has another token or has died gets no push after that was acknowledged."""
+    law = Law(f"nothing is sent {options.leave} ms after a leave, a newer token or a death was acknowledged")
+    dead_since = {}
+    for activity, time in evidence.invalidations:
+        dead_since[activity] = min(time, dead_since.get(activity, time))
+    left, latest = 0, 0
+    for push in evidence.pushes:
+        member = evidence.members.get(push.activity)
+        if member is None:
+            continue
+        ends = [member.left, evidence.retired.get(push.token), dead_since.get(push.activity) if member.is_dead else None]
+        for end in ends:
+            if end is not None and push.time > end:
+                latest = max(latest, push.time - end)
+                if push.time > end + options.leave:
+                    law.breaks(f"{push.activity}: line {push.line}, {push.time - end} ms after it was acknowledged")
+    left = sum(member.left is not None for member in evidence.members.values())
+    law.measured = f"{left} left, {len(evidence.retired)} had another token, {len(dead_since)} died; {latest} ms at most"
+    return law
+
+
+def deaths(evidence, options):
+    """Each phone that answered 410 has an invalidation and its own result, and no other phone has them."""
+    law = Law("each dead token has an invalidation and a result, and nobody else has")
+    refused = {push.activity for push in evidence.pushes if push.status == 410}
+    results = [activity for command in evidence.commands for activity, outcome in command.refusals if outcome == "unregistered"]
+    for activity in refused ^ set(results):
+        law.breaks(f"{activity}: {'refused, and no result' if activity in refused else 'unregistered, and it was never refused'}")
+    for command in evidence.commands:
+        counted = command.totals[-1].get("members", {}).get("unregistered", 0) if command.totals else 0
+        told = len(set(command.refusals))
+        if counted != told and not (evidence.crashes or evidence.wipes):
+            law.breaks(f"{command.identifier}: {counted} are counted as unregistered, {told} have a result")
+    told = [activity for activity, _ in evidence.invalidations]
+    for activity in refused - set(told):
+        law.breaks(f"{activity}: refused, and no invalidation")
+    for activity in set(told) - refused:
+        law.breaks(f"{activity}: an invalidation, and it was never refused")
+    again = len(told) - len(set(told))
+    if again and not (evidence.crashes or evidence.wipes):
+        law.breaks(f"{again} invalidations came again")
+    law.measured = f"{len(refused)} refused, {len(told)} invalidations, {again} again"
+    return law
+
+
+def joiners(evidence, options):
+    """Soon after joining, a member shows the newest state of that moment or a newer one."""
+    law = Law(f"who joins shows the newest state {options.join} ms after it was acknowledged")
+    waits = []
+    for member in evidence.members.values():
+        if member.joined is None or not member.is_in_to_the_end:
+            continue
+        wanted = max((c.order for c in evidence.commands if c.admitted is not None and c.admitted <= member.joined), default=None)
+        if wanted is None:
+            continue
+        time = next((push.time for push in reached(member) if push.command.order >= wanted), None)
+        if time is None:
+            law.breaks(f"{member.activity}: never")
+            continue
+        waits.append(time - member.joined)
+        if time > member.joined + options.join:
+            law.breaks(f"{member.activity}: {time - member.joined} ms after it")
+    law.measured = f"{len(waits)} joined" + (f"; half {percentile(waits, 0.5)}, longest {percentile(waits, 1)} ms" if waits else "")
+    return law
+
+
+ALL = [newest, backwards, repeats, bound, takeover, alerts, results, counts, leavers, deaths, joiners]

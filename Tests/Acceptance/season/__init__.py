@@ -1,0 +1,1 @@
+"""The laws of single activities, and seasons that are checked against them."""

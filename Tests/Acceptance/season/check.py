@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Checks a run of Causeway against its promises, from outside: it reads only recorded files, and shares no code with the
+program. Needs Python 3.11 and nothing else.
+
+  check.py DIRECTORY                     as `causeway-lab demo --evidence DIRECTORY` leaves it
+  check.py DIRECTORY --results-again 400 --repeats 40
+                                         after a crash: how many results and pushes may have come twice
+
+The directory holds, as lines of JSON:
+
+  commands.jsonl   what the producer wrote: command (its id), activity, event, time (ms), alert (title or null),
+                   state (FNV-1a, 64 bits, of the content state's bytes)
+  results.jsonl    the results topic, as `causeway results` prints it
+  pushes.jsonl     the simulator's log, as `causeway-lab simulator --push-log` writes it
+  policy.json      spacingMilliseconds and budget (pushes, refillPerHour, reservedForAlerts), for all activities
+
+Exit codes: 0 all laws hold; 1 one is broken; 2 the evidence cannot be read."""
+
+import argparse
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from season.evidence import Evidence, Unreadable  # noqa: E402
+from season.laws import ALL  # noqa: E402
+
+EXAMPLES = 5
+
+
+def options(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory")
+    parser.add_argument(
+        "--tolerance",
+        type=int,
+        default=100,
+        help="milliseconds between Redis' decision and the push's arrival, by which two pushes may differ (100)",
+    )
+    parser.add_argument(
+        "--wait-spacings", type=float, default=3, help="how many spacings a state may wait for a push (3)"
+    )
+    parser.add_argument("--repeats", type=int, default=0, help="pushes that may have been sent twice (0)")
+    parser.add_argument("--results-again", type=int, default=0, help="results that may have been written twice (0)")
+    parser.add_argument(
+        "--superseded-results", choices=("each", "counted"), default="each",
+        help="kafka.supersededResults of the run: counted if newer results may count superseded commands (each)",
+    )
+    parser.add_argument("--alerts-again", type=int, default=0, help="alerts that may have rung twice (0)")
+    parser.add_argument(
+        "--wipes", type=int, default=0, help="how often Redis lost all data; each time buckets are full again (0)"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    chosen = options(arguments)
+    place = chosen.directory
+    try:
+        evidence = Evidence(
+            *(os.path.join(place, name) for name in ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json"))
+        )
+    except Unreadable as problem:
+        print(f"check.py: {problem}", file=sys.stderr)
+        return 2
+    broken = 0
+    for law in ALL:
+        verdict = law(evidence, chosen)
+        print(f"{'BROKEN' if verdict.broken else 'ok':7}{verdict.name}")
+        print(f"       {verdict.measured}")
+        for example in verdict.broken[:EXAMPLES]:
+            print(f"     - {example}")
+        if len(verdict.broken) > EXAMPLES:
+            print(f"     - and {len(verdict.broken) - EXAMPLES} more")
+        broken += bool(verdict.broken)
+    print(f"{len(ALL) - broken} of {len(ALL)} laws hold")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,330 @@
+"""The laws: invariants that every run must keep. Each function reads the evidence and returns what breaks its law and what was measured."""
+
+from season.evidence import LET_GO
+
+
+class Law:
+    """The verdict on one law: what was measured, and what breaks it."""
+
+    def __init__(self, name):
+        self.name = name
+        self.measured = ""
+        self.broken = []
+
+    def breaks(self, text):
+        self.broken.append(text)
+
+
+def percentile(values, share):
+    """The value that this share of all values does not exceed."""
+    if not values:
+        return 0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def results(evidence, options):
+    """Each command has a result, and each result a command; or the result of the command that replaced it counts it."""
+    law = Law("each command has a result")
+    counts, repeated = {}, 0
+    for command in evidence.commands.values():
+        final = [r for r in command.outcomes if r["outcome"] != "held"]
+        if not command.outcomes:
+            counts["counted"] = counts.get("counted", 0) + 1
+            if not may_be_counted(evidence, options, command):
+                law.breaks(f"{command.identifier}: no result")
+            continue
+        if not final:
+            if not is_followed(evidence, command):
+                law.breaks(f"{command.identifier}: held, and never released")
+            counts["held"] = counts.get("held", 0) + 1
+            continue
+        repeated += len(final) - 1
+        counts[command.outcome] = counts.get(command.outcome, 0) + 1
+    for activity, own in evidence.by_activity.items():
+        without = sum(not command.outcomes for command in own)
+        counted = evidence.counted.get(activity, 0)
+        # A worker that died lost its counts, and its successor may have counted some commands again.
+        if counted != without and not (options.superseded_results == "counted" and options.results_again):
+            law.breaks(f"{activity}: {without} commands without a result, {counted} are counted")
+    for foreign in evidence.foreign_results:
+        law.breaks(f"a result of nobody's command: {foreign}")
+    if repeated > options.results_again:
+        law.breaks(f"{repeated} results came again, {options.results_again} are allowed for")
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    law.measured = f"{len(evidence.commands)} commands: {outcomes}; {repeated} results came again"
+    return law
+
+
+def is_followed(evidence, command):
+    """Whether a newer command has a result: one state is held, and a newer one replaces it."""
+    return any(newer.outcomes for newer in evidence.by_activity[command.activity][command.order + 1:])
+
+
+def may_be_counted(evidence, options, command):
+    """Whether a newer command with a result replaced this one, and its alert if it has one."""
+    if options.superseded_results == "each" or command.event == "start":
+        return False
+    newer = [c for c in evidence.by_activity[command.activity][command.order + 1:] if c.outcomes]
+    return any(command.alert is None or c.alert is not None for c in newer)
+
+
+def accepted(evidence, options):
+    """Each accepted result has exactly one 200 in the log, and each 200 one accepted result."""
+    law = Law("each accepted result is one push, and the other way round")
+    logged = {}
+    for push in evidence.pushes:
+        if push.status == 200:
+            logged.setdefault(push.identifier, []).append(push)
+    known = set()
+    for command, value in evidence.accepted:
+        identifier = value.get("apnsId")
+        known.add(identifier)
+        found = logged.get(identifier, [])
+        if len(found) != 1:
+            law.breaks(f"{command.identifier}: apns-id {identifier} stands {len(found)} times in the log")
+    without = [push for found in logged.values() for push in found if push.identifier not in known]
+    twice, seen = 0, set()
+    for push in evidence.pushes:
+        if push.reached and push.command is not None:
+            twice += push.command.identifier in seen
+            seen.add(push.command.identifier)
+    if len(without) > options.repeats:
+        for push in without:
+            law.breaks(f"push of line {push.line} ({push.activity}) has no result")
+    if twice > options.repeats:
+        law.breaks(f"{twice} pushes were repeated, {options.repeats} are allowed for")
+    law.measured = (
+        f"{len(evidence.accepted)} accepted results, {sum(map(len, logged.values()))} pushes with status 200; "
+        f"{len(without)} without a result, {twice} repeated"
+    )
+    return law
+
+
+def budget(evidence, options):
+    """No activity got more pushes of priority 10 than its bucket held, and only alerts and ends used the reserve."""
+    law = Law("no more pushes at priority 10 than the bucket holds")
+    bucket = evidence.policy.bucket
+    most, drawn = 0, 0
+    for activity, pushes in evidence.pushes_of.items():
+        count, earliest = 0, None
+        for push in pushes:
+            if push.event == "start" and push.reached:
+                count, earliest = 0, None  # a start fills the bucket
+            if push.priority != 10 or push.event == "start" or not push.reached:
+                continue
+            # For any two draws: elapsed time >= (draws between them, including both, - size of the bucket) * interval.
+            shifted = push.time - count * bucket.interval
+            earliest = shifted if earliest is None else max(earliest, shifted)
+            count += 1
+            held = bucket.pushes * (1 + options.wipes)
+            if push.event == "update" and push.alert is None:
+                held -= bucket.reserved
+            if shifted < earliest - (held - 1) * bucket.interval - options.tolerance:
+                law.breaks(f"{activity}: line {push.line}, push {count} at priority 10, is over a bucket of {held}")
+        most, drawn = max(most, count), drawn + count
+    law.measured = f"{drawn} in all, at most {most} of one activity; the bucket holds {bucket.pushes}"
+    return law
+
+
+def spent(evidence, options):
+    """A command that asked for priority 10 got it, unless the bucket was empty."""
+    law = Law("nothing is demoted while the bucket has pushes left")
+    bucket = evidence.policy.bucket
+    demoted = 0
+    for activity, pushes in evidence.pushes_of.items():
+        level, then = float(bucket.pushes), None
+        for push in pushes:
+            if not push.reached:
+                continue
+            if then is not None:
+                level = min(bucket.pushes, level + (push.time - then) / bucket.interval)
+            then = push.time
+            if push.event == "start":
+                level = float(bucket.pushes)
+            elif push.priority == 10:
+                level -= 1
+            elif push.alert is not None or push.event == "end":
+                demoted += 1
+                # A push with a refusal or without an answer has drawn but is not counted here, so one push of difference is allowed.
+                if level >= 2 + options.tolerance / bucket.interval:
+                    law.breaks(f"{activity}: line {push.line} went at 5 with {level:.1f} pushes left")
+    law.measured = f"{demoted} alerts and ends went at priority 5"
+    return law
+
+
+def spacing(evidence, options):
+    """No two pushes of an activity are closer than its spacing. A push that is early once does not make the next one early."""
+    law = Law("no two pushes of an activity within the spacing")
+    least, pairs = None, 0
+    space = evidence.policy.spacing
+    for activity in evidence.pushes_of:
+        latest, last = None, None
+        for number, push in enumerate(evidence.reached(activity)):
+            if last is not None:
+                pairs += 1
+                distance = push.time - last.time
+                least = distance if least is None else min(least, distance)
+                # Compared with every push before, not only the last one, because small errors must not add up.
+                if push.time - number * space < latest - options.tolerance:
+                    law.breaks(f"{activity}: lines {last.line} and {push.line} are {distance} ms apart")
+            shifted = push.time - number * space
+            latest = shifted if latest is None else max(latest, shifted)
+            last = push
+    law.measured = f"{pairs} pairs, the closest {least} ms apart; allowed is {space} - {options.tolerance} ms"
+    return law
+
+
+def timestamps(evidence, options):
+    """The timestamps of one token never decrease, and no phone dropped a push."""
+    law = Law("per token the timestamps never fall")
+    last, effects = {}, {}
+    for push in evidence.pushes:
+        if not push.reached:
+            continue
+        effects[push.effect] = effects.get(push.effect, 0) + 1
+        if push.effect not in ("shown", "ended", "started"):
+            law.breaks(f"line {push.line} ({push.activity}): the phone made of it: {push.effect}")
+        before = last.get(push.token)
+        if before is not None and push.timestamp < before and push.event != "start":
+            law.breaks(f"line {push.line} ({push.activity}): {push.timestamp} after {before}")
+        last[push.token] = push.timestamp
+    law.measured = ", ".join(f"{count} {effect}" for effect, count in sorted(effects.items()))
+    return law
+
+
+def endings(evidence, options):
+    """After an accepted end an activity gets nothing but a start."""
+    law = Law("nothing after an accepted end")
+    ended = 0
+    for activity, pushes in evidence.pushes_of.items():
+        end = None
+        for push in pushes:
+            if end is not None and push.event == "start":
+                end = None
+            elif end is not None and not (push.event == "end" and end.command is push.command):
+                law.breaks(f"{activity}: line {push.line} ({push.event}) after the end in line {end.line}")
+            if push.event == "end" and push.status == 200:
+                ended += end is None
+                end = push
+    law.measured = f"{ended} activities ended"
+    return law
+
+
+def starts(evidence, options):
+    """No activity is started twice."""
+    law = Law("no start twice")
+    started = 0
+    for activity, pushes in evidence.pushes_of.items():
+        own = [push for push in pushes if push.event == "start" and push.reached]
+        started += len(own)
+        if len(own) > 1:
+            law.breaks(f"{activity}: started in lines {', '.join(str(push.line) for push in own)}")
+    law.measured = f"{started} started by push"
+    return law
+
+
+def alerts(evidence, options):
+    """A push carries the newest alert of all commands since the push before, including its own, so no alert is lost."""
+    law = Law("every alert appears, in order, or a newer one in its place")
+    rung, rode, replaced, again = 0, 0, 0, 0
+    for activity, own in evidence.by_activity.items():
+        wanted = [c for c in own if c.alert is not None and c.outcome not in LET_GO]
+        place, shown, rang = 0, -1, set()
+        for push in evidence.reached(activity):
+            command = push.command
+            if command is None:
+                law.breaks(f"{activity}: line {push.line} is nobody's command")
+                continue
+            due = []
+            while place < len(wanted) and wanted[place].order <= command.order:
+                due.append(wanted[place])
+                place += 1
+            if command.order <= shown:  # the same command again
+                continue
+            shown = command.order
+            expected = due[-1].alert if due else None
+            if expected is None and push.alert is not None and push.alert in rang:
+                again += 1
+            elif push.alert != expected and not left_out(due, push):
+                law.breaks(f"{activity}: line {push.line} rings {push.alert!r}, due is {expected!r}")
+            rang.add(push.alert)
+            rung += push.alert is not None
+            rode += bool(due) and due[-1] is not command and push.alert is not None
+            replaced += max(0, len(due) - 1)
+        for command in wanted[place:]:
+            law.breaks(f"{activity}: {command.identifier} ({command.alert!r}) rang nowhere")
+    if again > options.alerts_again:
+        law.breaks(f"{again} alerts rang again, {options.alerts_again} are allowed for")
+    law.measured = (
+        f"{rung} rang, {rode} of them on a newer state; {replaced} replaced by a newer alert; {again} rang again"
+    )
+    return law
+
+
+def left_out(due, push):
+    """Whether the alert was left out because it was too large for the body or too old, and its result says so."""
+    reasons = ("alertDidNotFit", "alertExpired")
+    return push.alert is None and bool(due) and any(r.get("reason") in reasons for r in due[-1].outcomes)
+
+
+def waits(evidence, options):
+    """While commands keep coming, pushes are sent evenly: no command waits long for its push or a newer one."""
+    bound = options.wait_spacings * evidence.policy.spacing + options.tolerance
+    law = Law(f"no state waits longer than {bound} ms for its push, or that of a newer one")
+    waited, gaps = [], []
+    for activity, own in evidence.by_activity.items():
+        # A command with the state already shown needs no push: it is done when its result says so.
+        done = [
+            (c.order, c.outcomes[-1].get("times", {}).get("admitted", c.time)) for c in own if c.outcome == "unchanged"
+        ]
+        pushes = [push for push in evidence.reached(activity) if push.command is not None]
+        done += [(push.command.order, push.time) for push in pushes]
+        done.sort(key=lambda one: one[1])
+        place = 0
+        for order, time in done:
+            while place < len(own) and own[place].order <= order:
+                command = own[place]
+                place += 1
+                if command.outcome in LET_GO or command.event == "start":  # a start does not wait for the spacing
+                    continue
+                wait = time - command.time
+                waited.append(wait)
+                if wait > bound:
+                    law.breaks(f"{activity}: {command.identifier} waited {wait} ms")
+        for command in own[place:]:
+            if command.outcome not in LET_GO:
+                law.breaks(f"{activity}: {command.identifier} never came, nor a newer one")
+        for before, after in zip(pushes, pushes[1:]):
+            waiting = before.command.order + 1
+            if after.priority == 5 and waiting < len(own) and own[waiting].time <= before.time + evidence.policy.spacing:
+                gaps.append(after.time - before.time)
+    law.measured = (
+        f"waits: half {percentile(waited, 0.5)}, 99 of 100 {percentile(waited, 0.99)}, longest {percentile(waited, 1)} ms; "
+        f"gaps before {len(gaps)} pushes at 5 while commands came: half {percentile(gaps, 0.5)}, "
+        f"99 of 100 {percentile(gaps, 0.99)}, longest {percentile(gaps, 1)} ms"
+    )
+    return law
+
+
+def endstates(evidence, options):
+    """The last push to each phone is its last command's state."""
+    law = Law("each phone ends with the last command's state")
+    right = 0
+    for activity, own in evidence.by_activity.items():
+        pushes = evidence.reached(activity)
+        if not pushes:
+            law.breaks(f"{activity}: no push at all")
+        elif pushes[-1].state != own[-1].state:
+            law.breaks(f"{activity}: line {pushes[-1].line} is not {own[-1].identifier}")
+        elif own[-1].event == "end" and pushes[-1].event != "end":
+            law.breaks(f"{activity}: has not ended")
+        else:
+            right += 1
+    law.measured = f"{right} of {len(evidence.by_activity)} phones"
+    return law
+
+
+ALL = [
+    results, accepted, budget, spent, spacing, timestamps, endings, starts, alerts, waits, endstates,
+]
