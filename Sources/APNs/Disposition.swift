@@ -1,4 +1,4 @@
-/// What the sender of a push should do next, now that the push has its outcome.
+/// What the sender of a push should do next, now that the push has its outcome. (R18)
 public enum Disposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). That does not promise that the phone shows it.
     case accepted

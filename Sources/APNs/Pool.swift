@@ -97,7 +97,7 @@ public final class Pool {
     /// Why the breaker is open, so that the pool takes only probes; nil if it is closed.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether an answer that a device token is unknown, or belongs to another topic, concerns that token alone.
+    /// Whether an answer that a device token is unknown, or belongs to another topic, concerns that token alone. (R17)
     ///
     /// True while the breaker is closed and APNs has accepted a push since the last such answer.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }

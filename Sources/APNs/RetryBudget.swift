@@ -1,5 +1,5 @@
 /// Limits how many pushes may be sent again: to a share of the first attempts, so that trouble at APNs does not
-/// multiply the load. Does no I/O.
+/// multiply the load. Does no I/O. (R21)
 ///
 /// A bucket that counts hundredths of a retry. Each first attempt adds ``percent`` hundredths; a retry costs a hundred.
 public struct RetryBudget: Sendable {

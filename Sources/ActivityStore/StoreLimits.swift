@@ -1,6 +1,6 @@
 import Redis
 
-/// The bounds of what the store holds.
+/// The bounds of what the store holds. (R4)
 public enum StoreLimits {
     /// The maximum number of updates, ends and settlements that leave as one command.
     public static let callsPerCommandMax = CallBatch.callsMax

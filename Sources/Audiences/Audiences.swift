@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The second core of a lane. It decides the outcome of commands to audiences and does no I/O.
+/// The second core of a lane. It decides the outcome of commands to audiences and does no I/O. (R1)
 ///
 /// As with `Delivery`, events come in as calls, each with the `Moment` at which it happened. The work that follows goes out through
 /// queues, which the shell empties when it can.

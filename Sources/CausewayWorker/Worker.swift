@@ -63,6 +63,7 @@ package final class Worker: Service {
         setup.wakeup.signal()
     }
 
+    /// Rule R5 of Design.md.
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup

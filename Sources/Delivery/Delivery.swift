@@ -2,7 +2,7 @@ import LiveActivity
 import Numbers
 import Synchronization
 
-/// The core of one lane: decides about every record, and does no I/O.
+/// The core of one lane: decides about every record, and does no I/O. (R1)
 ///
 /// Events come in as calls (a record, a reply of the store, an APNs answer, a delivery report, the time), each with the `Moment`
 /// at which it happened. Decisions go out through three queues that the shell empties when it can: store calls, pushes,
@@ -122,7 +122,7 @@ public struct Delivery: ~Copyable {
     /// Admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PoolKey(pool)) }
 
-    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities.
+    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of activities. (R4)
     public var canReceive: Bool {
         !records.isFull && records.blockBytes < configuration.blockBytesMax
             && activities.count < Self.activitiesReceivedMax(configuration)

@@ -1,4 +1,4 @@
-/// Why a record is not a valid command or registration, and where.
+/// Why a record is not a valid command or registration, and where. (R6)
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var field: FieldPath

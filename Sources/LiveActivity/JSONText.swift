@@ -1,4 +1,4 @@
-/// The bytes of a record, read as JSON (RFC 8259).
+/// The bytes of a record, read as JSON (RFC 8259). (R6)
 ///
 /// Functions take the position of the next byte and return the position after what they read. So positions stay in registers and
 /// the reader has no mutable state. The caller skips white space before a value.

@@ -1,4 +1,4 @@
-/// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these numbers.
+/// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these numbers. (R4)
 public enum Limits {
     /// The length of a record, in bytes.
     public static let recordBytes = 65_536

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A bounded queue from one thread to one other thread, without locks.
+/// A bounded queue from one thread to one other thread, without locks. (R2)
 ///
 /// At any time one thread pushes and one thread pops; the capacity is fixed. Each side has a cache line with its own index and its
 /// last known value of the other side's index. So in the steady state neither side touches the other's line more than once per lap.

@@ -66,7 +66,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later, on this connection or the next. True unless the error is proven to be
-    /// the call's own. The scripts may be repeated safely, so this includes calls whose outcome is unknown.
+    /// the call's own. The scripts may be repeated safely, so this includes calls whose outcome is unknown. (R23)
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether Causeway does not know the server's error. It may or may not pass, and other calls may succeed meanwhile.

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// No alert is lost between two commands that Redis sees one after the other.
+/// No alert is lost between two commands that Redis sees one after the other. (R14)
 @Suite(.serialized, .ownThread) struct AlertTests {
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Updates and ends that are sent as one command, on a real server.
+/// Updates and ends that are sent as one command, on a real server. (R15)
 @Suite(.serialized, .ownThread) struct BatchTests {
     private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
         .command(

@@ -5,7 +5,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Checkpoints that are sent as one command, on a real server.
+/// Checkpoints that are sent as one command, on a real server. (R29)
 @Suite(.serialized, .ownThread) struct CheckpointBatchTests {
     private static let other = AudienceDigest(value: 2)
 

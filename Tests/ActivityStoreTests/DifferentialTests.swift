@@ -10,7 +10,7 @@ import Testing
 @testable import Redis
 
 /// Compares the scripts on a real server with their model, over random histories: the replies must be equal, and after each history the
-/// contents, including times.
+/// contents, including times. (R11)
 ///
 /// A history is a number of operations on one key. The histories of a round run side by side through one pipeline. They set the time: the
 /// scripts are loaded with a list of times instead of the server's clock, one for each call.

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The rules of the scripts one by one, on a real server; each reply is also compared with the model.
+/// The rules of the scripts one by one, on a real server; each reply is also compared with the model. (R11)
 @Suite(.serialized, .ownThread) struct ScriptTests {
     func version(_ timestamp: Int64, _ sequence: UInt64 = 0) -> Version {
         Version.at(timestamp, sequence)

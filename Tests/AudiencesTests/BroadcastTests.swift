@@ -4,6 +4,7 @@ import Testing
 
 @testable import Audiences
 
+/// Rule R31 of Design.md.
 @Suite struct BroadcastTests {
     private static let identifier = "dHN0LXNyY2gtY2hubA=="
 

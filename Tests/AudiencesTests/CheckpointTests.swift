@@ -5,6 +5,7 @@ import Testing
 
 @testable import Audiences
 
+/// Rule R29 of Design.md.
 @Suite struct CheckpointTests {
     private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 

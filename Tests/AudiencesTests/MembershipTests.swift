@@ -4,6 +4,7 @@ import Testing
 
 @testable import Audiences
 
+/// Rule R27 of Design.md.
 @Suite struct MembershipTests {
     private let name = SimulatedNames.names[0][0]
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Apps share the room for fan-out records: an app whose host is away leaves room for the others.
+/// Apps share the room for fan-out records: an app whose host is away leaves room for the others. (R30)
 @Suite struct RoomTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
     private static let recordBytesMax = 40_000

@@ -4,6 +4,7 @@ import Testing
 
 @testable import Audiences
 
+/// Rule R28 of Design.md.
 @Suite struct RoundTests {
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }

@@ -35,6 +35,7 @@ import Testing
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
+    /// Rule R1 of Design.md.
     @Test(arguments: kinds, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
     func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)

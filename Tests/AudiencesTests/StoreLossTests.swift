@@ -5,7 +5,7 @@ import Testing
 
 @testable import Audiences
 
-/// The store comes back empty during a round: members and claims are lost.
+/// The store comes back empty during a round: members and claims are lost. (R26)
 @Suite struct StoreLossTests {
     /// Names of two segments, so that the checkpoint is between their pages.
     private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }

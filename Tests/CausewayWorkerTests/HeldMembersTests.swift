@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Whether Redis holds the members of all audiences, by the marks of the registrations' partitions.
+/// Whether Redis holds the members of all audiences, by the marks of the registrations' partitions. (R26)
 @Suite struct HeldMembersTests {
     private static let held = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The result of a partition's marks on every primary that has keys.
+/// The result of a partition's marks on every primary that has keys. (R24)
 @Suite struct MarkStepTests {
     private func standing(
         beganAt: Int64? = 40,

@@ -6,6 +6,7 @@ import Testing
 
 @testable import CausewayWorker
 
+/// Rule R4 of Design.md.
 @Suite("The division of a worker's memory")
 struct MemoryBudgetTests {
     private func budget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {

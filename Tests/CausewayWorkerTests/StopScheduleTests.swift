@@ -2,6 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
+/// Rule R5 of Design.md.
 @Suite struct StopScheduleTests {
     @Test func allOfItFitsTheDrainTimeFromTheSignalOn() {
         let usual = StopSchedule(toldMilliseconds: 1_000, drainMilliseconds: 20_000)

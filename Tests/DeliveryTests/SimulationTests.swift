@@ -73,6 +73,7 @@ import Testing
         (.deferrals, [1, 5, 56, 81, 138]),
     ]
 
+    /// Rule R1 of Design.md.
     @Test(arguments: Swarm.Kind.allCases, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
     func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
         let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// Checkpoints of one audience's ranges, collected for one command. A lane's rounds are recorded at the same time.
+/// Checkpoints of one audience's ranges, collected for one command. A lane's rounds are recorded at the same time. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {

@@ -121,7 +121,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, lifetime)
     }
 
-    /// Why an update or an end is refused; nil: it is the newest version, or the newest version again.
+    /// Why an update or an end is refused; nil: it is the newest version, or the newest version again. (R11)
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if ended {

@@ -1,4 +1,4 @@
-/// How an activity is stored as one value.
+/// How an activity is stored as one value. (R14)
 ///
 /// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is one string. One
 /// MGET reads many of them. The parts that a send verdict or a settlement changes come first and are overwritten in place

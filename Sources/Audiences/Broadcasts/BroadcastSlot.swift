@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A fan-out record for a channel: one version of an audience, in one environment.
+/// A fan-out record for a channel: one version of an audience, in one environment. (R31)
 struct BroadcastSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The channel's newest state. Waits for its turn.

@@ -1,4 +1,4 @@
-/// Records of a partition that were read when the core had no room for them. Their offsets are not settled, and they are read again.
+/// Records of a partition that were read when the core had no room for them. Their offsets are not settled, and they are read again. (R30)
 ///
 /// Each takes one bit of a window as long as the ledger's. The window is allocated with the first such record.
 struct PassedOverRecords: ~Copyable {

@@ -19,7 +19,7 @@ extension Audiences {
     /// A member that was read longer ago is read again: it may have left, or have another token.
     static var memberMaxAgeMilliseconds: Int64 { 1_000 }
 
-    /// How many of a pool's streams rounds may use: all, or nine tenths while single commands wait for a stream.
+    /// How many of a pool's streams rounds may use: all, or nine tenths while single commands wait for a stream. (R22)
     public static func inFlightMax(streams: Int, singleCommandsWait: Bool) -> Int {
         singleCommandsWait ? max(1, streams * 9 / 10) : streams
     }

@@ -33,7 +33,7 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// Claims the round again and continues where the store says, once nothing of the old claim is in flight.
+    /// Claims the round again and continues where the store says, once nothing of the old claim is in flight. (R26)
     mutating func claimAgain(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {

@@ -161,7 +161,7 @@ extension Audiences {
 
     // MARK: - Checkpoints
 
-    /// Records a checkpoint if the round has changed since the last one and it is time.
+    /// Records a checkpoint if the round has changed since the last one and it is time. (R29)
     mutating func recordIfDue(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .closing || slot.phase == .draining

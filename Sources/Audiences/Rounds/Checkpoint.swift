@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The state of a round, as text of at most ``AudienceLimits/progressBytes``.
+/// The state of a round, as text of at most ``AudienceLimits/progressBytes``. (R29)
 ///
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each list begins with its count:
 /// 1. The format (1), the watermark, and the newest settled version.

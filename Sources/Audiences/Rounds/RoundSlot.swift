@@ -8,7 +8,7 @@ struct RoundKey: Hashable {
     var startsDevices: Bool
 }
 
-/// The round of one range of an audience.
+/// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         /// Asks the store where the last owner was.

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A fan-out record: one version of an audience in one range.
+/// A fan-out record: one version of an audience in one range. (R28)
 struct VersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// Waits for its round's claim, or for newer versions that the last owner had under way.

@@ -8,7 +8,7 @@ import Logging
 import Observability
 import Reactor
 
-/// The shell around the cores of one thread. It moves what the cores decide, and decides nothing itself.
+/// The shell around the cores of one thread. It moves what the cores decide, and decides nothing itself. (R2)
 ///
 /// Everything runs on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers) and
 /// gives it to the cores. At the end of the turn it does what the cores want done, so that all writes of a turn leave together.

@@ -3,7 +3,7 @@ import Delivery
 import Kafka
 import Observability
 
-/// The division of a worker's memory, computed at start. Each part is a limit that its owner enforces.
+/// The division of a worker's memory, computed at start. Each part is a limit that its owner enforces. (R4)
 ///
 /// A backlog of any size fits: a lane that has used up its bytes takes no more records, its inbox fills, and the Kafka thread pauses its
 /// partitions.

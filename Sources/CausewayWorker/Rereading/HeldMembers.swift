@@ -1,4 +1,4 @@
-/// Decides whether Redis holds the members of all audiences.
+/// Decides whether Redis holds the members of all audiences. (R26)
 ///
 /// The members are there when the marks of all partitions of the registrations topic are whole, whichever worker owns the partitions.
 /// ``StoreWatch`` reads the marks and tells the lanes.

@@ -62,7 +62,7 @@ struct PartitionStanding: Equatable, Sendable {
     }
 }
 
-/// What must be done about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes.
+/// What must be done about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes. (R24)
 enum MarkStep: Equatable {
     /// Nothing is missing, or the missing records are being read.
     case keep

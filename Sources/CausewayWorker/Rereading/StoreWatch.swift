@@ -6,7 +6,7 @@ import Reactor
 import Redis
 
 /// Notices that a primary of Redis was emptied, or was replaced by one that may lack the newest writes. It then has this worker's
-/// partitions read again. ``MarkStep`` decides, and the Kafka thread reads.
+/// partitions read again. ``MarkStep`` decides, and the Kafka thread reads. (R24)
 ///
 /// Every worker looks after its own partitions. A mark is only completed when its partition has been read again to where it was. If a
 /// worker ends before, the partition's next owner finds the incomplete mark.

@@ -61,7 +61,7 @@ struct ActivitySlot: BitwiseCopyable {
     }
 }
 
-/// The activities of a lane: their slots, the table that finds a slot by its id, and their phases.
+/// The activities of a lane: their slots, the table that finds a slot by its id, and their phases. (R12)
 ///
 /// The timer and the queues of activities that begin together change with the phase, in `enter`. So no phase is left with its
 /// timer set.
@@ -131,7 +131,7 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases
 
-    /// Enters a phase that has no timer. Inlined, so that the code for one phase costs nothing where another is entered.
+    /// Enters a phase that has no timer. Inlined, so that the code for one phase costs nothing where another is entered. (R7)
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)

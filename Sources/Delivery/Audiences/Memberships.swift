@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Changes of audiences that have begun and are not confirmed yet.
+/// Changes of audiences that have begun and are not confirmed yet. (R27)
 struct Memberships: ~Copyable {
     /// What the record does when its audiences know.
     enum Continuation: UInt8 {

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// What is written beside a deferred command, so that its next reading continues where this one stopped.
+/// What is written beside a deferred command, so that its next reading continues where this one stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The record in which the command came first. The command's results name it as their source.
     public var topic: RecordTopic
@@ -21,7 +21,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var registeredAtMilliseconds: Int64
     /// The claim by which Redis may know a start. Each reading of the record draws a claim of its own and names this one. Redis
     /// lets the new claim replace the named one once: the record may be read again after a worker that was about to send it has
-    /// died (simulation `deferrals`, seed 981).
+    /// died (simulation `deferrals`, seed 981). (R16)
     public var claim: UInt64
     /// The start was held in Redis, and Redis keeps it until it is told the outcome.
     public var isHeldStart: Bool

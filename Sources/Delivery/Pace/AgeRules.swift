@@ -1,5 +1,5 @@
 /// How old something may be when it is sent. The core follows these rules, and so does every part that predicts what the core
-/// will do. Ages count from `aps.timestamp`. All times are UNIX seconds.
+/// will do. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
 package enum AgeRules {
     /// The system updates no activity that is older than this (Apple, "ActivityKit"). APNs stores no update for longer, whatever
     /// its stale date.

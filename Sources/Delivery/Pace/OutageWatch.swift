@@ -1,5 +1,5 @@
 /// Notices that a service (the store, or one pool of APNs) was away while something waited for it. What waited is held back until
-/// the lane has read what was written during the outage, so that newer states replace it. Pure; time is an argument.
+/// the lane has read what was written during the outage, so that newer states replace it. Pure; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as away when something has waited for this long without a sign of life.
     static let outageMilliseconds: Int64 = 5_000

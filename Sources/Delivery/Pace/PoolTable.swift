@@ -20,7 +20,7 @@ extension PoolKey.Kind {
 }
 
 /// Counts pushes in flight and queues what waits for a credit or for a stream, by app and environment. Fixed at start and owned
-/// by one core.
+/// by one core. (R22)
 ///
 /// No pool takes another pool's credits. An activity whose environment is not known is treated as one of production. While
 /// production is blocked, such activities get credits of their own, so that those of the sandbox are found.

@@ -1,5 +1,5 @@
 /// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity before it admits
-/// anything. So a backlog of millions of commands costs only as many pushes as there are activities.
+/// anything. So a backlog of millions of commands costs only as many pushes as there are activities. (R21)
 ///
 /// Pure: decides from how far the partitions are behind, how full the lane is, and the time. It says when the parked activities
 /// begin.

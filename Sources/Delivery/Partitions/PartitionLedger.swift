@@ -1,4 +1,4 @@
-/// Tracks which records of one assigned partition are settled, and so which offset may be committed.
+/// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
 /// The base is the committable offset: everything below it is settled. There is one bit for each offset above it. Offsets that
 /// never arrive (compaction, transaction markers) have no record to act on. They count as settled as soon as a later offset

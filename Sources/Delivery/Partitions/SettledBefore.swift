@@ -1,4 +1,4 @@
-/// Which records of a partition were settled before and are read again.
+/// Which records of a partition were settled before and are read again. (R25)
 struct SettledBefore {
     let below: Int64
     /// Ascending and disjoint.

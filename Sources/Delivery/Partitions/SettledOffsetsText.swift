@@ -1,5 +1,5 @@
 /// The settled offsets of a partition above its committable offset, encoded as text. The text travels in the metadata of an
-/// offset commit, so that the partition's next owner does not repeat what is settled.
+/// offset commit, so that the partition's next owner does not repeat what is settled. (R10)
 ///
 /// | characters | meaning |
 /// | --- | --- |

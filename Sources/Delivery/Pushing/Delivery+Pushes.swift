@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Decides which push goes next and what APNs' answer means for it.
 extension Delivery {
-    /// The next push of a pool, to be sent now; nil if none waits. The caller has a free stream for it.
+    /// The next push of a pool, to be sent now; nil if none waits. The caller has a free stream for it. (R20)
     ///
     /// A push that was overtaken while it waited is not handed out if the newer state could go at once. A start whose end has
     /// arrived is never handed out.

@@ -4,7 +4,7 @@ import LiveActivity
 extension Delivery {
     /// Retires a dead token. If the token was registered after the time from which APNs calls it dead, APNs may not know that
     /// yet, and the push waits instead. A refused update or end is held with its alert. A refused start is not held, because
-    /// Redis has already allowed it once.
+    /// Redis has already allowed it once. (R17)
     mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.retryPermitted, now: now)

@@ -55,7 +55,7 @@ extension RecordSlot {
         }
     }
 
-    /// Notes that APNs calls the token dead.
+    /// Notes that APNs calls the token dead. (R17)
     /// - Returns: false if the token was registered after the time from which it is dead.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         let hasTime = result.invalidAtMilliseconds >= 0

@@ -1,4 +1,4 @@
-/// Whether a push of one pool of a lane may be retried now. Pure; time is an argument.
+/// Whether a push of one pool of a lane may be retried now. Pure; time is an argument. (R21)
 ///
 /// The pool's budget, a share of its first attempts, takes precedence. Only first attempts fill the budget, so there are two more
 /// ways:

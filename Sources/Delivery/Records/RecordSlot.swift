@@ -42,7 +42,7 @@ struct RecordSlot: BitwiseCopyable {
     var suppliesToken = false
     /// A part of this record lives on with another record, in memory only: the token that this record passed on, or the held
     /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
-    /// next owner must read both.
+    /// next owner must read both. (R10)
     var mustBeReadAgainWithAnother = false
     /// A registration's audiences have been told, and the commands held for its token are asked for.
     var hasToldAudiences = false
@@ -115,7 +115,7 @@ struct RecordSlot: BitwiseCopyable {
     var digest: UInt64?
     /// Drawn for a start when it is laid out. It distinguishes this record from every other record of the same start, here or at
     /// another worker. If the reply to the admission is lost, Redis admits this record again, but not another record of the
-    /// start, since this one may have been sent (seed 892).
+    /// start, since this one may have been sent (seed 892). (R16)
     var claim: UInt64 = 0
     /// The claim with which the start was deferred, until it is admitted again; 0: there is none.
     var previousClaim: UInt64 = 0
@@ -153,6 +153,7 @@ struct RecordSlot: BitwiseCopyable {
     /// One more call or production must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
+    /// Rule R8 of Design.md.
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1

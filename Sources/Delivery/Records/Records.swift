@@ -48,7 +48,7 @@ struct Records: ~Copyable {
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> UInt32 { slots.allocate(slot()) }
 
     /// Changes a record's stage and keeps the count of records that wait for acknowledgements. Inlined, because the compiler then
-    /// knows most stages.
+    /// knows most stages. (R7)
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: UInt32) {
         let slot = slots.mutableAddress(of: record)

@@ -82,7 +82,7 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call or production of the record is acknowledged.
+    /// Notes that one call or production of the record is acknowledged. (R9)
     mutating func acknowledge(_ record: UInt32) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()
@@ -115,7 +115,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a record's offset and frees its slot.
+    /// Settles a record's offset and frees its slot. (R8)
     private mutating func settle(_ record: UInt32) {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)

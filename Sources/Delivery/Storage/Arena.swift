@@ -1,5 +1,5 @@
 /// The bytes of the core's records: blocks of a few sizes, cut from large chunks and used again. A steady stream of records
-/// allocates nothing.
+/// allocates nothing. (R3)
 ///
 /// The lists of free blocks lie outside of the blocks. So taking or freeing a block does not wait for memory that nobody has
 /// read.

@@ -1,7 +1,7 @@
 import CProcessor
 
 /// Elements of one trivial type, named by index: a free list over raw memory that grows to `limit`, never shrinks and never
-/// changes an index.
+/// changes an index. (R3)
 ///
 /// The index of a freed element is used again, so no index may be kept after a free. The core frees an element only when nothing
 /// outside names it.

@@ -113,7 +113,7 @@ extension Delivery {
     }
 
     /// Ends a refund, which is never repeated: the draw may have been refunded already, and one start too few is better than one
-    /// too many.
+    /// too many. (R15)
     private mutating func endsUnrepeated(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)

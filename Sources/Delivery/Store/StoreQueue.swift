@@ -36,7 +36,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return tickets.first
     }
 
-    /// Repeats a call after a pause, while other calls go on.
+    /// Repeats a call after a pause, while other calls go on. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if aside.isEmpty { asideUntilMilliseconds = now.monotonicMilliseconds + Self.unexplainedPauseMilliseconds }
         aside.append(ticket)

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Links a record with the older command whose alert it carries, and with the newer command that carries its own alert.
+/// Links a record with the older command whose alert it carries, and with the newer command that carries its own alert. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; both get their outcomes together. `.max`: none.
     fileprivate(set) var rider: UInt32 = .max

@@ -1,5 +1,5 @@
 /// The commands of one activity that wait for their turn, in the order in which they will go: a list that is linked through their
-/// slots.
+/// slots. (R12)
 ///
 /// The list has a few commands at most: a start and a state for each life of the activity.
 struct WaitingList: BitwiseCopyable {

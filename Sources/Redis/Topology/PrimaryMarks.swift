@@ -1,4 +1,4 @@
-/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced.
+/// Small texts on every primary, by which a worker notices that a primary has lost its data or was replaced. (R24)
 ///
 /// In a cluster each text is stored under one key at each of ``SlotAnchors``. For the control side, with the same
 /// configuration as the lanes. Each call blocks its thread until the answers arrive, at most a few of the

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Waiting commands: newer states replace older ones before Redis learns about them.
+/// Waiting commands: newer states replace older ones before Redis learns about them. (R12)
 @Suite struct CoalescingTests {
     @Test func onlyTheNewestStateOfABatchReachesRedis() {
         let core = CoreHarness()

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command past its expiration is not sent, wherever it was when it expired.
+/// A command past its expiration is not sent, wherever it was when it expired. (R20)
 @Suite struct ExpirationTests {
     /// The second of the test's start is still valid, the next one is not.
     static let untilStart = #""expiration":1790000000,"#

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// A partition moves to its next owner with the settled offsets above its committed offset.
+/// A partition moves to its next owner with the settled offsets above its committed offset. (R10)
 @Suite struct HandoverTests {
     /// Revokes the partition of commands, and assigns it again with the committed offset and metadata.
     private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Settled records are read again, because Redis has lost what they wrote.
+/// Settled records are read again, because Redis has lost what they wrote. (R25)
 @Suite struct ReadAgainTests {
     /// A core that reads offsets 0 and 1 of each topic again.
     private func readingAgain() -> CoreHarness {

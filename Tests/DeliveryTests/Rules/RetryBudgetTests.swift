@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A push is tried again within its pool's retry budget. Without budget it waits for long.
+/// A push is tried again within its pool's retry budget. Without budget it waits for long. (R21)
 @Suite struct RetryBudgetTests {
     @Test func withoutPermissionAnUpdateWaitsLongAndIsAdmittedAgain() {
         let core = CoreHarness()

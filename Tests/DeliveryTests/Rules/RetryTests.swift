@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Answers other than *accepted*: which pushes are sent again, when, and with which body.
+/// Answers other than *accepted*: which pushes are sent again, when, and with which body. (R18)
 @Suite struct RetryTests {
     @Test func whatAPNsNeverProcessedGoesAgainByItselfAsItWas() throws {
         let core = CoreHarness()

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Alerts that move to newer states between workers, and riders of partitions that are revoked.
+/// Alerts that move to newer states between workers, and riders of partitions that are revoked. (R14)
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The end of a command: its result, its settlement and its offset, also when Kafka or Redis fails.
+/// The end of a command: its result, its settlement and its offset, also when Kafka or Redis fails. (R9)
 @Suite struct SettlingTests {
     @Test func anAcceptedCommandHasAResultAndIsSettledInRedis() {
         let core = CoreHarness()

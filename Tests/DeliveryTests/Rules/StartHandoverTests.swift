@@ -3,7 +3,7 @@ import LiveActivity
 import Testing
 
 /// A partition is revoked while an admitted start waits for APNs. The next owner would read the start again and report `unknown`, although
-/// nothing was sent. So the start goes through the deferred topic to the next owner, with its claim.
+/// nothing was sent. So the start goes through the deferred topic to the next owner, with its claim. (R16)
 @Suite struct StartHandoverTests {
     /// A core with a blocked pool, and the claim of a start on its way to the pool.
     private func core() throws -> (CoreHarness, claim: UInt64) {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Tokens: held commands, registrations, tombstones, and tokens that APNs calls dead.
+/// Tokens: held commands, registrations, tombstones, and tokens that APNs calls dead. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
 

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An invalid record gets the outcome `invalid`, goes unchanged to the dead letters, and stops nothing.
+/// An invalid record gets the outcome `invalid`, goes unchanged to the dead letters, and stops nothing. (R6)
 @Suite struct ValidityTests {
     static let app = CommandText.app
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Delivery
 
-/// The stages of a record, and the counts that change with them.
+/// The stages of a record, and the counts that change with them. (R7)
 struct RecordStageTests {
     private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
 

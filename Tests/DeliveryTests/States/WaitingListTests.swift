@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Compares the waiting list with an array over random operations.
+/// Compares the waiting list with an array over random operations. (R12)
 struct WaitingListTests {
     @Test(arguments: UInt64(1)...50) func holdsWhatAnArrayHolds(seed: UInt64) {
         var random = SplitMix64(seed: seed)

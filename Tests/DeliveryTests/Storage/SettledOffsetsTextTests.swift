@@ -4,6 +4,7 @@ import Testing
 
 @testable import Delivery
 
+/// Rule R10 of Design.md.
 @Suite struct SettledOffsetsTextTests {
     private func encode(_ ranges: [Range<Int64>], above offset: Int64) -> String {
         String(decoding: SettledOffsetsText.encode(ranges, above: offset), as: UTF8.self)
