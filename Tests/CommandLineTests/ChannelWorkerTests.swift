@@ -65,8 +65,12 @@ struct ChannelWorkerTests {
         let own = try scene.await("a channel in the register") { try registered(scene) }
         #expect(own != orphan)
         #expect(try Set(scene.channels()) == [foreign, orphan, own])
+        // On a slow machine the second command may not have waited long enough for the channel.
+        var number = 2
         _ = try scene.await("a broadcast") {
-            try scene.listed().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
+            number += 1
+            try scene.send(command(number))
+            return try scene.listed().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
         }
 
         let summary = try reconcile(scene)
