@@ -7,7 +7,6 @@ coordinator knows nothing of topics: members' subscriptions and assignments are 
 
 Everything runs on one event loop. The `send` of a call writes a response's body to the client that asked."""
 
-import asyncio
 import uuid
 from dataclasses import dataclass, field
 

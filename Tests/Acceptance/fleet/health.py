@@ -4,7 +4,7 @@ import re
 import urllib.error
 import urllib.request
 
-from fleet.processes import Failure, wait_until
+from common.processes import Failure, wait_until
 from fleet.stage import COMMANDS
 
 ANSWER_SECONDS = 1.0

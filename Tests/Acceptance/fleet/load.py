@@ -4,10 +4,9 @@ import json
 import threading
 import time
 
-from confluent_kafka import Producer
-
-from fleet.processes import Failure
+from common.processes import Failure
 from fleet.stage import APP, COMMANDS, REGISTRATIONS
+from fleet.topics import TopicWriter
 
 TURN_SECONDS = 0.25
 ALERT_EVERY = 10
@@ -15,10 +14,10 @@ END_EVERY = 10
 REGISTRATIONS_PAGE = 5_000
 
 
-def digest(text):
+def digest(data):
     """FNV-1a with 64 bits, as in the simulator's log."""
     value = 0xCBF29CE484222325
-    for byte in text.encode():
+    for byte in data:
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return f"{value:016x}"
 
@@ -39,14 +38,10 @@ class Load(threading.Thread):
         self.error = None
         self._rounds = [0] * activities
         self._next = 0
-        self._refused = 0
         self._over = threading.Event()
         self._journal = open(stage.path("commands.jsonl"), "w", encoding="utf-8")
-        self._producer = Producer(
-            {
-                "bootstrap.servers": stage.bootstrap, "client.id": "load", "partitioner": "murmur2_random", "linger.ms": 100,
-                "enable.idempotence": True, "compression.type": "lz4", "log_level": 0,
-            }
+        self._writer = TopicWriter(
+            stage, {"client.id": "load", "linger.ms": 100, "enable.idempotence": True, "compression.type": "lz4"}
         )
 
     def make_phones(self):
@@ -70,11 +65,11 @@ class Load(threading.Thread):
             if page["next"] == cursor:
                 raise Failure(f"{registered} of {len(self.activities)} phones have registered")
             for record in page["registrations"]:
-                self._produce(REGISTRATIONS, record["key"], json.dumps(record["value"]))
+                self._writer.write(REGISTRATIONS, record["key"], json.dumps(record["value"]))
                 registered += "activity" in record["value"]
                 self.tokens.append(record["value"]["token"])
             cursor = page["next"]
-        self._flush()
+        self._writer.flush()
 
     @staticmethod
     def _state(activity, number):
@@ -101,27 +96,16 @@ class Load(threading.Thread):
             f'{{"id":"{identifier}","app":"{APP}","activity":"{activity}","sequence":{number},"aps":{{"timestamp":{int(now)},'
             f'"event":"{event}","content-state":{state},"stale-date":{stale}{ring}}}}}'
         )
-        self._produce(COMMANDS, activity, value)
+        self._writer.write(COMMANDS, activity, value)
         entry = {
             "command": identifier, "activity": activity, "event": event, "time": int(now * 1_000), "alert": alert,
-            "state": digest(state),
+            "state": digest(state.encode()),
         }
         self._journal.write(json.dumps(entry) + "\n")
         self.last_states[activity] = json.loads(state)
         if event == "end":
             del self.last_states[activity]
         self.sent += 1
-
-    def _produce(self, topic, key, value):
-        while True:
-            try:
-                self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-
-    def _delivered(self, error, _):
-        self._refused += error is not None
 
     def run(self):
         try:
@@ -130,7 +114,7 @@ class Load(threading.Thread):
                 for _ in range(int(self.rate * TURN_SECONDS)):
                     self._command(self._next, "update")
                     self._next = (self._next + 1) % len(self.activities)
-                self._producer.poll(0)
+                self._writer.take_answers()
                 due = max(due + TURN_SECONDS, time.monotonic() - 1)
                 self._over.wait(max(0, due - time.monotonic()))
         except Exception as error:
@@ -144,7 +128,7 @@ class Load(threading.Thread):
             raise self.error
         for index in range(len(self.activities)):
             self._command(index, "end" if index % END_EVERY == 0 else "update")
-        self._flush()
+        self._writer.flush()
         self._journal.close()
 
     def abandon(self):
@@ -152,7 +136,3 @@ class Load(threading.Thread):
         self._over.set()
         if self.ident is not None:
             self.join()
-
-    def _flush(self):
-        if self._producer.flush(60) or self._refused:
-            raise Failure(f"the broker has not taken all: {self._refused} refused")

@@ -7,23 +7,20 @@
 
 The last line says how many passed and failed."""
 
-import argparse
+import functools
 import json
-import os
 import pathlib
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from common import campaign  # noqa: E402
 from fleet.load import Load  # noqa: E402
-from fleet.processes import Failure, wait_until  # noqa: E402
+from common.processes import Failure, wait_until  # noqa: E402
 from fleet.scenarios import ALL, Scene  # noqa: E402
-from fleet.stage import BUDGET, DRAIN_SECONDS, REPOSITORY, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
+from fleet.stage import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
 from fleet.verdict import judge, secrets  # noqa: E402
 from fleet.watch import Group, Results  # noqa: E402
 
@@ -36,8 +33,7 @@ EAGER_FACTOR = 5
 
 
 def options(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
+    parser = campaign.parser(__doc__)
     parser.add_argument("scenarios", nargs="*", choices=[*ALL, []], default=[], metavar="scenario")
     parser.add_argument("--all", action="store_true", help="every library, protocol and membership")
     parser.add_argument("--library", choices=LIBRARIES, default="system")
@@ -47,7 +43,6 @@ def options(arguments):
     parser.add_argument("--activities", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
     parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
-    parser.add_argument("--keep", help="a directory in which logs and evidence stay")
     return parser.parse_intermixed_args(arguments)
 
 
@@ -100,13 +95,7 @@ def finish(scene):
     running = [worker for worker in scene.stage.workers.values() if worker.process.is_running()]
     scene.health.check_caught_up("nothing is behind", running)
     scene.health.keep_pages(running)
-    stops = []
-    for worker in running:
-        code, seconds = worker.process.stop(DRAIN_SECONDS + 5)
-        stops.append(seconds)
-        if code != 0:
-            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
-    scene.figures["last stops took"] = f"{max(stops):.1f} s at most"
+    scene.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"
     wait_until(lambda: time.monotonic() - scene.results.last_at > QUIET_SECONDS, 30, "no more results")
 
 
@@ -129,34 +118,12 @@ def write_history(scene):
 
 def main(arguments):
     chosen = options(arguments)
-    chosen.program = os.path.abspath(chosen.program)
-    place = chosen.keep or tempfile.mkdtemp(prefix="causeway-fleet-")
-    passed = failed = 0
-    for kind in kinds(chosen):
-        for name in chosen.scenarios or ALL:
-            directory = os.path.join(place, f"{name}-{passed + failed}")
-            began = time.monotonic()
-            print(f"\n== {name}: {ALL[name].play.__doc__} ({kind})", flush=True)
-            try:
-                figures, wrong = play(name, kind, chosen, directory)
-            except Failure as failure:
-                figures, wrong = {}, [str(failure)]
-            except Exception:
-                figures, wrong = {}, [traceback.format_exc()]
-            for what, figure in figures.items():
-                print(f"   {what}: {figure}")
-            for one in wrong:
-                print(f"   WRONG {one}")
-            print(f"   {time.monotonic() - began:.0f} s, {'failed' if wrong else 'passed'}", flush=True)
-            passed, failed = passed + (not wrong), failed + bool(wrong)
-            if not wrong and not chosen.keep:
-                shutil.rmtree(directory, ignore_errors=True)
-    if failed:
-        print(f"\nlogs and evidence: {place}")
-    elif not chosen.keep:
-        shutil.rmtree(place, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    cases = [
+        (name, f"{ALL[name].play.__doc__} ({kind})", functools.partial(play, name, kind, chosen))
+        for kind in kinds(chosen)
+        for name in chosen.scenarios or ALL
+    ]
+    return campaign.run("fleet", cases, chosen.keep)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Callable
 
 from fleet.health import Health
-from fleet.processes import Failure, wait_until
-from fleet.stage import DRAIN_SECONDS, PARTITIONS, SESSION_SECONDS
+from common.processes import Failure, wait_until
+from fleet.stage import PARTITIONS, SESSION_SECONDS
+from fleet.watch import SHARE_SECONDS
 
 WORKERS = 3
 END_SECONDS = 10
 """The maximum time for a worker with little to drain to end."""
 SERVED_SECONDS = 12
 """The maximum time from a worker's death to results of every partition, with the worker's defaults."""
-SHARE_SECONDS = 60
-"""A join takes this broker about 3 to 6 s, and a cooperative group needs two."""
 
 
 class Scene:
@@ -29,14 +28,6 @@ class Scene:
 
     def start_workers(self):
         return [self.stage.worker(number) for number in range(1, WORKERS + 1)]
-
-    def shared_by(self, workers, seconds=SHARE_SECONDS):
-        """Waits until these workers, and only these, share all partitions. Returns how long that took."""
-        try:
-            return wait_until(lambda: self.group.is_shared_by(workers), seconds, "shared")
-        except Failure:
-            names = [worker.name for worker in workers]
-            raise Failure(f"{names} do not share all partitions after {seconds} s: {self.group.text()}") from None
 
     def flowing_again(self, seconds=SHARE_SECONDS):
         """Waits until every partition has a result that is later than now. Returns how long that took."""
@@ -56,7 +47,7 @@ def begin(scene):
     """Three workers that share the partitions, with load."""
     scene.load.make_phones()
     workers = scene.start_workers()
-    scene.figures["shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["shared after"] = f"{scene.group.await_share(workers):.1f} s"
     scene.figures["partitions of commands + registrations + deferred + fanout"] = scene.group.text()
     scene.load.start()
     scene.health.check_shared("three share", workers)
@@ -77,7 +68,7 @@ def rolling(scene):
     for _ in range(scene.chosen.rounds):
         for worker in workers:
             stops.append(worker.restart())
-            shares.append(scene.shared_by(workers))
+            shares.append(scene.group.await_share(workers))
             scene.stage.check()
     scene.figures["partitions after it"] = scene.group.text()
     scene.figures["restarts"] = len(stops)
@@ -92,12 +83,10 @@ def joining(scene):
     joins, leaves = [], []
     for _ in range(scene.chosen.rounds):
         four = scene.stage.worker(4)
-        joins.append(scene.shared_by([*workers, four]))
+        joins.append(scene.group.await_share([*workers, four]))
         scene.run_for(1)
-        code, _ = four.process.stop(DRAIN_SECONDS + 5)
-        if code != 0:
-            raise Failure(f"{four.name} ended with {code}; see {four.log}")
-        leaves.append(scene.shared_by(workers))
+        four.stop()
+        leaves.append(scene.group.await_share(workers))
         scene.stage.check()
     scene.figures["joins and leaves"] = 2 * len(joins)
     scene.figures["shared after a join"] = spread(joins)
@@ -109,22 +98,22 @@ def failures(scene):
     one, two, three = begin(scene)
     scene.run_for(3)
     one.process.kill()
-    scene.figures["killed: others have all after"] = f"{scene.shared_by([two, three]):.1f} s"
+    scene.figures["killed: others have all after"] = f"{scene.group.await_share([two, three]):.1f} s"
     scene.figures["killed: all flows after"] = f"{scene.flowing_again():.1f} s more"
     scene.health.check_shared("one is gone", [two, three])
     scene.run_for(2)
     two.process.signal(signal.SIGSTOP)
     scene.health.check_silent("one is stopped", two)
-    scene.figures["stopped: the other has all after"] = f"{scene.shared_by([three]):.1f} s"
+    scene.figures["stopped: the other has all after"] = f"{scene.group.await_share([three]):.1f} s"
     scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
     scene.health.check_shared("one has all", [three])
     four = scene.stage.worker(4)
-    scene.figures["added: shared after"] = f"{scene.shared_by([three, four]):.1f} s"
+    scene.figures["added: shared after"] = f"{scene.group.await_share([three, four]):.1f} s"
     scene.figures["added: partitions"] = scene.group.text()
     scene.health.check_shared("one is added", [three, four])
     scene.run_for(2)
     two.process.signal(signal.SIGCONT)
-    scene.figures["woken: shared after"] = f"{scene.shared_by([two, three, four]):.1f} s"
+    scene.figures["woken: shared after"] = f"{scene.group.await_share([two, three, four]):.1f} s"
     scene.figures["woken: partitions"] = scene.group.text()
     scene.health.check_shared("one woke up", [two, three, four])
     scene.run_for(3)
@@ -162,14 +151,9 @@ def ending(scene):
     time.sleep(0.3)
     for worker in workers:
         worker.process.signal(signal.SIGTERM)
-    stops = []
-    for worker in workers:
-        code, seconds = worker.process.wait(END_SECONDS)
-        stops.append(seconds)
-        if code != 0:
-            raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+    stops = [worker.await_end(END_SECONDS) for worker in workers]
     scene.figures["all ended after"] = f"{sum(stops):.1f} s"
-    scene.figures["shared again after"] = f"{scene.shared_by(scene.start_workers()):.1f} s"
+    scene.figures["shared again after"] = f"{scene.group.await_share(scene.start_workers()):.1f} s"
     scene.run_for(3)
 
 
@@ -186,7 +170,7 @@ def order(scene):
     scene.run_for(4)
     scene.stage.apns_gate.open()
     scene.figures["APNs last: all flows after"] = f"{scene.flowing_again():.1f} s"
-    scene.figures["shares"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.figures["shares"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(5)
 
 
@@ -198,14 +182,14 @@ def broker(scene):
     hung.signal(signal.SIGSTOP)
     scene.run_for(SESSION_SECONDS + 4)
     hung.signal(signal.SIGCONT)
-    scene.figures["hung: shared after"] = f"{scene.shared_by(workers):.1f} s"
+    scene.figures["hung: shared after"] = f"{scene.group.await_share(workers):.1f} s"
     scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
     scene.run_for(5)
     scene.stage.gate.shut()
     scene.run_for(SESSION_SECONDS + 4)
     scene.stage.gate.open()
     scene.figures["away: all flows after"] = f"{scene.flowing_again():.1f} s"
-    scene.figures["away: shared after"] = f"{scene.shared_by(workers):.1f} s more"
+    scene.figures["away: shared after"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(3)
 
 

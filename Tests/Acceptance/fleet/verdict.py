@@ -2,12 +2,12 @@
 
 import types
 
+from common.laws import EXAMPLES
 from fleet.leaks import Secrets, look
 from fleet.stage import APP
 from season.evidence import Evidence
 from season.laws import ALL
 
-EXAMPLES = 5
 TOLERANCE_MILLISECONDS = 1_000
 """How much later than Redis decided a single push may arrive: it may have waited for a connection or for a core. Lateness does not add
 up, so two workers that each keep their own pace are still detected."""
@@ -54,14 +54,11 @@ def judge(stage, load, allowance):
     """Call this after the load has ended, the results are read and the workers have stopped."""
     verdict = Verdict()
     phones(stage, load, verdict)
-    names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
-    evidence = Evidence(*(stage.path(name) for name in names))
+    evidence = Evidence(stage.directory)
     options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
     laws = [law(evidence, options) for law in ALL]
     for law in laws:
-        verdict.wrong += [f"{law.name}: {example}" for example in law.broken[:EXAMPLES]]
-        if len(law.broken) > EXAMPLES:
-            verdict.wrong.append(f"{law.name}: and {len(law.broken) - EXAMPLES} more")
+        verdict.wrong += [f"{law.name}: {example}" for example in law.examples()]
     verdict.figures.update(
         {
             "commands": len(evidence.commands),

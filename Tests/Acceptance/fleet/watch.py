@@ -1,56 +1,43 @@
 """Observes a running fleet: the results topic, and the assignments of partitions."""
 
 import json
-import threading
 import time
 
-from confluent_kafka import Consumer, OFFSET_BEGINNING, TopicPartition
-
+from common.processes import Failure, wait_until
 from fleet.stage import COMMANDS, PARTITIONS, READ, RESULTS
+from fleet.topics import TopicReader
 
 EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
+SHARE_SECONDS = 60
+"""A join takes this broker about 3 to 6 s, and a cooperative group needs two."""
 
 
-class Results(threading.Thread):
+class Results(TopicReader):
     """Copies the results topic into `results.jsonl`, and knows which commands have a final result."""
 
     def __init__(self, stage):
-        super().__init__(name="results", daemon=True)
+        super().__init__("results", stage, [(RESULTS, number) for number in range(PARTITIONS)])
         self.final = set()
         self.count = 0
         self.last_at = time.monotonic()
         self.partitions_at = {}
         """By partition of the commands topic: when a result of one of its commands was last seen."""
-        self._over = threading.Event()
         self._file = open(stage.path("results.jsonl"), "wb")
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": stage.bootstrap, "client.id": "results", "group.id": "fleet-test", "log_level": 0,
-                "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
-            }
-        )
-        self._consumer.assign([TopicPartition(RESULTS, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
 
-    def run(self):
-        while not self._over.is_set():
-            for message in self._consumer.consume(5_000, 0.2):
-                if message.error():
-                    continue
-                value = message.value()
-                self._file.write(value + b"\n")
-                result = json.loads(value)
-                self.count += 1
-                self.last_at = time.monotonic()
-                if result["outcome"] != "held":
-                    self.final.add(result["command"])
-                source = result.get("source", {})
-                if source.get("topic") == COMMANDS:
-                    self.partitions_at[source["partition"]] = self.last_at
+    def take(self, message):
+        value = message.value()
+        self._file.write(value + b"\n")
+        result = json.loads(value)
+        self.count += 1
+        self.last_at = time.monotonic()
+        if result["outcome"] != "held":
+            self.final.add(result["command"])
+        source = result.get("source", {})
+        if source.get("topic") == COMMANDS:
+            self.partitions_at[source["partition"]] = self.last_at
 
     def finish(self):
-        self._over.set()
-        self.join()
-        self._consumer.close()
+        super().finish()
         self._file.close()
 
 
@@ -89,6 +76,14 @@ class Group:
             and sum(map(len, lists)) == len(EVERYTHING)
             and set().union(*lists) == EVERYTHING
         )
+
+    def await_share(self, workers, seconds=SHARE_SECONDS):
+        """Waits until these workers, and only these, share all partitions. Returns how long that took."""
+        try:
+            return wait_until(lambda: self.is_shared_by(workers), seconds, "shared")
+        except Failure:
+            names = [worker.name for worker in workers]
+            raise Failure(f"{names} do not share all partitions after {seconds} s: {self.text()}") from None
 
     def shares(self):
         """By worker: the number of partitions of each topic that it reads."""

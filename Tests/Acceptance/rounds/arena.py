@@ -4,7 +4,7 @@ import json
 import time
 
 from fleet.health import samples
-from fleet.processes import Failure
+from common.processes import Failure
 from fleet.stage import Kind, Stage
 
 STREAMS = 60

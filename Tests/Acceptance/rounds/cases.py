@@ -6,13 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable
 
-from fleet.processes import Failure, wait_until
-from fleet.stage import DRAIN_SECONDS
+from common.processes import Failure, wait_until
 from rounds.arena import SESSION_MILLISECONDS, now
 from rounds.servers import Alone, Cluster, Watched
 
 WORKERS = 3
-SHARE_SECONDS = 60
 ROUND_SECONDS = 90
 QUIET_SECONDS = 2
 LOOK_SECONDS = 0.02
@@ -29,15 +27,8 @@ class Scene:
 
     def start_workers(self, count=WORKERS):
         workers = [self.stage.worker(number) for number in range(1, count + 1)]
-        self.shared_by(workers)
+        self.group.await_share(workers)
         return workers
-
-    def shared_by(self, workers):
-        try:
-            return wait_until(lambda: self.group.is_shared_by(workers), SHARE_SECONDS, "shared")
-        except Failure:
-            names = [worker.name for worker in workers]
-            raise Failure(f"{names} do not share all partitions after {SHARE_SECONDS} s: {self.group.text()}") from None
 
     def reach(self, command, share):
         """Waits until this share of the members shows a command's state. Then the round is certainly in progress."""
@@ -129,7 +120,7 @@ def joined(scene):
     """A fourth worker joins."""
     first = scene.midway(0.2)
     four = scene.stage.worker(4)
-    scene.shared_by([*(worker for worker in scene.stage.workers.values() if worker is not four), four])
+    scene.group.await_share([*(worker for worker in scene.stage.workers.values() if worker is not four), four])
     scene.happens("join", first)
 
 
@@ -139,10 +130,7 @@ def left(scene):
     leaver = scene.stage.busiest()
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
-    code, seconds = leaver.process.wait(DRAIN_SECONDS + 5)
-    scene.figures["stopped"] = f"with {code} after {seconds:.1f} s"
-    if code != 0:
-        raise Failure(f"{leaver.name} ended with {code}; see {leaver.log}")
+    scene.figures["stopped"] = f"after {leaver.await_end():.1f} s"
 
 
 def left_overtaken(scene):
@@ -152,9 +140,7 @@ def left_overtaken(scene):
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
     scene.crowd.command("Goal two")
-    code, _ = leaver.process.wait(DRAIN_SECONDS + 5)
-    if code != 0:
-        raise Failure(f"{leaver.name} ended with {code}; see {leaver.log}")
+    leaver.await_end()
 
 
 def frozen(scene):
@@ -165,11 +151,11 @@ def frozen(scene):
     scene.happens("freeze", first)
     others = [worker for worker in scene.stage.workers.values() if worker is not sleeper]
     time.sleep(SESSION_MILLISECONDS / 1_000)
-    scene.shared_by(others)
+    scene.group.await_share(others)
     second = scene.crowd.command()
     wait_until(lambda: second["command"] in scene.outcomes.final, ROUND_SECONDS, "the second round's result")
     sleeper.process.signal(signal.SIGCONT)
-    scene.shared_by([*others, sleeper])
+    scene.group.await_share([*others, sleeper])
 
 
 def redis_restarted(scene):

@@ -2,13 +2,13 @@
 module writes the files that the checker reads."""
 
 import json
-import threading
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
+from common.processes import Failure, wait_until
 from fleet.load import digest
-from fleet.processes import Failure, wait_until
 from fleet.stage import APP, COMMANDS, GROUP, PARTITIONS, REGISTRATIONS, RESULTS
+from fleet.topics import TopicReader, TopicWriter
 from rounds.arena import INVALIDATIONS, now
 
 AUDIENCE = "final"
@@ -20,13 +20,6 @@ SHOWN_SECONDS = 3_600
 """The age of the state that the phones show at first."""
 
 
-def digest_of_token(token):
-    value = 0xCBF29CE484222325
-    for byte in bytes.fromhex(token):
-        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return f"{value:016x}"
-
-
 class Crowd:
     """`count` members from the start, and `later` phones that join later."""
 
@@ -36,12 +29,8 @@ class Crowd:
         self.tokens = []
         self._members = {}
         self._retired = []
-        self._high = {}
-        self._refused = 0
         self._incidents = []
-        self._producer = Producer(
-            {"bootstrap.servers": stage.bootstrap, "partitioner": "murmur2_random", "linger.ms": 5, "log_level": 0}
-        )
+        self._writer = TopicWriter(stage, {"linger.ms": 5})
         self._group = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": GROUP, "log_level": 0})
         shown = {
             "app": APP, "name": NAME, "count": self.phones, "audiences": [AUDIENCE], "environment": "sandbox",
@@ -72,8 +61,8 @@ class Crowd:
         for record in self._records(first, count):
             value = record["value"] | {"audiences": list(audiences)}
             self.tokens.append(value["token"])
-            self._produce(REGISTRATIONS, record["key"], json.dumps(value))
-        self._flush()
+            self._writer.write(REGISTRATIONS, record["key"], json.dumps(value))
+        self._writer.flush()
         return self.acknowledged()
 
     def join(self, first=0, count=None):
@@ -85,14 +74,14 @@ class Crowd:
     def leave(self, first, count):
         """Half of the phones leave by a registration that names no audience, half by a tombstone."""
         for name in self._names[first : first + count // 2]:
-            self._produce(REGISTRATIONS, name, None)
+            self._writer.write(REGISTRATIONS, name, None)
         left = self.register(first + count // 2, count - count // 2, ())
         for name in self._names[first : first + count]:
             self._members[name]["left"] = left
 
     def rotate(self, first, count):
         """Gives these phones other tokens."""
-        old = [digest_of_token(record["value"]["token"]) for record in self._records(first, count)]
+        old = [digest(bytes.fromhex(record["value"]["token"])) for record in self._records(first, count)]
         for name in self._names[first : first + count]:
             self._members[name]["renewed"] = now()
         self.stage.control("POST", "/crowd/rotate", {"app": APP, "name": NAME, "from": first, "count": count})
@@ -110,8 +99,9 @@ class Crowd:
         places = [TopicPartition(REGISTRATIONS, number) for number in range(PARTITIONS)]
 
         def is_settled():
-            committed = {place.partition: place.offset for place in self._group.committed(places, 10)}
-            return all(committed[number] >= high for number, high in self._high.items())
+            committed = {(place.topic, place.partition): place.offset for place in self._group.committed(places, 10)}
+            ends = self._writer.ends
+            return all(committed[place] >= ends[place] for place in committed.keys() & ends.keys())
 
         wait_until(is_settled, ACKNOWLEDGED_SECONDS, "registrations are settled")
         return now()
@@ -125,7 +115,7 @@ class Crowd:
         state = json.dumps({"home": number, "away": 0, "minute": number}, separators=(",", ":"))
         ring = "" if alert is None else f',"alert":{{"title":"{alert}","body":"2 to 1","sound":"default"}}'
         command = {
-            "command": f"goal-{number}", "time": now(), "timestamp": timestamp, "alert": alert, "state": digest(state),
+            "command": f"goal-{number}", "time": now(), "timestamp": timestamp, "alert": alert, "state": digest(state.encode()),
             "content": json.loads(state),
         }
         value = (
@@ -133,8 +123,8 @@ class Crowd:
             f'{{"event":"update","timestamp":{timestamp},"content-state":{state}{ring}}}}}'
         )
         self.commands.append(command)
-        self._produce(COMMANDS, AUDIENCE, value)
-        self._flush()
+        self._writer.write(COMMANDS, AUDIENCE, value)
+        self._writer.flush()
         return command
 
     def shown(self, command):
@@ -157,64 +147,31 @@ class Crowd:
         with open(self.stage.path("crowd.json"), "w", encoding="utf-8") as file:
             json.dump(self.report(), file)
 
-    # Kafka
 
-    def _produce(self, topic, key, value):
-        while True:
-            try:
-                self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
-                return
-            except BufferError:
-                self._producer.poll(0.1)
-
-    def _delivered(self, error, message):
-        self._refused += error is not None
-        if error is None and message.topic() == REGISTRATIONS:
-            self._high[message.partition()] = max(self._high.get(message.partition(), 0), message.offset() + 1)
-
-    def _flush(self):
-        if self._producer.flush(60) or self._refused:
-            raise Failure(f"the broker has not taken all: {self._refused} refused")
-
-
-class Outcomes(threading.Thread):
+class Outcomes(TopicReader):
     """Copies the topics of results and invalidations into files, and knows which commands have their own result."""
 
     def __init__(self, stage):
-        super().__init__(name="outcomes", daemon=True)
+        results = [(RESULTS, number) for number in range(PARTITIONS)]
+        super().__init__("outcomes", stage, [*results, (INVALIDATIONS, 0)])
         self.last_at = now()
         self.final = {}
         """By command: the last outcome for all its members."""
-        self._over = threading.Event()
         self._results = open(stage.path("results.jsonl"), "wb")
         self._invalidations = open(stage.path("invalidations.jsonl"), "w", encoding="utf-8")
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": stage.bootstrap, "group.id": "acceptance-test", "log_level": 0, "enable.auto.commit": False,
-                "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
-            }
-        )
-        topics = [TopicPartition(RESULTS, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
-        self._consumer.assign([*topics, TopicPartition(INVALIDATIONS, 0, OFFSET_BEGINNING)])
 
-    def run(self):
-        while not self._over.is_set():
-            for message in self._consumer.consume(5_000, 0.2):
-                if message.error():
-                    continue
-                self.last_at = now()
-                value = json.loads(message.value())
-                if message.topic() == INVALIDATIONS:
-                    line = {"activity": value["activity"], "time": message.timestamp()[1]}  # not the token
-                    self._invalidations.write(json.dumps(line) + "\n")
-                    continue
-                self._results.write(message.value() + b"\n")
-                if "segments" not in value and "activity" not in value:
-                    self.final[value["command"]] = value["outcome"]
+    def take(self, message):
+        self.last_at = now()
+        value = json.loads(message.value())
+        if message.topic() == INVALIDATIONS:
+            line = {"activity": value["activity"], "time": message.timestamp()[1]}  # not the token
+            self._invalidations.write(json.dumps(line) + "\n")
+            return
+        self._results.write(message.value() + b"\n")
+        if "segments" not in value and "activity" not in value:
+            self.final[value["command"]] = value["outcome"]
 
     def finish(self):
-        self._over.set()
-        self.join()
-        self._consumer.close()
+        super().finish()
         self._results.close()
         self._invalidations.close()

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import dataclass, field
 
-from season.evidence import Unreadable, lines
+from common.records import Unreadable, lines
 
 CRASHES = {"kill", "freeze"}
 """After these incidents, members reached since the last checkpoint are sent to again."""

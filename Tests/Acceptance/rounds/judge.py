@@ -25,10 +25,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from rounds.evidence import Evidence, Unreadable  # noqa: E402
+from common.laws import report  # noqa: E402
+from common.records import Unreadable  # noqa: E402
+from rounds.evidence import Evidence  # noqa: E402
 from rounds.promises import ALL  # noqa: E402
-
-EXAMPLES = 5
 
 
 def parser():
@@ -52,20 +52,6 @@ def verdicts(directory, options):
     if not evidence.commands or not evidence.members:
         raise Unreadable(f"{directory}: no commands, or no members")
     return [law(evidence, options) for law in ALL]
-
-
-def report(laws):
-    """Prints the verdicts. Returns the number of broken ones."""
-    for law in laws:
-        print(f"   {'BROKEN' if law.broken else 'ok':7}{law.name}")
-        print(f"          {law.measured}")
-        for example in law.broken[:EXAMPLES]:
-            print(f"        - {example}")
-        if len(law.broken) > EXAMPLES:
-            print(f"        - and {len(law.broken) - EXAMPLES} more")
-    broken = sum(bool(law.broken) for law in laws)
-    print(f"   {len(laws) - broken} of {len(laws)} laws hold", flush=True)
-    return broken
 
 
 def main(arguments):

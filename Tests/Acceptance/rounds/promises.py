@@ -1,6 +1,6 @@
 """The laws of rounds. Each function reads the evidence and returns what breaks its law and what was measured."""
 
-from season.laws import Law, percentile
+from common.laws import Law, percentile
 
 SEGMENTS = 256
 

@@ -6,36 +6,30 @@ away or empty. The laws of `promises.py` are checked from outside.
 
 The last line says how many passed and failed."""
 
-import argparse
+import functools
 import os
 import pathlib
-import shutil
 import sys
-import tempfile
-import time
-import traceback
 import types
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from common import campaign  # noqa: E402
+from common.laws import report  # noqa: E402
 from fleet.leaks import Secrets, look  # noqa: E402
-from fleet.processes import Failure  # noqa: E402
-from fleet.stage import DRAIN_SECONDS  # noqa: E402
 from fleet.watch import Group  # noqa: E402
+from rounds import judge  # noqa: E402
 from rounds.arena import Arena  # noqa: E402
 from rounds.cases import ALL, Scene  # noqa: E402
 from rounds.crowd import Crowd, Outcomes  # noqa: E402
-from rounds.judge import parser, report, verdicts  # noqa: E402
 
 
 def options(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
+    parser = campaign.parser(__doc__)
     parser.add_argument("cases", nargs="*", choices=[*ALL, []], default=[], metavar="case")
     parser.add_argument("--members", type=int, default=24_000)
     parser.add_argument("--times", type=int, default=1, help="play each case so often (1)")
-    parser.add_argument("--keep", help="a directory in which logs and evidence stay")
     return parser.parse_intermixed_args(arguments)
 
 
@@ -58,7 +52,7 @@ def play(case, chosen, directory):
             crowd.join()
             case.play(scene)
             scene.done()
-            stop(scene)
+            stop_in_order(stage)
         finally:
             outcomes.finish()
             crowd.close()
@@ -67,54 +61,28 @@ def play(case, chosen, directory):
         return scene.figures, [f"a secret: {one}" for one in found]
 
 
-def stop(scene):
+def stop_in_order(stage):
     """Checks that every running worker still stops in order."""
-    for worker in scene.stage.workers.values():
+    for worker in stage.workers.values():
         if worker.process.is_running():
-            code, _ = worker.process.stop(DRAIN_SECONDS + 5)
-            if code != 0:
-                raise Failure(f"{worker.name} ended with {code}; see {worker.log}")
+            worker.stop()
 
 
-def judged(name, chosen, directory):
-    """Whether a case passes; prints its report."""
-    case = ALL[name]
-    try:
-        figures, wrong = play(case, chosen, directory)
-    except Failure as failure:
-        figures, wrong = {}, [str(failure)]
-    except Exception:
-        figures, wrong = {}, [traceback.format_exc()]
-    for what, figure in figures.items():
-        print(f"   {what}: {figure}")
-    for one in wrong:
-        print(f"   WRONG {one}")
-    if not os.path.exists(os.path.join(directory, "crowd.json")):
-        return False
-    settings = types.SimpleNamespace(**vars(parser().parse_args([])) | case.options)
-    return report(verdicts(directory, settings)) == 0 and not wrong
+def judged(case, chosen, directory):
+    """Runs one case, and judges its evidence even if it ended early. Returns its figures and its problems."""
+    figures, wrong = campaign.attempt(play, case, chosen, directory)
+    if os.path.exists(os.path.join(directory, "crowd.json")):
+        settings = types.SimpleNamespace(**vars(judge.parser().parse_args([])) | case.options)
+        broken = report(judge.verdicts(directory, settings), "   ")
+        wrong += [f"{broken} laws are broken"] if broken else []
+    return figures, wrong
 
 
 def main(arguments):
     chosen = options(arguments)
-    chosen.program = os.path.abspath(chosen.program)
-    place = chosen.keep or tempfile.mkdtemp(prefix="causeway-acceptance-")
-    passed = failed = 0
-    for name in [name for _ in range(chosen.times) for name in chosen.cases or ALL]:
-        directory = os.path.join(place, f"{name}-{passed + failed}")
-        began = time.monotonic()
-        print(f"\n== {name}: {ALL[name].play.__doc__}", flush=True)
-        is_passed = judged(name, chosen, directory)
-        print(f"   {time.monotonic() - began:.0f} s, {'passed' if is_passed else 'failed'}", flush=True)
-        passed, failed = passed + is_passed, failed + (not is_passed)
-        if is_passed and not chosen.keep:
-            shutil.rmtree(directory, ignore_errors=True)
-    if failed:
-        print(f"\nlogs and evidence: {place}")
-    elif not chosen.keep:
-        shutil.rmtree(place, ignore_errors=True)
-    print(f"{passed + failed} cases: {passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    names = (chosen.cases or list(ALL)) * chosen.times
+    cases = [(name, ALL[name].play.__doc__, functools.partial(judged, ALL[name], chosen)) for name in names]
+    return campaign.run("rounds", cases, chosen.keep)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import signal
 import socket
 import time
 
-from fleet.processes import Failure, Process, free_ports, wait_until
+from common.processes import Failure, Process, free_ports, wait_until
 
 START_SECONDS = 20
 PRIMARY = "mymaster"

@@ -17,16 +17,15 @@ The directory holds, as lines of JSON:
 Exit codes: 0 all laws hold; 1 one is broken; 2 the evidence cannot be read."""
 
 import argparse
-import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from season.evidence import Evidence, Unreadable  # noqa: E402
+from common.laws import report  # noqa: E402
+from common.records import Unreadable  # noqa: E402
+from season.evidence import Evidence  # noqa: E402
 from season.laws import ALL  # noqa: E402
-
-EXAMPLES = 5
 
 
 def options(arguments):
@@ -56,26 +55,12 @@ def options(arguments):
 
 def main(arguments):
     chosen = options(arguments)
-    place = chosen.directory
     try:
-        evidence = Evidence(
-            *(os.path.join(place, name) for name in ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json"))
-        )
+        evidence = Evidence(chosen.directory)
     except Unreadable as problem:
         print(f"check.py: {problem}", file=sys.stderr)
         return 2
-    broken = 0
-    for law in ALL:
-        verdict = law(evidence, chosen)
-        print(f"{'BROKEN' if verdict.broken else 'ok':7}{verdict.name}")
-        print(f"       {verdict.measured}")
-        for example in verdict.broken[:EXAMPLES]:
-            print(f"     - {example}")
-        if len(verdict.broken) > EXAMPLES:
-            print(f"     - and {len(verdict.broken) - EXAMPLES} more")
-        broken += bool(verdict.broken)
-    print(f"{len(ALL) - broken} of {len(ALL)} laws hold")
-    return 1 if broken else 0
+    return 1 if report([law(evidence, chosen) for law in ALL]) else 0
 
 
 if __name__ == "__main__":

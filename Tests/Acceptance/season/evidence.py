@@ -1,34 +1,13 @@
 """Reads and orders the evidence of one run. Of the judged program it uses only the output."""
 
 import json
+import os
 from dataclasses import dataclass, field
+
+from common.records import Unreadable, lines
 
 # Outcomes of commands whose content need not reach a phone, nor anything newer.
 LET_GO = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
-
-
-class Unreadable(Exception):
-    """A file that does not exist or has wrong content."""
-
-
-def lines(path):
-    """Each line of a file as an object. The last line must be complete."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
-                    raise Unreadable(f"{path}:{number}: the line has no end")
-                try:
-                    value = json.loads(line)
-                except ValueError as error:
-                    raise Unreadable(f"{path}:{number}: {error}") from None
-                if not isinstance(value, dict):
-                    raise Unreadable(f"{path}:{number}: no JSON object")
-                yield number, value
-    except OSError as error:
-        raise Unreadable(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"{path}: {error}") from None
 
 
 @dataclass
@@ -103,7 +82,10 @@ class Push:
 class Evidence:
     """Commands, results and pushes, joined by the commands' ids and by `apns-id`."""
 
-    def __init__(self, commands, results, pushes, policy):
+    def __init__(self, directory):
+        """`check.py` lists the files."""
+        names = ("commands.jsonl", "results.jsonl", "pushes.jsonl", "policy.json")
+        commands, results, pushes, policy = (os.path.join(directory, name) for name in names)
         self.policy = Policy.read(policy)
         self.commands = {}
         self.by_activity = {}

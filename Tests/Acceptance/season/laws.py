@@ -1,26 +1,7 @@
 """The laws: invariants that every run must keep. Each function reads the evidence and returns what breaks its law and what was measured."""
 
+from common.laws import Law, percentile
 from season.evidence import LET_GO
-
-
-class Law:
-    """The verdict on one law: what was measured, and what breaks it."""
-
-    def __init__(self, name):
-        self.name = name
-        self.measured = ""
-        self.broken = []
-
-    def breaks(self, text):
-        self.broken.append(text)
-
-
-def percentile(values, share):
-    """The value that this share of all values does not exceed."""
-    if not values:
-        return 0
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def results(evidence, options):

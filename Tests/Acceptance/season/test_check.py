@@ -1,13 +1,10 @@
 """The checker must accept a run that keeps the laws, and detect each law when it is broken once."""
 
-import contextlib
 import copy
-import io
 import json
-import os
-import tempfile
 import unittest
 
+from common.doctored import DoctoredRun
 from season import check
 
 SPACING, BUCKET, INTERVAL, RESERVED = 1_000, 4, 12_000, 2
@@ -86,36 +83,17 @@ class Run:
 SOUND = Run()
 
 
-def judge(files, *arguments):
-    """The exit code, and the names of the broken laws."""
-    with tempfile.TemporaryDirectory() as directory:
-        for name, text in files.items():
-            with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
-                file.write(text)
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            code = check.main([directory, *arguments])
-    report = output.getvalue()
-    return code, [line[7:] for line in report.splitlines() if line.startswith("BROKEN")], report
+class DoctoredSeason(DoctoredRun):
+    main = staticmethod(check.main)
 
-
-class Doctored(unittest.TestCase):
     def setUp(self):
         self.run_ = copy.deepcopy(SOUND)
 
     def own(self, activity="b", event=None):
         return [p for p in self.run_.pushes if p["activity"] == activity and event in (None, p["event"])]
 
-    def breaks(self, law, *arguments, others=()):
-        code, broken, report = judge(self.run_.written(), *arguments)
-        self.assertEqual(code, 1, report)
-        self.assertTrue(any(name.startswith(law) for name in broken), report)
-        for name in broken:
-            self.assertTrue(name.startswith((law, *others)), report)
-
     def test_a_sound_run(self):
-        code, broken, report = judge(self.run_.written())
-        self.assertEqual((code, broken), (0, []), report)
+        report = self.holds()
         self.assertIn("11 of 11 laws hold", report)
         self.assertIn(" rang, ", report)
         demoted = [p for p in self.run_.pushes if p["priority"] == 5 and p["alert"] is not None]
@@ -127,8 +105,7 @@ class Doctored(unittest.TestCase):
 
     def test_commands_that_are_counted(self):
         self.count()
-        code, broken, report = judge(self.run_.written(), "--superseded-results", "counted")
-        self.assertEqual((code, broken), (0, []), report)
+        report = self.holds("--superseded-results", "counted")
         self.assertIn(" counted", report)
         self.breaks("each command has a result")
 
@@ -137,7 +114,7 @@ class Doctored(unittest.TestCase):
         next(r for r in self.run_.results if r.get("superseded"))["superseded"] += 1
         self.breaks("each command has a result", "--superseded-results", "counted")
         arguments = ("--superseded-results", "counted", "--results-again", "1")
-        self.assertEqual(judge(self.run_.written(), *arguments)[0], 0)
+        self.holds(*arguments)
 
     def test_a_count_where_each_has_a_result(self):
         self.run_.results[5]["superseded"] = 1
@@ -171,12 +148,12 @@ class Doctored(unittest.TestCase):
         result["outcome"] = "held"
         self.breaks("each command has a result", others=("each accepted result",))
         self.run_.results.append({**result, "outcome": "accepted"})
-        self.assertEqual(judge(self.run_.written())[0], 0)
+        self.holds()
 
     def test_a_held_state_whose_place_a_newer_one_took(self):
         result = next(r for r in self.run_.results if r["outcome"] == "superseded")
         result["outcome"] = "held"
-        self.assertEqual(judge(self.run_.written())[0], 0)
+        self.holds()
 
     def test_a_result_of_no_command(self):
         self.run_.results.append({"command": "z-1", "outcome": "superseded"})
@@ -185,7 +162,7 @@ class Doctored(unittest.TestCase):
     def test_a_result_twice(self):
         self.run_.results.append(next(r for r in self.run_.results if r["outcome"] == "superseded"))
         self.breaks("each command has a result")
-        self.assertEqual(judge(self.run_.written(), "--results-again", "1")[0], 0)
+        self.holds("--results-again", "1")
 
     def test_accepted_without_a_push(self):
         self.own()[5]["status"] = 503
@@ -212,8 +189,8 @@ class Doctored(unittest.TestCase):
     def test_after_a_wipe_the_bucket_is_full_again(self):
         for push in self.own(event="update")[:6]:
             push["priority"] = 10
-        self.assertEqual(judge(self.run_.written())[0], 1)
-        self.assertEqual(judge(self.run_.written(), "--wipes", "1")[0], 0)
+        self.assertEqual(self.judged(self.run_.written())[0], 1)
+        self.holds("--wipes", "1")
 
     def test_the_reserve_is_for_alerts(self):
         plain = [p for p in self.own(event="update") if p["alert"] is None]
@@ -272,7 +249,7 @@ class Doctored(unittest.TestCase):
         quiet = next(push for push in pushes[rings + 1 :] if push["alert"] is None)
         quiet["alert"] = pushes[rings]["alert"]
         self.breaks("every alert appears", others=["nothing is demoted"])
-        _, broken, _ = judge(self.run_.written(), "--alerts-again", "1")
+        _, broken, _ = self.judged(self.run_.written(), "--alerts-again", "1")
         self.assertFalse(any(name.startswith("every alert appears") for name in broken))
 
     def test_a_long_wait(self):
@@ -294,16 +271,11 @@ class Doctored(unittest.TestCase):
         self.breaks("each phone ends with", others=["each accepted", "every alert", "no state waits"])
 
     def test_what_cannot_be_read(self):
-        for name, text in [
+        self.refuses(
             ("commands.jsonl", "{}\n"), ("commands.jsonl", "nonsense\n"), ("pushes.jsonl", "[]\n"),
             ("pushes.jsonl", '{"time":1'), ("results.jsonl", "\n"), ("policy.json", "{}"),
-        ]:
-            files = self.run_.written()
-            files[name] = text
-            self.assertEqual(judge(files)[0], 2, f"{name}: {text}")
-        files = self.run_.written()
-        del files["results.jsonl"]
-        self.assertEqual(judge(files)[0], 2)
+            ("results.jsonl", None),
+        )
 
 
 if __name__ == "__main__":

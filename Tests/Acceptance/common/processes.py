@@ -65,11 +65,6 @@ class Process:
             raise Failure(f"{self.name} says nothing; see {self.log}")
         return json.loads(line)
 
-    def stop(self, seconds):
-        """Sends SIGTERM. Returns the exit code and how long it took."""
-        self.signal(signal.SIGTERM)
-        return self.wait(seconds)
-
     def wait(self, seconds):
         """Waits for the end of a process that was told to stop. Returns the exit code and how long that took."""
         began = time.monotonic()

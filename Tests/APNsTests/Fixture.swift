@@ -1,0 +1,138 @@
+import APNs
+import Reactor
+import Testing
+
+/// How long a test turns its loop for an expected event: on a busy machine a hundred thousand pushes take time.
+let turnLimitMilliseconds: Int64 = 300_000
+
+/// A server, a pool and a recorder on one loop.
+final class Fixture {
+    let loop: EventLoop
+    let server: TestServer
+    let recorder = Recorder()
+    let pool: Pool
+    private let body: UnsafeMutableRawBufferPointer
+    private let deviceTokenBytes: Int
+
+    init(deviceTokenBytes: Int = 64, bodyBytes: Int = 360, _ adjust: (inout PoolConfiguration) -> Void = { _ in })
+        throws
+    {
+        let files = try Shared.files.get()
+        loop = try EventLoop()
+        server = try TestServer(
+            loop: loop,
+            tls: .server(
+                certificateFile: files.certificateFile,
+                keyFile: files.keyFile,
+                applicationProtocols: ["h2"]
+            )
+        )
+        var configuration = try Fixture.configuration(port: server.port)
+        adjust(&configuration)
+        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        self.deviceTokenBytes = deviceTokenBytes
+        body = .allocate(byteCount: bodyBytes, alignment: 16)
+        for index in 0..<bodyBytes { body[index] = UInt8(ascii: "a") + UInt8(index % 26) }
+    }
+
+    deinit {
+        pool.close()
+        server.stop()
+        // The loop retains handlers that wait for the end of its turn, and a waiting stream retains the loop.
+        loop.turn(waitMilliseconds: 0)
+        body.deallocate()
+    }
+
+    static func configuration(port: UInt16) throws -> PoolConfiguration {
+        var configuration = PoolConfiguration(
+            host: "127.0.0.1",
+            port: port,
+            tls: try .client(caFile: Shared.files.get().caFile, applicationProtocols: ["h2"]),
+            serverName: "localhost",
+            profile: try PushProfile(liveActivitiesOf: "com.example.scores")
+        )
+        configuration.connectionsMax = 1
+        configuration.openSpacingMilliseconds = 0
+        configuration.backoffBaseMilliseconds = 1
+        configuration.backoffMaxMilliseconds = 20
+        return configuration
+    }
+
+    var bodyBytes: [UInt8] { Array(body) }
+
+    /// 64 hexadecimal digits, or the requested number, that end in the tag.
+    func deviceToken(_ tag: UInt64) -> [UInt8] {
+        let digits = String(tag, radix: 16)
+        return Array(String(repeating: "0", count: deviceTokenBytes - digits.utf8.count).utf8) + Array(digits.utf8)
+    }
+
+    func submit(_ tag: UInt64, priority: UInt8 = 5, expiration: Int64 = 1_790_000_000, avoiding: UInt32 = 0) -> Bool {
+        deviceToken(tag)
+            .withUnsafeBytes { token in
+                pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        deviceToken: token,
+                        priority: priority,
+                        expiration: expiration,
+                        identifier: (0x1234_5678_9abc_def0, tag),
+                        body: UnsafeRawBufferPointer(body),
+                        avoidedConnection: avoiding
+                    )
+                )
+            }
+    }
+
+    func submit(
+        _ tag: UInt64,
+        toChannel channel: String,
+        priority: UInt8 = 5,
+        expiration: Int64 = 0,
+        bodyBytes count: Int? = nil
+    ) -> Bool {
+        Array(channel.utf8)
+            .withUnsafeBytes { channel in
+                pool.submit(
+                    PushRequest(
+                        tag: tag,
+                        channel: channel,
+                        priority: priority,
+                        expiration: expiration,
+                        identifier: (0x1234_5678_9abc_def0, tag),
+                        body: UnsafeRawBufferPointer(rebasing: body[..<(count ?? body.count)])
+                    )
+                )
+            }
+    }
+
+    /// Turns until the condition holds. Fails the test and returns after ``turnLimitMilliseconds``.
+    func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
+        loop.refreshClock()
+        let limit = loop.nowMilliseconds + turnLimitMilliseconds
+        while !condition() {
+            guard loop.nowMilliseconds < limit else {
+                Issue.record("the condition did not come about in time", sourceLocation: sourceLocation)
+                return
+            }
+            loop.turn(waitMilliseconds: 100)
+        }
+    }
+
+    /// Starts the pool, and sends the one push that opens its connections for more: tag 1,000,000 and on.
+    func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
+        pool.start()
+        var tag: UInt64 = 1_000_000
+        turn(
+            until: {
+                if authenticatedConnections >= connections { return pool.inFlight == 0 }
+                if submit(tag) { tag += 1 }
+                return false
+            },
+            sourceLocation: sourceLocation
+        )
+    }
+
+    var authenticatedConnections: Int {
+        recorder.notices.count { if case .authenticated = $0 { true } else { false } }
+    }
+}

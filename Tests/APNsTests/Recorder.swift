@@ -1,0 +1,69 @@
+import APNs
+import Testing
+
+/// A recorded answer.
+struct Outcome: Equatable {
+    var kind: PushAnswer.Kind
+    var status: UInt16
+    var reason: Reason
+    var reasonText: String
+    var timestampMilliseconds: Int64
+    var retryAfterSeconds: Int32
+    var wasSent: Bool
+    var connection: UInt32
+    var disposition: Disposition
+}
+
+/// Records every answer and notice.
+final class Recorder: PushHandler {
+    private(set) var outcomes: [UInt64: [Outcome]] = [:]
+    private(set) var answers = 0
+    private(set) var notices: [PoolNotice] = []
+    var onAnswer: ((borrowing PushAnswer) -> Void)?
+    var onRoom: ((Pool) -> Void)?
+
+    func pushAnswered(_ answer: borrowing PushAnswer) {
+        answers += 1
+        outcomes[answer.tag, default: []]
+            .append(
+                Outcome(
+                    kind: answer.kind,
+                    status: answer.status,
+                    reason: answer.reason,
+                    reasonText: String(decoding: answer.reasonText, as: UTF8.self),
+                    timestampMilliseconds: answer.timestampMilliseconds,
+                    retryAfterSeconds: answer.retryAfterSeconds,
+                    wasSent: answer.sentAtMilliseconds > 0,
+                    connection: answer.connection,
+                    disposition: answer.disposition
+                )
+            )
+        onAnswer?(answer)
+    }
+
+    func poolHasRoom(_ pool: Pool) { onRoom?(pool) }
+
+    func poolNotice(_ notice: PoolNotice) { notices.append(notice) }
+
+    /// The only answer of a push; fails the test if there are more or none.
+    func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
+        let all = outcomes[tag] ?? []
+        #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)
+        return try #require(all.first, sourceLocation: sourceLocation)
+    }
+
+    /// Pushes with exactly one answer.
+    var answeredOnce: Int { outcomes.values.count { $0.count == 1 } }
+
+    func count(_ kind: PushAnswer.Kind) -> Int {
+        outcomes.values.reduce(0) { $0 + $1.count { $0.kind == kind } }
+    }
+
+    var closeCauses: [CloseCause] {
+        notices.compactMap { if case .closed(_, let cause, _) = $0 { cause } else { nil } }
+    }
+
+    var retirementCauses: [RetirementCause] {
+        notices.compactMap { if case .retiring(_, let cause) = $0 { cause } else { nil } }
+    }
+}

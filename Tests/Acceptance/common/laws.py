@@ -1,0 +1,41 @@
+"""The laws' common parts: a verdict on one law, and the report on all verdicts."""
+
+EXAMPLES = 5
+
+
+class Law:
+    """The verdict on one law: what was measured, and what breaks it."""
+
+    def __init__(self, name):
+        self.name = name
+        self.measured = ""
+        self.broken = []
+
+    def breaks(self, text):
+        self.broken.append(text)
+
+    def examples(self):
+        """The first breaches, and how many more there are."""
+        more = len(self.broken) - EXAMPLES
+        return self.broken[:EXAMPLES] + ([f"and {more} more"] if more > 0 else [])
+
+
+def percentile(values, share):
+    """The value that this share of all values does not exceed."""
+    if not values:
+        return 0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+
+def report(laws, indentation=""):
+    """Prints the verdicts. Returns the number of broken laws."""
+    for law in laws:
+        print(f"{indentation}{'BROKEN' if law.broken else 'ok':7}{law.name}")
+        print(f"{indentation}       {law.measured}")
+        for example in law.examples():
+            print(f"{indentation}     - {example}")
+    broken = sum(bool(law.broken) for law in laws)
+    print(f"{indentation}{len(laws) - broken} of {len(laws)} laws hold", flush=True)
+    return broken

@@ -1,0 +1,27 @@
+"""Reads files of recorded lines, each of which is a JSON object."""
+
+import json
+
+
+class Unreadable(Exception):
+    """A file that does not exist or has wrong content."""
+
+
+def lines(path):
+    """Each line of a file as an object. The last line must be complete."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    raise Unreadable(f"{path}:{number}: the line has no end")
+                try:
+                    value = json.loads(line)
+                except ValueError as error:
+                    raise Unreadable(f"{path}:{number}: {error}") from None
+                if not isinstance(value, dict):
+                    raise Unreadable(f"{path}:{number}: no JSON object")
+                yield number, value
+    except OSError as error:
+        raise Unreadable(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{path}: {error}") from None

@@ -1,0 +1,75 @@
+"""Writes and reads topics through an independent Kafka client."""
+
+import threading
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from common.processes import Failure
+
+FLUSH_SECONDS = 60
+
+
+class TopicWriter:
+    """Writes records, and knows what the broker refused."""
+
+    def __init__(self, stage, settings):
+        self.ends = {}
+        """By topic and partition: the offset after the last record that was written here."""
+        self._refused = 0
+        own = {"bootstrap.servers": stage.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
+        self._producer = Producer(own | settings)
+
+    def write(self, topic, key, value):
+        while True:
+            try:
+                self._producer.produce(topic, key=key, value=value, on_delivery=self._delivered)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def take_answers(self):
+        """Takes the broker's answers that have come. Does not wait."""
+        self._producer.poll(0)
+
+    def flush(self):
+        """Waits until the broker has all records."""
+        if self._producer.flush(FLUSH_SECONDS) or self._refused:
+            raise Failure(f"the broker has not taken all: {self._refused} refused")
+
+    def _delivered(self, error, message):
+        if error is not None:
+            self._refused += 1
+            return
+        place = (message.topic(), message.partition())
+        self.ends[place] = max(self.ends.get(place, 0), message.offset() + 1)
+
+
+class TopicReader(threading.Thread):
+    """Reads partitions from their beginning until it is told to finish. Subclasses take the messages."""
+
+    def __init__(self, name, stage, partitions):
+        """`partitions`: pairs of topic and number."""
+        super().__init__(name=name, daemon=True)
+        self._over = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": stage.bootstrap, "client.id": name, "group.id": name, "log_level": 0,
+                "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in partitions])
+
+    def take(self, message):
+        """Gets each message, on this thread."""
+        raise NotImplementedError
+
+    def run(self):
+        while not self._over.is_set():
+            for message in self._consumer.consume(5_000, 0.2):
+                if not message.error():
+                    self.take(message)
+
+    def finish(self):
+        self._over.set()
+        self.join()
+        self._consumer.close()

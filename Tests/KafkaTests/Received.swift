@@ -1,0 +1,45 @@
+@testable import Kafka
+
+/// A copy of a record for comparison.
+struct Received: Equatable {
+    var topic: Int32
+    var partition: Int32
+    var offset: Int64
+    var key: [UInt8]?
+    var value: [UInt8]?
+    var headers: [Header] = []
+    /// As looked up by name.
+    var lastError: [UInt8]?
+    var hasLastSource: Bool
+    /// As seen without asking librdkafka.
+    var certainlyHasNoHeaders = false
+
+    struct Header: Equatable {
+        var name: String
+        var value: [UInt8]?
+    }
+
+    init(_ message: borrowing Message) {
+        topic = message.topic.index
+        partition = message.partition
+        offset = message.offset
+        key = message.key.map { [UInt8]($0) }
+        value = message.value.map { [UInt8]($0) }
+        var found: [Header] = []
+        message.headers?
+            .visit { name, value in
+                found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
+            }
+        headers = found
+        lastError = message.headers?.last("error").map { [UInt8]($0) }
+        hasLastSource = message.headers?.last("source") != nil
+        if let key = message.key, let value = message.value {
+            certainlyHasNoHeaders = RecordFormat.certainlyHasNoHeaders(key: key, value: value)
+        }
+    }
+}
+
+extension [Received] {
+    /// The values as numbers, in order of arrival.
+    var numbers: [Int] { compactMap { $0.value.flatMap { Int(String(decoding: $0, as: UTF8.self)) } } }
+}

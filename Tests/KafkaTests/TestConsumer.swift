@@ -1,0 +1,128 @@
+import Testing
+
+@testable import Kafka
+
+/// The events that a consumer told its handler.
+final class RebalanceRecord: ConsumerHandler {
+    private(set) var assigned: [[TopicPartition]] = []
+    private(set) var revoked: [(partitions: [TopicPartition], lost: Bool)] = []
+    var whenRevoked: (([TopicPartition]) -> Void)?
+
+    func assigned(_ partitions: [TopicPartition]) { assigned.append(partitions) }
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {
+        revoked.append((partitions, lost))
+        whenRevoked?(partitions)
+    }
+}
+
+/// A consumer that is polled only when its wake-up descriptor is written, and that records all events.
+final class TestConsumer: CustomStringConvertible {
+    let consumer: Consumer
+    let record = RebalanceRecord()
+    private let wakeup = WakeupPipe()
+    private(set) var received: [Received] = []
+    private(set) var errors: [KafkaError] = []
+    private(set) var ends: [TopicPartition] = []
+    private(set) var endOffsets: [Int64] = []
+    private(set) var assignments: [Assignment] = []
+
+    /// The state when an assignment was reported, before the other events of the same poll.
+    struct Assignment: Equatable {
+        var startPositions: [TopicPartition: SeekPosition]
+        /// The records that had come before.
+        var received: Int
+    }
+
+    var assignedEvents: [[TopicPartition]] { record.assigned }
+    var revokedEvents: [(partitions: [TopicPartition], lost: Bool)] { record.revoked }
+
+    static let defaults: [(name: String, value: String)] = [
+        ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
+        // If a group was used before, the embedded broker waits for about a session before it elects a leader.
+        ("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "100"),
+    ]
+
+    init(
+        _ broker: EmbeddedBroker,
+        group: String,
+        topics: [String],
+        _ properties: [(name: String, value: String)] = []
+    ) throws {
+        let needed = [("bootstrap.servers", broker.bootstrapServers), ("group.id", group)]
+        consumer = try Consumer(properties: needed + Self.defaults + properties, topics: topics, handler: record)
+        consumer.setWakeup(descriptor: wakeup.writing)
+    }
+
+    deinit {
+        _ = consumer.close(deadlineMilliseconds: 0)
+    }
+
+    /// Whether the descriptor has been written; the written bytes are read off.
+    func isWoken(withinMilliseconds milliseconds: Int64) async -> Bool {
+        _ = await wakeup.wait(milliseconds: 0)
+        return await wakeup.wait(milliseconds: milliseconds)
+    }
+
+    /// The state to report when an expected event does not come.
+    var description: String {
+        "a consumer, member \(consumer.memberIdentifier), with \(received.count) records, \(consumer.queuedCount) queued, "
+            + "assignments \(assignedEvents), revocations \(revokedEvents.map(\.partitions)), starts \(consumer.startPositions), "
+            + "errors \(errors)"
+    }
+
+    /// Polls until the condition holds. The test waits only for the descriptor.
+    func run(until condition: (TestConsumer) -> Bool) async -> Bool {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        while true {
+            while step() {
+                if condition(self) { return true }
+            }
+            if condition(self) { return true }
+            let remaining = limit - monotonicMilliseconds()
+            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { break }
+        }
+        if condition(self) { return true }
+        Issue.record("\(self) timed out")
+        return false
+    }
+
+    /// Waits for the next record itself. The embedded broker answers a fetch with one batch, and records that were produced one after the
+    /// other may be in several batches.
+    func nextMessage() async -> Message? {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        while true {
+            repeat {
+                if let message = pollMessage() { return message }
+            } while consumer.queuedCount > 0
+            let remaining = limit - monotonicMilliseconds()
+            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return nil }
+        }
+    }
+
+    private func pollMessage() -> Message? {
+        guard case .message(let message) = consumer.poll() else { return nil }
+        return message
+    }
+
+    /// One poll; false if nothing was waiting. One poll may report an assignment and also bring one of its records.
+    func step() -> Bool {
+        let event = consumer.poll()
+        while assignments.count < record.assigned.count {
+            assignments.append(Assignment(startPositions: consumer.startPositions, received: received.count))
+        }
+        switch event {
+        case .none: return false
+        case .message(let message): received.append(Received(message))
+        case .partitionEnd(let partition, let offset):
+            ends.append(partition)
+            endOffsets.append(offset)
+        case .error(let error): errors.append(error)
+        }
+        return true
+    }
+
+    func close(deadlineMilliseconds: Int64 = eventLimitMilliseconds) -> CloseOutcome {
+        consumer.close(deadlineMilliseconds: deadlineMilliseconds)
+    }
+}

@@ -1,0 +1,86 @@
+import Testing
+
+@testable import Kafka
+
+struct Report: Equatable {
+    var opaque: UInt64
+    var error: Int32
+    var persistence: Persistence
+}
+
+/// A producer whose reports are polled only when its wake-up descriptor is written.
+final class TestProducer {
+    let producer: Producer
+    let wakeup = WakeupPipe()
+    private(set) var reports: [Report] = []
+
+    init(_ broker: EmbeddedBroker, _ properties: [(name: String, value: String)] = []) throws {
+        producer = try Producer(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "1")] + properties
+        )
+        producer.setWakeup(descriptor: wakeup.writing)
+    }
+
+    deinit {
+        _ = producer.close(deadlineMilliseconds: 0)
+    }
+
+    func awaitReports(_ count: Int) async -> Bool {
+        let limit = monotonicMilliseconds() + eventLimitMilliseconds
+        while true {
+            producer.pollReports { reports.append(Report(opaque: $0, error: $1, persistence: $2)) }
+            if reports.count >= count { return true }
+            let remaining = limit - monotonicMilliseconds()
+            guard remaining > 0, await wakeup.wait(milliseconds: remaining) else { return false }
+        }
+    }
+
+    @discardableResult
+    func send(
+        _ topic: ProducerTopic,
+        partition: Int32 = -1,
+        key: [UInt8]? = nil,
+        value: [UInt8]?,
+        opaque: UInt64 = 0
+    ) -> ProduceOutcome {
+        withBytes(key) { key in
+            withBytes(value) { value in
+                producer.produce(topic: topic, partition: partition, key: key, value: value, opaque: opaque)
+            }
+        }
+    }
+
+    /// Produces `count` records "0", "1", … to one partition, acknowledged before this returns.
+    func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
+        let handle = try producer.topic(topic)
+        let before = reports.count
+        for number in first..<(first + count) {
+            #expect(send(handle, partition: partition, value: Array(String(number).utf8)).isQueued)
+        }
+        #expect(await awaitReports(before + count))
+        #expect(reports.dropFirst(before).allSatisfy { $0.error == 0 })
+    }
+
+    func close() {
+        #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
+    }
+}
+
+func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) -> Result) -> Result {
+    guard let bytes else { return body(nil) }
+    return bytes.withUnsafeBytes { body($0) }
+}
+
+extension ProduceOutcome {
+    var isQueued: Bool {
+        if case .queued = self { true } else { false }
+    }
+
+    var isQueueFull: Bool {
+        if case .queueFull = self { true } else { false }
+    }
+
+    var error: KafkaError? {
+        if case .failed(let error) = self { error } else { nil }
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+
+@testable import Observability
+
+enum Fixture {
+    static let apps = ["match", "ride"]
+
+    static var labels: LabelSpace {
+        LabelSpace(
+            apps: apps,
+            pools: [
+                .init(app: "match", environment: "production"), .init(app: "match", environment: "sandbox"),
+                .init(app: "ride", environment: "production"),
+            ],
+            outcomes: ["accepted", "superseded", "failed", "held"],
+            answers: AnswerTable(reasons: [
+                .init(documentedStatus: 0, text: ""), .init(documentedStatus: 0, text: ""),
+                .init(documentedStatus: 400, text: "BadDeviceToken"),
+                .init(documentedStatus: 403, text: "InvalidProviderToken"),
+                .init(documentedStatus: 410, text: "Unregistered"),
+            ]),
+            signers: [.init(team: "TEAM123456", keyIdentifier: "KEY1234567")],
+            policies: ["default"],
+            redisErrors: ["moved", "outOfMemory", "unknown", "replicasMissing"],
+            kafkaErrors: ["_TRANSPORT", "other"],
+            build: .init(version: "1.2.3", librdkafka: "2.0.2", openssl: "3.0.22", hiredis: "0.14.1")
+        )
+    }
+
+    static func registry(lanes: Int = 2) -> MetricRegistry { MetricRegistry(labels: labels, laneCount: lanes) }
+
+    static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+}

@@ -1,0 +1,33 @@
+import Logging
+import Synchronization
+
+/// Records the log.
+final class LogCollector: Sendable {
+    struct Line: Sendable {
+        var level: Logger.Level
+        var message: String
+        var metadata: Logger.Metadata
+    }
+
+    private let collected = Mutex<[Line]>([])
+    var lines: [Line] { collected.withLock { $0 } }
+
+    func note(_ line: Line) { collected.withLock { $0.append(line) } }
+
+    var logger: Logger { Logger(label: "test") { _ in Handler(collector: self) } }
+
+    private struct Handler: LogHandler {
+        let collector: LogCollector
+        var logLevel = Logger.Level.trace
+        var metadata: Logger.Metadata = [:]
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+        func log(event: LogEvent) {
+            collector.note(
+                .init(level: event.level, message: event.message.description, metadata: event.metadata ?? [:])
+            )
+        }
+    }
+}

@@ -1,0 +1,63 @@
+@testable import Observability
+
+extension ThreadMetrics {
+    mutating func publish(_ partitions: [PartitionReading] = [], at milliseconds: Int64) {
+        partitions.withUnsafeBufferPointer { publish(partitions: $0, nowMilliseconds: milliseconds) }
+    }
+}
+
+/// A healthy worker, whose numbers a test then changes.
+struct WellWorker: ~Copyable {
+    let registry = Fixture.registry()
+    /// Its two lanes.
+    var first: ThreadMetrics
+    var second: ThreadMetrics
+    var kafka: ThreadMetrics
+
+    init() {
+        first = ThreadMetrics(publishingTo: registry.lanes[0])
+        second = ThreadMetrics(publishingTo: registry.lanes[1])
+        kafka = ThreadMetrics(publishingTo: registry.kafka)
+        for pool in 0..<3 {
+            first.set(.apnsConnections, pool, Int(ConnectionState.ready.rawValue), to: 2)
+        }
+        for app in 0..<2 {
+            first.set(.retryBudget, app, to: 1_000_000)
+            second.set(.retryBudget, app, to: 1_000_000)
+        }
+        first.set(.redisReady, to: 1)
+        second.set(.redisReady, to: 1)
+        kafka.set(.kafkaReady, to: 1)
+        kafka.set(.partitionsAssigned, to: 4)
+        registry.condition.change {
+            $0.membership = .member
+            $0.partitionsAssigned = 4
+            $0.areKeysLoaded = true
+        }
+    }
+
+    mutating func publish(
+        at milliseconds: Int64,
+        lanePartitions: [PartitionReading] = [],
+        kafkaPartitions: [PartitionReading] = []
+    ) {
+        first.publish(lanePartitions, at: milliseconds)
+        second.publish(at: milliseconds)
+        kafka.publish(kafkaPartitions, at: milliseconds)
+    }
+
+    /// A report over a minute: `before` is the publication at its start.
+    func report(before: MetricTotals?, at milliseconds: Int64) -> StatusReport {
+        StatusBuilder(
+            labels: registry.labels,
+            window: MetricWindow(now: registry.totals(nowMilliseconds: milliseconds), before: before),
+            process: ProcessReading(),
+            processBefore: nil,
+            condition: registry.condition.now,
+            events: registry.events.happened,
+            channelCounts: registry.channels.now,
+            wallMilliseconds: 1_790_000_000_000
+        )
+        .report(host: "worker-0", upMilliseconds: milliseconds)
+    }
+}

@@ -1,0 +1,47 @@
+import Reactor
+
+/// Records a stream's events, and performs the test's action in each callback.
+final class StreamRecorder: StreamHandler {
+    private(set) var connectedCount = 0
+    private(set) var received: [UInt8] = []
+    private(set) var receivedCount = 0
+    private(set) var drainedCount = 0
+    private(set) var closed: [StreamError?] = []
+
+    var keepsBytes = true
+    var onConnected: ((Stream) -> Void)?
+    var onReceived: ((Stream, UnsafeRawBufferPointer) -> Void)?
+    var onDrained: ((Stream) -> Void)?
+    var onClosed: ((Stream) -> Void)?
+
+    var isClosed: Bool { !closed.isEmpty }
+    /// The error that closed the stream.
+    var error: StreamError? { closed.first ?? nil }
+
+    func streamConnected(_ stream: Stream) {
+        connectedCount += 1
+        onConnected?(stream)
+    }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        receivedCount += bytes.count
+        if keepsBytes { received.append(contentsOf: bytes) }
+        onReceived?(stream, bytes)
+    }
+
+    func streamDrained(_ stream: Stream) {
+        drainedCount += 1
+        onDrained?(stream)
+    }
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        closed.append(error)
+        onClosed?(stream)
+    }
+}
+
+extension Stream {
+    func write(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { write($0) }
+    }
+}
