@@ -37,6 +37,14 @@ public final class SharedHashes {
         }
     }
 
+    /// The values of several fields, read at one moment; nil for each field that the hash does not have.
+    public func values(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
+        guard let parts = try ask(key, ["HMGET"], fields).elements, parts.count == fields.count else {
+            throw RedisError(.protocolViolation)
+        }
+        return parts.map { if case .string(let value) = $0 { value } else { nil } }
+    }
+
     public func set(_ key: [UInt8], _ fields: Hash) throws(RedisError) {
         _ = try ask(key, ["HSET"], fields.flatMap { [$0.field, $0.value] })
     }
@@ -45,10 +53,47 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try ask(key, ["HDEL"], fields) }
     }
 
-    /// Makes the key expire after this time, unless it expires already.
-    public func limitLife(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
-        guard try ask(key, ["PTTL"]) == .integer(-1) else { return }
-        _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
+    /// A condition: the field has this value. If the call succeeds, `next` replaces the value, unless `next` is nil.
+    public struct Guard {
+        var field: [UInt8]
+        var value: [UInt8]
+        var next: [UInt8]?
+
+        public init(_ field: [UInt8], _ value: [UInt8], next: [UInt8]? = nil) {
+            (self.field, self.value, self.next) = (field, value, next)
+        }
+    }
+
+    /// Adds fields that the hash does not have, in one step. Existing fields keep their values.
+    ///
+    /// - Returns: the number of added fields; nil if the condition is not met, and then nothing has changed.
+    public func add(_ key: [UInt8], _ fields: Hash, if condition: Guard? = nil) throws(RedisError) -> Int? {
+        let head = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
+        guard case .integer(let count) = try call(Self.addition, key, head + fields.flatMap { [$0.field, $0.value] })
+        else { throw RedisError(.protocolViolation) }
+        return count < 0 ? nil : Int(count)
+    }
+
+    private static let addition = """
+        if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return -1 end
+        local added = 0
+        for index = 4, #ARGV, 2 do
+          if not redis.call('HGET', KEYS[1], ARGV[index]) then
+            redis.call('HSET', KEYS[1], ARGV[index], ARGV[index + 1])
+            added = added + 1
+          end
+        end
+        if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
+        return added
+        """
+
+    /// Sets fields of several hashes, sent all at once. A hash that has no expiry then expires after this time.
+    public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
+        _ = try askAll(hashes.map { ($0.key, ["HSET"], $0.fields.flatMap { [$0.field, $0.value] }) })
+        let lives = try askAll(hashes.map { ($0.key, ["PTTL"], []) })
+        let endless = zip(hashes, lives).filter { $1 == .integer(-1) }.map(\.0.key)
+        let life = Array(String(lifeMilliseconds).utf8)
+        _ = try askAll(endless.map { ($0, ["PEXPIRE"], [life]) })
     }
 
     /// Takes a lease, if no other process has it. The lease ends by itself after this time.
@@ -57,18 +102,54 @@ public final class SharedHashes {
         return try ask(key, ["SET"], words) != .null
     }
 
+    /// Changes when a lease that this process has ends by itself.
+    public func keepLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
+        _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
+    }
+
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try ask(key, ["EXISTS"]) == .integer(1) }
 
     public func endLease(_ key: [UInt8]) throws(RedisError) { _ = try ask(key, ["DEL"]) }
 
+    private typealias Question = (key: [UInt8], command: [String], rest: [[UInt8]])
+
     private func ask(_ key: [UInt8], _ command: [String], _ rest: [[UInt8]] = []) throws(RedisError) -> RedisValue {
-        do throws(RedisError) {
+        guard let answer = try askAll([(key, command, rest)]).first else { throw RedisError(.closed) }
+        return answer
+    }
+
+    /// Asks all at once, and throws the first error.
+    private func askAll(_ questions: [Question]) throws(RedisError) -> [RedisValue] {
+        try searchingAgainAfterErrors { () throws(RedisError) in
+            var commands: [PrimaryConnections.Command] = []
+            for (key, command, rest) in questions {
+                commands.append((try connections.location(of: key), command.map { Array($0.utf8) } + [key] + rest))
+            }
+            var values: [RedisValue] = []
+            for answer in connections.send(commands) { values.append(try answer.get().orItsError()) }
+            return values
+        }
+    }
+
+    /// Calls a script with one key. The server may not know the script yet, so it gets the script first.
+    private func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
+        try searchingAgainAfterErrors { () throws(RedisError) in
             let location = try connections.location(of: key)
-            let words = command.map { Array($0.utf8) } + [key] + rest
-            guard let reply = connections.send([(location, words)]).first else { throw RedisError(.closed) }
-            return try reply.get().orItsError()
+            let loading = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
+            guard let loaded = connections.send([(location, loading)]).first,
+                case .string(let digest) = try loaded.get().orItsError()
+            else { throw RedisError(.protocolViolation) }
+            let words = [Array("EVALSHA".utf8), digest, Array("1".utf8), key] + arguments
+            guard let answer = connections.send([(location, words)]).first else { throw RedisError(.closed) }
+            return try answer.get().orItsError()
+        }
+    }
+
+    /// A failover may be the cause of an error, so the next call searches for the servers again.
+    private func searchingAgainAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError) -> Value {
+        do throws(RedisError) {
+            return try body()
         } catch {
-            // A failover may have happened, so search for the server again.
             connections.forget()
             throw error
         }

@@ -77,6 +77,40 @@ import Testing
         #expect(bench.core.channels.count == 0)
     }
 
+    /// Admission raised the timestamp of version 1, and Redis lost that. A phone shows only a state with a newer timestamp.
+    @Test(arguments: [2, 5] as [Int64])
+    func aNewVersionIsSentAlthoughRedisForgotTheLastTimestamp(seconds: Int64) throws {
+        let bench = RoundBench()
+        bench.command(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
+        bench.send()
+        bench.answerPushes()
+        bench.pass(milliseconds: 1_000)
+        bench.command(2, channel: try channel())
+        let sent = bench.send()
+        #expect(sent.map(\.content) == [2])
+        #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
+        bench.answerPushes()
+        #expect(outcome(of: 2, in: bench) == "delivered")
+        #expect(bench.core.recordsHeld == 0)
+    }
+
+    /// An end may have an older version than the update before. Kafka repeats the update.
+    @Test func anUpdateFromBeforeALaterStateIsNotSentAgain() throws {
+        let bench = RoundBench()
+        bench.command(5, channel: try channel())
+        bench.send()
+        bench.answerPushes()
+        let record = try #require(bench.log.last)
+        bench.pass(milliseconds: 1_000)
+        bench.command(4, event: .end, channel: try channel(), grantedTimestamp: 1_790_000_006)
+        #expect(bench.send().map(\.content) == [4])
+        bench.answerPushes()
+        bench.pass(milliseconds: 1_000)
+        bench.log.append(record)
+        bench.read()
+        #expect(bench.send().isEmpty && bench.core.recordsHeld == 0)
+    }
+
     @Test func limitsDoubleTheSpacingAndSuccessesHalveIt() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())

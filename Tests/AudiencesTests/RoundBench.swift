@@ -116,7 +116,8 @@ final class RoundBench {
         _ audience: String = "match-1",
         application: Int = 0,
         channel: AudienceChannel? = nil,
-        broadcastCount: UInt8 = 0
+        broadcastCount: UInt8 = 0,
+        grantedTimestamp: Int64? = nil
     ) {
         let app = String(decoding: Self.applications[application], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
@@ -127,7 +128,7 @@ final class RoundBench {
         )
         guard let range = SegmentRange(index: 0, count: 1) else { return }
         let grant = AudienceGrant(
-            timestamp: timestamp,
+            timestamp: grantedTimestamp ?? timestamp,
             priority: 5,
             frequentPriority: 10,
             isDemoted: false,

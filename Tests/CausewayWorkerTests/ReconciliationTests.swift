@@ -115,7 +115,7 @@ struct ReconciliationTests {
         #expect(
             text
                 == #"{"app":"com.example.match","audience":"match/42","channel":"a+b/c==","createdAt":1789996400000,"#
-                + #""environment":"production","state":"active","storage":"newest"}"#
+                + #""deleteAfter":17,"environment":"production","state":"active","storage":"newest"}"#
         )
         #expect(entry.topicKey == "com.example.match/production/match/42")
         #expect(ChannelEntry(json: Array("{}".utf8)) == nil)

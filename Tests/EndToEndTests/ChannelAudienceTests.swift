@@ -76,14 +76,64 @@ struct ChannelAudienceTests {
         return activities
     }
 
+    private func areShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws -> Bool {
+        try activities(run).values
+            .count {
+                ($0["contentState"] as? JSONObject)?["homeGoals"] as? Int == goals && $0["state"] as? String == state
+            } == Self.devices.count
+    }
+
     private func awaitShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws {
         try run.await("\(goals) goals on every phone") {
             try run.turn(milliseconds: 50)
-            return try activities(run).values
-                .count {
-                    ($0["contentState"] as? JSONObject)?["homeGoals"] as? Int == goals
-                        && $0["state"] as? String == state
-                } == Self.devices.count
+            return try areShown(goals, state, run)
+        }
+    }
+
+    private func join(_ run: ExampleRun) throws {
+        for (devices, takesChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
+            try run.post(
+                "/phones",
+                ["app": Self.app, "devices": devices, "channels": takesChannels, "audiences": [Self.audience]]
+            )
+        }
+        try awaitRegistrations(Self.devices.count, run)
+    }
+
+    /// All channels that APNs has or had.
+    private func channels(_ run: ExampleRun) throws -> [JSONObject] {
+        let body = try ControlClient(port: run.stage.simulator.controlPort).body("GET", "/channels?app=\(Self.app)")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
+        return try #require(object["channels"] as? [JSONObject])
+    }
+
+    /// Redis forgets the register of channels, and also which channel the audience has. The phones know only the first channel.
+    @Test(arguments: [false, true])
+    func theChannelGoesOnWhenRedisIsEmptied(isReplaced: Bool) async throws {
+        try await onOwnThread {
+            let run = try run()
+            defer { run.close() }
+            try join(run)
+            _ = try send(1, "start", run)
+            try awaitRegistrations(Self.devices.count + Self.onTokens.count, run)
+            _ = try send(2, "update", goals: 1, run)
+            try awaitShown(1, "active", run)
+            try run.awaitMarks()
+
+            if isReplaced { try run.stage.replaceRedis() } else { try run.stage.wipeRedis() }
+            // On a slow machine the first command may go on without the channel.
+            let first = try send(3, "update", goals: 2, run)
+            if first["channel"] == nil { try awaitShown(2, "active", run) }
+            var number = 4
+            try run.await("3 goals on every phone") {
+                number += 1
+                _ = try send(number, "update", goals: 3, run)
+                try run.turn(milliseconds: 500)
+                return try areShown(3, "active", run)
+            }
+            _ = try send(number + 1, "end", goals: 4, run)
+            try awaitShown(4, "ended", run)
+            #expect(try channels(run).count == 1)
         }
     }
 
@@ -91,15 +141,7 @@ struct ChannelAudienceTests {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }
-            for (devices, takesChannels) in [(Self.onChannel, true), (Self.onTokens, false)] {
-                try run.post(
-                    "/phones",
-                    [
-                        "app": Self.app, "devices": devices, "channels": takesChannels, "audiences": [Self.audience],
-                    ]
-                )
-            }
-            try awaitRegistrations(Self.devices.count, run)
+            try join(run)
 
             let started = try send(1, "start", run)
             #expect(started["members"] as? [String: Int] == ["started": 12])

@@ -121,15 +121,24 @@ extension Audiences {
         _ target: AudienceChannel,
         now: Moment
     ) {
-        let timestamp = broadcasts[broadcast].order.grant.timestamp
-        guard timestamp > channels[channel].newestTimestamp else {
-            if timestamp == channels[channel].newestTimestamp {
-                // A repeated version: the first record of the version writes the result.
-                broadcasts[broadcast].stage = .finished
-                return settleFinished(of: channel, now: now)
-            }
-            return finish(broadcast, .superseded, now: now)
+        let slot = channels[channel]
+        var timestamp = broadcasts[broadcast].order.grant.timestamp
+        let (version, admitted) = (broadcasts[broadcast].version, broadcasts[broadcast].order.admittedMilliseconds)
+        if timestamp == slot.newestTimestamp, version == slot.newestVersion {
+            // A repeated version: the first record of the version writes the result.
+            broadcasts[broadcast].stage = .finished
+            return settleFinished(of: channel, now: now)
         }
+        if timestamp <= slot.newestTimestamp {
+            guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
+                return finish(broadcast, .superseded, now: now)
+            }
+            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones ignore equal and older ones.
+            timestamp = slot.newestTimestamp + 1
+            setTimestamp(timestamp, ofBroadcast: broadcast)
+        }
+        channels[channel].newestVersion = version
+        channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }
         // Records do not say what APNs has told about a producer's own channel.
@@ -138,6 +147,12 @@ extension Audiences {
         channels[channel].waiting = broadcast
         if older != .max { supersede(older, by: broadcast, now: now) }
         moveOn(channel: channel, now: now)
+    }
+
+    private mutating func setTimestamp(_ timestamp: Int64, ofBroadcast broadcast: UInt32) {
+        broadcasts[broadcast].order.grant.timestamp = timestamp
+        let slot = broadcasts[broadcast]
+        Body.setTimestamp(timestamp, in: slot.body.room, slot.layout)
     }
 
     /// The newer broadcast takes over the older one's alert if it has no alert of its own and enough room.

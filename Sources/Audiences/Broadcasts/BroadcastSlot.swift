@@ -98,6 +98,9 @@ struct ChannelSlot: BitwiseCopyable {
     var current: UInt32 = .max
     /// The highest `aps.timestamp` of all versions so far. Admission raises it with each version.
     var newestTimestamp: Int64 = 0
+    /// The version with that timestamp, and when it was admitted, UNIX milliseconds.
+    var newestVersion = Version(timestamp: .min, sequence: 0)
+    var newestAdmittedMilliseconds: Int64 = .min
 
     /// The least time between two pushes.
     var spacingMilliseconds = ChannelPace.spacingMilliseconds

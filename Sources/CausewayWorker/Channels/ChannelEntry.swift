@@ -14,9 +14,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// UNIX milliseconds.
     package var createdAt: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. Only in the register.
+    /// When to delete the channel, UNIX milliseconds. Nil: the audience has not ended.
     package var deleteAfter: Int64?
-    /// Whether `causeway.channels` has the entry. Only in the register.
+    /// Whether `causeway.channels` has the entry as it is here. Only in the register.
     package var isPublished: Bool?
 
     package init(
@@ -41,7 +41,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// The value of the channel's record in `causeway.channels`.
     package var topicValue: [UInt8] {
         var entry = self
-        (entry.deleteAfter, entry.isPublished) = (nil, nil)
+        entry.isPublished = nil
         return entry.json
     }
 

@@ -23,7 +23,7 @@ extension ChannelKeeper {
     }
 
     package func entries(_ place: ChannelPlace) throws(ChannelRefusal) -> [ChannelEntry] {
-        try known(site(of: place).place).entries
+        try known(site(of: place)).entries
     }
 
     /// An audience's channel, and whether APNs has it. Nil if the register has no channel of the audience.
@@ -32,7 +32,7 @@ extension ChannelKeeper {
         _ place: ChannelPlace
     ) async throws(ChannelRefusal) -> (entry: ChannelEntry, isThere: Bool)? {
         let site = try site(of: place)
-        guard let entry = try known(site.place).entries.first(where: { $0.audience == audience }) else { return nil }
+        guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
         do throws(ChannelError) {
             _ = try await site.management.read(entry.channel)
             return (entry, true)
@@ -51,7 +51,7 @@ extension ChannelKeeper {
     /// Deletes an audience's channel. Nil if the audience has none.
     package func delete(_ audience: String, _ place: ChannelPlace) async throws(ChannelRefusal) -> ChannelEntry? {
         let site = try site(of: place)
-        guard let entry = try known(site.place).entries.first(where: { $0.audience == audience }) else { return nil }
+        guard let entry = try known(site).entries.first(where: { $0.audience == audience }) else { return nil }
         try await delete(entry, at: site)
         return entry
     }

@@ -99,21 +99,26 @@ extension ChannelKeeper {
         }
     }
 
-    /// Repeats the periodic work until its task is cancelled.
+    /// Repeats the periodic work until its task is cancelled. Looks more often whether Redis has lost the register.
     private func tendAll() async {
-        var hasRestored = !sites.contains(where: \.isDeclared)
+        var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
-            if !hasRestored { hasRestored = restoreOrTell() }
-            // What the topic has comes first: without it a channel of ours looks like a stranger's.
-            if hasRestored { for site in sites { await tendOrTell(site) } }
-            try? await Task.sleep(for: Self.tendingInterval)
+            if ContinuousClock.now >= restoringDue {
+                let pause = restoreOrTell() ? Self.lookingInterval : Self.restoringPause
+                restoringDue = ContinuousClock.now + pause
+            }
+            if ContinuousClock.now >= tendingDue {
+                for site in sites { await tendOrTell(site) }
+                tendingDue = ContinuousClock.now + Self.tendingInterval
+            }
+            try? await Task.sleep(for: Self.lookingInterval)
         }
     }
 
     /// - Returns: whether Redis has what the topic has.
     private func restoreOrTell() -> Bool {
         do throws(ChannelRefusal) {
-            try restore()
+            try restoreLost()
             return true
         } catch {
             note(.trouble(error.text, app: nil, environment: nil))

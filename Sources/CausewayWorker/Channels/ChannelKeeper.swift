@@ -26,16 +26,21 @@ package actor ChannelKeeper {
 
     /// The interval of the periodic work.
     static let tendingInterval = Duration.seconds(60)
+    /// The interval of looks whether Redis has lost the register, and the pause after a restoring that failed.
+    static let lookingInterval = Duration.seconds(1)
+    static let restoringPause = Duration.seconds(5)
     /// The lease for the periodic work: one worker does it, and no other worker before the next interval.
     static let tendingLeaseMilliseconds: Int64 = 55_000
     /// The interval of full reconciliations.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
+    /// The lease for one attempt. If the worker dies meanwhile, another worker tries again after this time.
+    static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The most requests of lanes that run at one time.
     static let requestsMax = 16
     /// The interval between checks for what another process is creating.
     static let waitingInterval = Duration.milliseconds(100)
     /// How long the keeper does not ask again after a transient error, and after any other error.
-    private static let transientMilliseconds: Int64 = 60_000
+    static let transientMilliseconds: Int64 = 60_000
     private static let lastingMilliseconds: Int64 = 600_000
 
     private let executor = BlockingExecutor(label: "channel keeper")
@@ -47,8 +52,10 @@ package actor ChannelKeeper {
     /// Longer than any creation takes. After this time an attempt is over, successful or not.
     private let creationMilliseconds: Int64
     let note: @Sendable (ChannelNote) -> Void
-    /// The number of entries at the last check, by place. If entries existed and are missing now, Redis has lost them.
-    private var entryCounts: [Place: Int] = [:]
+    /// Places whose register was complete once. If it is not complete any more, Redis has lost it.
+    var restoredPlaces: Set<Place> = []
+    /// Why the last restoring failed. Until its time is over nobody tries again.
+    var restoringRefusal: ChannelRefusal?
     /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
@@ -89,7 +96,7 @@ package actor ChannelKeeper {
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadline = now + creationMilliseconds
         while true {
-            if let entry = try asking({ () throws(RedisError) in try register.entry(site.place, audience: audience) }) {
+            if let entry = try entry(of: audience, at: site) {
                 guard entry.state == .deleting else { return try settle(entry, isWanted: true) }
                 try await delete(entry, at: site)
             }
@@ -99,7 +106,9 @@ package actor ChannelKeeper {
             let isMine = try asking { () throws(RedisError) in
                 try register.takeCreation(of: audience, site.place, milliseconds: creationMilliseconds)
             }
-            if isMine { return try await create(audience, at: site, storage: storage ?? site.storage) }
+            if isMine, let entry = try await createUnlessThere(audience, at: site, storage: storage ?? site.storage) {
+                return entry
+            }
             guard now < deadline else {
                 throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: now)
             }
@@ -108,12 +117,29 @@ package actor ChannelKeeper {
         }
     }
 
+    /// Creates a channel, and ends the audience's lease, which the caller must hold.
+    ///
+    /// - Returns: nil if another process has created the channel, or if Redis has lost the register, since the caller looked.
+    private func createUnlessThere(
+        _ audience: String,
+        at site: Site,
+        storage: ChannelEntry.Storage
+    ) async throws(ChannelRefusal) -> ChannelEntry? {
+        let isNeeded = try asking { () throws(RedisError) in
+            let look = try register.look(site.place, audience: audience)
+            let isNeeded = look.entry == nil && look.isRestored
+            if !isNeeded { try register.endCreation(of: audience, site.place) }
+            return isNeeded
+        }
+        return isNeeded ? try await create(audience, at: site, storage: storage) : nil
+    }
+
     /// Creates a channel. The caller must hold the audience's lease.
     private func create(
         _ audience: String,
         at site: Site,
         storage: ChannelEntry.Storage
-    ) async throws(ChannelRefusal) -> ChannelEntry {
+    ) async throws(ChannelRefusal) -> ChannelEntry? {
         let place = site.place
         let intent = ChannelIntent(
             identifier: "\(now)-\(UInt64.random(in: .min ... .max))",
@@ -121,10 +147,10 @@ package actor ChannelKeeper {
             createdAt: now,
             worker: ChannelProcess.name
         )
-        var isOpen = false
+        var (isOpen, isSpare) = (false, false)
         do {
             let listed = try await site.management.list()
-            try noteForeign(listed, place)
+            try noteForeign(listed, at: site)
             try register.write(intent, place)
             isOpen = true
             let channel = try await site.management.create(storesNewest: storage == .newest)
@@ -136,7 +162,14 @@ package actor ChannelKeeper {
                 storage: storage,
                 createdAt: now
             )
-            try register.write(entry)
+            guard try register.add(entry) else {
+                // Redis lost this process's lease meanwhile, and another process was faster. Phones know the other channel.
+                isSpare = true
+                try register.write(intent, place)
+                try await site.management.delete(channel)
+                try register.remove([intent], place)
+                return nil
+            }
             try register.remove([intent], place)
             try register.endCreation(of: audience, place)
             note(.created(entry))
@@ -148,7 +181,7 @@ package actor ChannelKeeper {
                     + (Self.isTransient(error) ? Self.transientMilliseconds : Self.lastingMilliseconds)
             )
             // If APNs may have carried out the request, the intent stays for the next reconciliation.
-            let mayBeThere = (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
+            let mayBeThere = isSpare || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if isOpen, !mayBeThere { try? register.remove([intent], place) }
             try? register.endCreation(of: audience, place)
             refusals = refusals.filter { now < $0.value.untilMilliseconds }
@@ -159,11 +192,13 @@ package actor ChannelKeeper {
     }
 
     /// Marks channels as other people's if no attempt of ours was open before they existed.
-    private func noteForeign(_ listed: [String], _ place: Place) throws(RedisError) {
-        let known = try register.known(place)
+    private func noteForeign(_ listed: [String], at site: Site) throws(ChannelRefusal) {
+        let known = try known(site)
         guard known.intents.isEmpty else { return }
         let own = Set(known.entries.map(\.channel))
-        try register.noteForeign(listed.filter { !own.contains($0) && !known.foreign.contains($0) }, place)
+        try asking { () throws(RedisError) in
+            try register.noteForeign(listed.filter { !own.contains($0) && !known.foreign.contains($0) }, site.place)
+        }
     }
 
     /// Makes the topic and the audience's record agree with the register.
@@ -172,12 +207,19 @@ package actor ChannelKeeper {
     @discardableResult
     func settle(_ entry: ChannelEntry, isWanted: Bool) throws(ChannelRefusal) -> ChannelEntry {
         var entry = entry
-        let before = entry
-        if isWanted { entry.deleteAfter = nil }
+        if isWanted, entry.deleteAfter != nil {
+            (entry.deleteAfter, entry.isPublished) = (nil, nil)
+            let wanted = entry
+            try asking { () throws(RedisError) in try register.write(wanted) }
+        }
         if entry.isPublished != true {
-            do throws(KafkaError) {
+            do {
                 try topic.publish(entry)
+                let before = entry
                 entry.isPublished = true
+                let published = entry
+                // Another worker may have planned or cancelled a deletion meanwhile. Then this is not the entry that the topic needs.
+                try asking { () throws(RedisError) in _ = try register.change(before, to: published) }
             } catch {
                 // Broadcasts can use the channel already. The periodic work publishes it later.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
@@ -185,10 +227,7 @@ package actor ChannelKeeper {
             }
         }
         let settled = entry
-        try asking { () throws(RedisError) in
-            if settled != before { try register.write(settled) }
-            try register.announce(settled)
-        }
+        try asking { () throws(RedisError) in try register.announce(settled) }
         return entry
     }
 
@@ -197,10 +236,12 @@ package actor ChannelKeeper {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
         let deadline = now + creationMilliseconds
         while true {
+            let entry = try entry(of: audience, at: site)
             let isOver = try asking { () throws(RedisError) in
-                if var entry = try register.entry(site.place, audience: audience) {
+                if var entry {
                     guard entry.state == .active else { return true }
-                    entry.deleteAfter = due
+                    // The periodic work publishes the plan, so that it outlives a loss of Redis.
+                    (entry.deleteAfter, entry.isPublished) = (due, nil)
                     try register.write(entry)
                     return true
                 }
@@ -213,14 +254,15 @@ package actor ChannelKeeper {
 
     /// Replaces a channel that APNs does not know any more, unless another worker has done so.
     func replace(_ channel: String, of audience: String, at site: Site) async throws(ChannelRefusal) -> ChannelEntry {
-        let entry = try asking { () throws(RedisError) in try register.entry(site.place, audience: audience) }
+        try restore([site])
+        let entry = try entry(of: audience, at: site)
         guard let entry, entry.channel == channel else { return try await ensure(audience, at: site) }
         note(.lost(entry))
         try asking { () throws(RedisError) in try register.remove(entry) }
         var successor = try await ensure(audience, at: site, storage: entry.storage)
         if let due = entry.deleteAfter {
             // The audience has ended meanwhile, so the new channel needs a planned deletion too.
-            successor.deleteAfter = due
+            (successor.deleteAfter, successor.isPublished) = (due, nil)
             let planned = successor
             try asking { () throws(RedisError) in try register.write(planned) }
         }
@@ -237,6 +279,7 @@ package actor ChannelKeeper {
             try topic.publish(entry)
             try await site.management.delete(entry.channel)
             try topic.withdraw(entry)
+            try register.disturbRestoring(site.place)
             try register.remove(entry)
             note(.deleted(entry))
         } catch {
@@ -244,132 +287,7 @@ package actor ChannelKeeper {
         }
     }
 
-    // MARK: - Periodic work
-
-    /// Everything that the register has for a place.
-    func known(_ place: Place) throws(ChannelRefusal) -> Reconciliation.Known {
-        try asking { () throws(RedisError) in try register.known(place) }
-    }
-
-    /// Copies entries from the topic to Redis if Redis does not have them: after a start, and when Redis has lost its register.
-    func restore() throws(ChannelRefusal) {
-        let published: [ChannelEntry]
-        do throws(KafkaError) {
-            published = try topic.entries()
-        } catch {
-            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
-        }
-        for site in sites {
-            let known = Set(try self.known(site.place).entries.map(\.audience))
-            for var entry in published
-            where entry.app == site.place.app && entry.environment == site.place.environment {
-                if known.contains(entry.audience) { continue }
-                entry.isPublished = true
-                let restored = entry
-                try asking { () throws(RedisError) in
-                    try register.write(restored)
-                    if restored.state == .active { try register.announce(restored) }
-                }
-            }
-        }
-    }
-
-    /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
-    func tend(_ site: Site) async throws(ChannelRefusal) {
-        let before = entryCounts[site.place, default: 0]
-        var known = try look(site)
-        // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
-        guard site.isDeclared || before > 0 || !known.entries.isEmpty || !known.intents.isEmpty else { return }
-        let isMine = try asking { () throws(RedisError) in
-            try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
-        }
-        guard isMine else { return }
-        if known.entries.isEmpty, before > 0 {
-            try restore()
-            known = try self.known(site.place)
-        }
-        entryCounts[site.place] = known.entries.count
-        for entry in known.entries {
-            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= now }) == true {
-                try await delete(entry, at: site)
-            } else if entry.isPublished != true {
-                try settle(entry, isWanted: false)
-            }
-        }
-        let isDaily = try asking { () throws(RedisError) in
-            try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
-        }
-        if isDaily { _ = try await reconcile(site, deletesUnknown: false) }
-        _ = try look(site)
-    }
-
-    private func look(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
-        let known = try self.known(site.place)
-        note(.looked(app: site.place.app, environment: site.place.environment, known))
-        return known
-    }
-
-    /// Compares APNs' list with the register, and acts on the differences.
-    func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
-        let listedAt = now
-        let listed: [String]
-        do throws(ChannelError) {
-            listed = try await site.management.list()
-        } catch {
-            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
-        }
-        let known = try self.known(site.place)
-        var underWay: Set<String> = []
-        for intent in known.intents {
-            // The lease ends with the creation. If the process has died, the lease expires.
-            let isLeased = try asking { () throws(RedisError) in
-                try register.isBeingCreated(intent.audience, site.place)
-            }
-            if isLeased { underWay.insert(intent.identifier) }
-        }
-        let plan = Reconciliation(
-            listed: listed,
-            listedAtMilliseconds: listedAt,
-            known: known,
-            isUnderWay: { underWay.contains($0.identifier) },
-            deletesUnknown: deletesUnknown,
-            nowMilliseconds: now
-        )
-        note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
-        try await carryOut(plan, known: known, at: site)
-        try asking { () throws(RedisError) in
-            try register.noteReconciliation(site.place, atMilliseconds: listedAt)
-        }
-        return plan
-    }
-
-    private func carryOut(
-        _ plan: Reconciliation,
-        known: Reconciliation.Known,
-        at site: Site
-    ) async throws(ChannelRefusal) {
-        for channel in plan.orphans {
-            do throws(ChannelError) {
-                try await site.management.delete(channel)
-            } catch {
-                throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
-            }
-            note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
-        }
-        try asking { () throws(RedisError) in
-            try register.forgetForeign(plan.orphans.filter(known.foreign.contains), site.place)
-            try register.remove(plan.resolved, site.place)
-            try register.noteForeign(plan.newlyForeign, site.place)
-        }
-        for entry in plan.due { try await delete(entry, at: site) }
-        for entry in plan.unpublished { try settle(entry, isWanted: false) }
-        for entry in plan.lost { _ = try await replace(entry.channel, of: entry.audience, at: site) }
-        if !plan.unknown.isEmpty {
-            note(.unknown(plan.unknown.count, app: site.place.app, environment: site.place.environment))
-        }
-    }
-
-    private func asking<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
+    func asking<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
         do throws(RedisError) {
             return try body()
         } catch {

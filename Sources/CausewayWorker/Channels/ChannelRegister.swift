@@ -1,4 +1,5 @@
 import ActivityStore
+import LiveActivity
 import Redis
 
 /// The register of channels in Redis: one hash for each app and environment, and two fields in each audience's record.
@@ -8,6 +9,7 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
+/// | `t:` | since when the hash has what the topic has, UNIX milliseconds; before, `?` and a token. Missing: Redis may have lost the hash |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Blocks. Use it from one thread at a time.
@@ -43,6 +45,7 @@ final class ChannelRegister {
             case UInt8(ascii: "i"):
                 if let intent = ChannelJSON.decode(ChannelIntent.self, value) { known.intents.append(intent) }
             case UInt8(ascii: "f"): known.foreign.insert(name)
+            case UInt8(ascii: "t"): known.isRestored = Self.isRestored(value)
             case UInt8(ascii: "r"): known.reconciledAt = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
@@ -52,13 +55,39 @@ final class ChannelRegister {
         return known
     }
 
+    /// An audience's entry, and whether the register has what the topic has. Without that, a missing entry means nothing.
+    func look(
+        _ place: Place,
+        audience: String
+    ) throws(RedisError) -> (entry: ChannelEntry?, isRestored: Bool) {
+        let values = try hashes.values(key(place), [bytes("a", audience), Self.restored])
+        return (values[0].flatMap(ChannelEntry.init(json:)), Self.isRestored(values[1]))
+    }
+
     func entry(_ place: Place, audience: String) throws(RedisError) -> ChannelEntry? {
         try hashes.value(key(place), bytes("a", audience)).flatMap(ChannelEntry.init(json:))
+    }
+
+    /// Adds the entry of a new channel.
+    ///
+    /// - Returns: false if the audience has an entry. The entry stays.
+    func add(_ entry: ChannelEntry) throws(RedisError) -> Bool {
+        let place = Place(app: entry.app, environment: entry.environment)
+        return try hashes.add(key(place), [(bytes("a", entry.audience), entry.json)]) == 1
     }
 
     func write(_ entry: ChannelEntry) throws(RedisError) {
         let place = Place(app: entry.app, environment: entry.environment)
         try hashes.set(key(place), [(bytes("a", entry.audience), entry.json)])
+    }
+
+    /// Changes an entry.
+    ///
+    /// - Returns: false if the register has not this entry any more. Then nothing has changed.
+    @discardableResult
+    func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
+        let condition = SharedHashes.Guard(bytes("a", entry.audience), entry.json, next: next.json)
+        return try hashes.add(key(Place(app: entry.app, environment: entry.environment)), [], if: condition) != nil
     }
 
     func remove(_ entry: ChannelEntry) throws(RedisError) {
@@ -85,6 +114,57 @@ final class ChannelRegister {
         try hashes.set(key(place), [(bytes("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
+    // MARK: - Restoring
+
+    private static let restored = Array("t:".utf8)
+    /// Entries in one call.
+    private static let batchCount = 256
+
+    private static func isRestored(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
+
+    private static func token() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
+
+    func isRestored(_ place: Place) throws(RedisError) -> Bool {
+        Self.isRestored(try hashes.value(key(place), Self.restored))
+    }
+
+    /// Must come before the reading of the topic. All processes that restore at one time share the token.
+    ///
+    /// - Returns: nil if the register has what the topic has.
+    func beginRestoring(_ place: Place) throws(RedisError) -> [UInt8]? {
+        _ = try hashes.add(key(place), [(Self.restored, Self.token())])
+        let token = try hashes.value(key(place), Self.restored)
+        return Self.isRestored(token) ? nil : token
+    }
+
+    /// Adds entries that the register does not have, and announces all its entries to admission.
+    ///
+    /// - Parameter token: of the beginning.
+    /// - Returns: false if the entries may be out of date: since the beginning Redis was emptied, a channel was deleted, or another process
+    ///   was faster.
+    func restore(
+        _ entries: [ChannelEntry],
+        _ place: Place,
+        token: [UInt8],
+        atMilliseconds: Int64
+    ) throws(RedisError) -> Bool {
+        for start in stride(from: 0, to: entries.count, by: Self.batchCount) {
+            let fields = entries[start...].prefix(Self.batchCount).map { (bytes("a", $0.audience), $0.json) }
+            guard try hashes.add(key(place), fields, if: .init(Self.restored, token)) != nil else { return false }
+        }
+        // Admission must know the channels before anybody believes that the register is complete.
+        try announce(known(place).entries.filter { $0.state == .active })
+        let now = Array(String(atMilliseconds).utf8)
+        return try hashes.add(key(place), [], if: .init(Self.restored, token, next: now)) != nil
+    }
+
+    /// Must come between the tombstone of a channel and the removal of its entry. Otherwise a process that has read the topic before
+    /// could add the entry again.
+    func disturbRestoring(_ place: Place) throws(RedisError) {
+        guard try !isRestored(place) else { return }
+        try hashes.set(key(place), [(Self.restored, Self.token())])
+    }
+
     // MARK: - Leases
 
     func takeCreation(of audience: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
@@ -104,13 +184,39 @@ final class ChannelRegister {
         try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 
+    func endTurn(_ name: String, _ place: Place) throws(RedisError) { try hashes.endLease(key(place, "turn:\(name)")) }
+
+    /// Lengthens a turn that this process has.
+    func keepTurn(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) {
+        try hashes.keepLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
+    }
+
     // MARK: - Audiences' records
 
+    /// The end of an entry's audience, if the audience's newest command is an end.
+    func end(
+        of entry: ChannelEntry
+    ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {
+        let field = Array("a".utf8)
+        guard let key = recordKey(entry.app, entry.audience), let value = try hashes.value(key, field),
+            let admitted = try? AudienceInspection(fields: [(field, value)]).admitted, admitted.isEnd
+        else { return nil }
+        let last = admitted.atMilliseconds / 1_000 + ChannelStorage.secondsMax
+        return (admitted.atMilliseconds, min(admitted.expiration, last) * 1_000)
+    }
+
     /// Tells admission of the audience's channel. Field `hp` for production, `hs` for the sandbox.
-    func announce(_ entry: ChannelEntry) throws(RedisError) {
-        guard let key = recordKey(entry.app, entry.audience) else { return }
-        try hashes.set(key, [(Self.field(entry.environment), entry.recordField)])
-        try hashes.limitLife(key, milliseconds: Self.recordMilliseconds)
+    func announce(_ entry: ChannelEntry) throws(RedisError) { try announce([entry]) }
+
+    private func announce(_ entries: [ChannelEntry]) throws(RedisError) {
+        for start in stride(from: 0, to: entries.count, by: Self.batchCount) {
+            let records = entries[start...].prefix(Self.batchCount)
+                .compactMap { entry in
+                    recordKey(entry.app, entry.audience)
+                        .map { (key: $0, fields: [(Self.field(entry.environment), entry.recordField)]) }
+                }
+            try hashes.set(records, lifeMilliseconds: Self.recordMilliseconds)
+        }
     }
 
     func withdraw(_ entry: ChannelEntry) throws(RedisError) {

@@ -8,6 +8,8 @@ package struct Reconciliation: Equatable, Sendable {
         package var intents: [ChannelIntent] = []
         /// Other people's channels: they existed before any open attempt of ours.
         package var foreign: Set<String> = []
+        /// Whether the register has what `causeway.channels` has. Otherwise entries may be missing.
+        package var isRestored = false
         /// When APNs' list was last held against all this, UNIX milliseconds; nil: never.
         package var reconciledAt: Int64?
 

@@ -142,6 +142,8 @@ final class PrimaryConnections {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answered = 0
         loop.refreshClock()
+        // Between two calls the loop does not turn, so nobody has noticed yet that a server has closed a connection.
+        loop.turn(waitMilliseconds: 0)
         for (index, (location, words)) in commands.enumerated() {
             connection(to: location)
                 .send(words) { [weak self] result in

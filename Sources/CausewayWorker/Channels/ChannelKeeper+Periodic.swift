@@ -1,0 +1,138 @@
+import APNs
+import Redis
+
+/// The periodic work of the keeper, and the comparison with APNs' list.
+extension ChannelKeeper {
+    /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
+    func tend(_ site: Site) async throws(ChannelRefusal) {
+        // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
+        let first = try peek(site)
+        guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty
+        else { return noteLook(first, at: site) }
+        let known = try look(site)
+        let isMine = try asking { () throws(RedisError) in
+            try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
+        }
+        guard isMine else { return }
+        for entry in known.entries {
+            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= now }) == true {
+                try await delete(entry, at: site)
+            } else if entry.isPublished != true {
+                try settle(entry, isWanted: false)
+            }
+        }
+        try await reconcileDaily(site)
+        _ = try look(site)
+    }
+
+    /// Reconciles if that is due. If the attempt fails, the next look tries again.
+    private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
+        let isMine = try asking { () throws(RedisError) in
+            try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
+        }
+        guard isMine else { return }
+        do throws(ChannelRefusal) {
+            let isEarly = try await reconcile(site, deletesUnknown: false).isEarly
+            try asking { () throws(RedisError) in
+                if isEarly { return try register.endTurn("daily", site.place) }
+                try register.keepTurn("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
+            }
+        } catch {
+            // If Redis does not take this, the short lease ends by itself.
+            try? register.endTurn("daily", site.place)
+            throw error
+        }
+    }
+
+    private func look(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+        let known = try self.known(site)
+        noteLook(known, at: site)
+        return known
+    }
+
+    private func noteLook(_ known: Reconciliation.Known, at site: Site) {
+        note(.looked(app: site.place.app, environment: site.place.environment, known))
+    }
+
+    /// Compares APNs' list with the register, and acts on the differences.
+    func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
+        let listedAt = now
+        let listed: [String]
+        do throws(ChannelError) {
+            listed = try await site.management.list()
+        } catch {
+            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+        }
+        let known = try self.known(site)
+        var underWay: Set<String> = []
+        for intent in known.intents {
+            // The lease ends with the creation. If the process has died, the lease expires.
+            let isLeased = try asking { () throws(RedisError) in
+                try register.isBeingCreated(intent.audience, site.place)
+            }
+            if isLeased { underWay.insert(intent.identifier) }
+        }
+        let plan = Reconciliation(
+            listed: listed,
+            listedAtMilliseconds: listedAt,
+            known: known,
+            isUnderWay: { underWay.contains($0.identifier) },
+            deletesUnknown: deletesUnknown,
+            nowMilliseconds: now
+        )
+        note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
+        try await carryOut(plan, known: known, at: site)
+        for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
+            try planDeletion(entry, at: site)
+            await Task.yield()
+        }
+        try asking { () throws(RedisError) in
+            try register.noteReconciliation(site.place, atMilliseconds: listedAt)
+        }
+        return plan
+    }
+
+    private func carryOut(
+        _ plan: Reconciliation,
+        known: Reconciliation.Known,
+        at site: Site
+    ) async throws(ChannelRefusal) {
+        for channel in plan.orphans {
+            do throws(ChannelError) {
+                try await site.management.delete(channel)
+            } catch {
+                throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+            }
+            note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
+        }
+        try asking { () throws(RedisError) in
+            try register.forgetForeign(plan.orphans.filter(known.foreign.contains), site.place)
+            try register.remove(plan.resolved, site.place)
+            try register.noteForeign(plan.newlyForeign, site.place)
+        }
+        for entry in plan.due { try await delete(entry, at: site) }
+        for entry in plan.unpublished { try settle(entry, isWanted: false) }
+        for entry in plan.lost { _ = try await replace(entry.channel, of: entry.audience, at: site) }
+        if !plan.unknown.isEmpty {
+            note(.unknown(plan.unknown.count, app: site.place.app, environment: site.place.environment))
+        }
+    }
+
+    /// Plans the deletion of a channel whose audience has ended. A worker that is killed after it has admitted an end leaves the plan to this.
+    private func planDeletion(_ entry: ChannelEntry, at site: Site) throws(ChannelRefusal) {
+        try asking { () throws(RedisError) in
+            // Somebody may have created the channel for commands after the end.
+            guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
+                let current = try register.entry(site.place, audience: entry.audience),
+                current.channel == entry.channel, current.state == .active, current.deleteAfter == nil
+            else { return }
+            var planned = current
+            planned.isPublished = nil
+            let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
+            planned.deleteAfter = max(end.atMilliseconds + site.keepMilliseconds, storedUntil)
+            guard try register.change(current, to: planned) else { return }
+            // A start may have been admitted meanwhile, and its request finds no plan to cancel.
+            if try register.end(of: entry) == nil { try register.change(planned, to: current) }
+        }
+    }
+}
