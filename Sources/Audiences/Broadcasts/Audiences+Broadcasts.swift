@@ -135,7 +135,7 @@ extension Audiences {
             }
             // Redis has lost the audience's record, so admission did not know the last timestamp. Phones ignore equal and older ones.
             timestamp = slot.newestTimestamp + 1
-            setTimestamp(timestamp, ofBroadcast: broadcast)
+            setTimestamp(timestamp, forBroadcast: broadcast)
         }
         channels[channel].newestVersion = version
         channels[channel].newestAdmittedMilliseconds = admitted
@@ -149,7 +149,7 @@ extension Audiences {
         moveOn(channel: channel, now: now)
     }
 
-    private mutating func setTimestamp(_ timestamp: Int64, ofBroadcast broadcast: UInt32) {
+    private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
         broadcasts[broadcast].order.grant.timestamp = timestamp
         let slot = broadcasts[broadcast]
         Body.setTimestamp(timestamp, in: slot.body.room, slot.layout)
