@@ -124,20 +124,23 @@ extension Audiences {
         let slot = channels[channel]
         var timestamp = broadcasts[broadcast].order.grant.timestamp
         let (version, admitted) = (broadcasts[broadcast].version, broadcasts[broadcast].order.admittedMilliseconds)
-        if timestamp == slot.newestTimestamp, version == slot.newestVersion {
-            // A repeated version: the first record of the version writes the result.
-            broadcasts[broadcast].stage = .finished
-            return settleFinished(of: channel, now: now)
-        }
         if timestamp <= slot.newestTimestamp {
             guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
-                return finish(broadcast, .superseded, now: now)
+                guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
+                    return finish(broadcast, .superseded, now: now)
+                }
+                // A repeated version: the first record of the version writes the result.
+                broadcasts[broadcast].stage = .finished
+                return settleFinished(of: channel, now: now)
             }
-            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones ignore equal and older ones.
+            // Redis has lost the audience's record, so admission did not know the last timestamp. Phones ignore a timestamp that is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        channels[channel].newestVersion = version
+        // An end may have an older version than the update before it. No update that was admitted earlier may follow an end.
+        let isEnd = broadcasts[broadcast].event == .end
+        channels[channel].newestVersion =
+            isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].channel.identifier { channels[channel].awaitsChannel = false }

@@ -98,8 +98,9 @@ struct ChannelSlot: BitwiseCopyable {
     var current: UInt32 = .max
     /// The highest `aps.timestamp` of all versions so far. Admission raises it with each version.
     var newestTimestamp: Int64 = 0
-    /// The version with that timestamp, and when it was admitted, UNIX milliseconds.
+    /// The highest version so far; after an end, the highest possible one.
     var newestVersion = Version(timestamp: .min, sequence: 0)
+    /// When the version with the highest timestamp was admitted, UNIX milliseconds.
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The least time between two pushes.
