@@ -1,7 +1,7 @@
 /// Unsigned decimal numbers as ASCII digits, without allocation.
 public enum Decimal {
     /// Digits of the largest 64-bit number.
-    public static let digitsMax = 20
+    @inlinable public static var digitsMax: Int { 20 }
 
     /// Reads a number.
     /// - Returns: nil unless all bytes are digits, at least one, and the number is at most `max`.
@@ -35,12 +35,41 @@ public enum Decimal {
     /// Writes a number without leading zeros.
     /// - Precondition: `destination` has room for ``digitsMax`` bytes.
     /// - Returns: the count of its digits.
-    @inlinable
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
+        if value < 100_000_000 { return writePairs(value, to: destination) }
+        // A time in milliseconds has thirteen digits: five, and then the last eight at once.
+        let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
+        let count = writePairs(high, to: destination)
+        (destination + count).storeBytes(of: eightDigits(low).littleEndian, as: UInt64.self)
+        return count &+ 8
+    }
+
+    /// Writes two digits at a time, from the end.
+    private static func writePairs(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         let count = digits(of: value)
-        write(value, digits: count, to: destination)
+        var place = count
+        var rest = value
+        while rest >= 10 {
+            let pair = Int(truncatingIfNeeded: rest % 100) &* 2
+            rest /= 100
+            place &-= 2
+            destination.storeBytes(of: pairs.utf8Start[pair], toByteOffset: place, as: UInt8.self)
+            destination.storeBytes(of: pairs.utf8Start[pair &+ 1], toByteOffset: place &+ 1, as: UInt8.self)
+        }
+        if place > 0 {
+            let digit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
+            destination.storeBytes(of: digit, as: UInt8.self)
+        }
         return count
     }
+
+    /// The numbers below 100, two digits each.
+    private static let pairs: StaticString = """
+        00010203040506070809101112131415161718192021222324\
+        25262728293031323334353637383940414243444546474849\
+        50515253545556575859606162636465666768697071727374\
+        75767778798081828384858687888990919293949596979899
+        """
 
     /// Writes exactly `digits` digits: leading zeros where the number has fewer, its last digits where it has more.
     @inlinable

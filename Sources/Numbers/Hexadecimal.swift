@@ -56,8 +56,8 @@ public enum Hexadecimal {
         return wrong == 0
     }
 
-    @usableFromInline static let ones: UInt64 = 0x0101_0101_0101_0101
-    @usableFromInline static let tops: UInt64 = 0x8080_8080_8080_8080
+    @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
+    @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
 
     /// Eight bytes at once: the top bit of each that is a digit. Adding to a byte below 0x80 sets its top bit where it reaches a
     /// bound, and carries nothing into its neighbour.
