@@ -20,6 +20,8 @@ public enum Limits {
     /// The length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push notification requests to
     /// APNs").
     public static let broadcastBodyBytes = 5_120
+    /// The number of broadcast channels of one app in one environment (Apple, "Sending channel management requests to APNs").
+    public static let channelsPerApp = 10_000
     /// The number of unknown keys that are passed on in one of Apple's dictionaries. The limit keeps the search for duplicates
     /// cheap.
     public static let passedKeys = 32

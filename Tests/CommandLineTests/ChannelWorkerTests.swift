@@ -209,6 +209,30 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
+    /// APNs refuses the first deletion each time, since the entry's channel id is not Base64.
+    @Test(
+        "A channel that APNs refuses to delete does not keep other channels from their deletion and the daily reconciliation"
+    )
+    func deletionThatIsRefused() throws {
+        let scene = try ChannelScene()
+        let foreign = try scene.createForeign()
+        let channel = try scene.create("semifinal")
+        let key = "{channels:\(ChannelScene.app):production}"
+        let due = try scene.redis.ask("HGET", key, "a:semifinal")
+            .replacingOccurrences(of: #""deleteAfter":"#, with: "")
+            .replacingOccurrences(of: #""createdAt":"#, with: #""deleteAfter":1,"createdAt":"#)
+        let refused = due.replacingOccurrences(of: "semifinal", with: "a-quarterfinal")
+            .replacingOccurrences(of: channel, with: "not-a-channel!")
+        try #require(due.contains(channel) && refused.contains("not-a-channel!"), "\(due)")
+        _ = try scene.redis.ask("HSET", key, "a:semifinal", due, "a:a-quarterfinal", refused)
+
+        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
+        _ = try scene.await("the good channel is deleted") { try scene.channels() == [foreign] ? true : nil }
+        try awaitFirstReconciliation(scene, noting: foreign)
+        _ = try scene.await("the refusal is logged") { scene.log.contains("channel-trouble") ? true : nil }
+        #expect(worker.terminate() == 0)
+    }
+
     /// The first command goes on without its channel after two seconds. The channel still comes, and the audience is over by then.
     @Test("An audience that ends while its channel is created keeps the channel no longer than others")
     func endedDuringCreation() throws {

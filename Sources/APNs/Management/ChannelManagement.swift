@@ -74,8 +74,6 @@ public final class ChannelManagement: Sendable {
 
     /// The most requests that wait or run at one time.
     public static let requestsMax = 64
-    /// Apple's limit for an app in an environment.
-    public static let channelsMax = 10_000
 
     private let bundleIdentifier: String
     private let place: ManagementPlace

@@ -14,18 +14,39 @@ extension ChannelKeeper {
             try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
         }
         guard isMine else { return }
-        for entry in known.entries {
-            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= now }) == true {
-                try await delete(entry, at: site)
+        let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
+            if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.now }) == true {
+                try await keeper.delete(entry, at: site)
             } else if entry.isPublished != true {
-                try settle(entry, isWanted: false)
+                try keeper.settle(entry, isWanted: false)
             }
         }
         try await reconcileDaily(site)
         _ = try look(site)
+        if let refusal { throw refusal }
     }
 
-    /// Reconciles if that is due. If the attempt fails, the next look tries again.
+    /// Acts on each item. A refusal that lasts concerns one channel only, so the other channels do not wait for it.
+    ///
+    /// - Returns: the first refusal that lasts.
+    /// - Throws: a transient refusal, at once. The service is away, and each further item would wait for its timeout too.
+    private func actOnEach<Item: Sendable>(
+        _ items: [Item],
+        _ body: (isolated ChannelKeeper, Item) async throws(ChannelRefusal) -> Void
+    ) async throws(ChannelRefusal) -> ChannelRefusal? {
+        var first: ChannelRefusal?
+        for item in items {
+            do throws(ChannelRefusal) {
+                try await body(self, item)
+            } catch {
+                guard !error.isTransient else { throw error }
+                first = first ?? error
+            }
+        }
+        return first
+    }
+
+    /// Reconciles if that is due. If the attempt fails because a service is away, the next look tries again.
     private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
@@ -38,8 +59,8 @@ extension ChannelKeeper {
                 try register.keepTurn("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
-            // If Redis does not take this, the short lease ends by itself.
-            try? register.endTurn("daily", site.place)
+            // After a refusal that lasts, the next attempt comes when the lease ends. If Redis is away, the lease ends by itself too.
+            if error.isTransient { try? register.endTurn("daily", site.place) }
             throw error
         }
     }
@@ -61,7 +82,7 @@ extension ChannelKeeper {
         do throws(ChannelError) {
             listed = try await site.management.list()
         } catch {
-            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+            throw refusal(error)
         }
         let known = try self.known(site)
         var underWay: Set<String> = []
@@ -81,41 +102,56 @@ extension ChannelKeeper {
             nowMilliseconds: now
         )
         note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
-        try await carryOut(plan, known: known, at: site)
+        let refusal = try await carryOut(plan, known: known, at: site)
         for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
             try planDeletion(entry, at: site)
             await Task.yield()
         }
+        if let refusal { throw refusal }
         try asking { () throws(RedisError) in
             try register.noteReconciliation(site.place, atMilliseconds: listedAt)
         }
         return plan
     }
 
+    /// - Returns: the first refusal that lasts.
     private func carryOut(
         _ plan: Reconciliation,
         known: Reconciliation.Known,
         at site: Site
-    ) async throws(ChannelRefusal) {
-        for channel in plan.orphans {
+    ) async throws(ChannelRefusal) -> ChannelRefusal? {
+        let orphanRefusal = try await actOnEach(plan.orphans) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
                 try await site.management.delete(channel)
             } catch {
-                throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+                throw keeper.refusal(error)
             }
-            note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
+            try keeper.asking { () throws(RedisError) in
+                if known.foreign.contains(channel) { try keeper.register.forgetForeign([channel], site.place) }
+            }
+            keeper.note(.orphanDeleted(channel: channel, app: site.place.app, environment: site.place.environment))
         }
         try asking { () throws(RedisError) in
-            try register.forgetForeign(plan.orphans.filter(known.foreign.contains), site.place)
-            try register.remove(plan.resolved, site.place)
+            // While an orphan is left, its intent says that the channel may be ours.
+            if orphanRefusal == nil { try register.remove(plan.resolved, site.place) }
             try register.noteForeign(plan.newlyForeign, site.place)
         }
-        for entry in plan.due { try await delete(entry, at: site) }
-        for entry in plan.unpublished { try settle(entry, isWanted: false) }
-        for entry in plan.lost { _ = try await replace(entry.channel, of: entry.audience, at: site) }
+        let refusals = [
+            orphanRefusal,
+            try await actOnEach(plan.due) { keeper, entry throws(ChannelRefusal) in
+                try await keeper.delete(entry, at: site)
+            },
+            try await actOnEach(plan.unpublished) { keeper, entry throws(ChannelRefusal) in
+                try keeper.settle(entry, isWanted: false)
+            },
+            try await actOnEach(plan.lost) { keeper, entry throws(ChannelRefusal) in
+                _ = try await keeper.replace(entry.channel, of: entry.audience, at: site)
+            },
+        ]
         if !plan.unknown.isEmpty {
             note(.unknown(plan.unknown.count, app: site.place.app, environment: site.place.environment))
         }
+        return refusals.compactMap(\.self).first
     }
 
     /// Plans the deletion of a channel whose audience has ended. A worker that is killed after it has admitted an end leaves the plan to this.

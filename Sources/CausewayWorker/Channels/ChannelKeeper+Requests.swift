@@ -30,10 +30,34 @@ package enum ChannelAnswer: Sendable {
     case refused(environment: String, ChannelRefusal)
 }
 
-/// The requests for one audience. The keeper carries them out one after the other.
-struct AudienceLine: Hashable {
-    var app: String
-    var audience: String
+/// The requests for one audience. The keeper carries them out one after the other: a creation takes seconds, and an end that comes
+/// meanwhile must count after it.
+struct AudienceLine {
+    struct Key: Hashable {
+        var app: String
+        var audience: String
+    }
+
+    /// The requests that run or wait, oldest first. The first one runs; each other one runs when its gate is finished.
+    private var turns: [(number: Int, gate: AsyncStream<Never>.Continuation)] = []
+
+    var isEmpty: Bool { turns.isEmpty }
+
+    /// - Returns: the gate that the request must await.
+    mutating func join(_ number: Int) -> AsyncStream<Never> {
+        let (stream, gate) = AsyncStream.makeStream(of: Never.self)
+        turns.append((number, gate))
+        openFirst()
+        return stream
+    }
+
+    /// Ends a request that has run, or that was cancelled while it waited.
+    mutating func leave(_ number: Int) {
+        turns.removeAll { $0.number == number }
+        openFirst()
+    }
+
+    private func openFirst() { turns.first?.gate.finish() }
 }
 
 extension ChannelKeeper {
@@ -54,12 +78,12 @@ extension ChannelKeeper {
                 }
                 underWay += 1
                 number += 1
-                let (line, turn) = (AudienceLine(app: request.app, audience: request.audience), number)
-                lines[line, default: []].append(turn)
+                let (key, turn) = (AudienceLine.Key(app: request.app, audience: request.audience), number)
+                let gate = lines[key, default: AudienceLine()].join(turn)
                 group.addTask {
-                    await self.awaitTurn(turn, in: line)
+                    for await _ in gate {}
                     if !Task.isCancelled { await self.perform(request, answer: answer) }
-                    await self.endTurn(turn, in: line)
+                    await self.endTurn(turn, of: key)
                 }
             }
             group.cancelAll()
@@ -67,14 +91,9 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Waits for earlier requests of the same audience. A creation takes seconds, and an end that comes meanwhile must count after it.
-    private func awaitTurn(_ turn: Int, in line: AudienceLine) async {
-        while lines[line]?.first != turn, !Task.isCancelled { try? await Task.sleep(for: Self.waitingInterval) }
-    }
-
-    private func endTurn(_ turn: Int, in line: AudienceLine) {
-        lines[line]?.removeAll { $0 == turn }
-        if lines[line]?.isEmpty == true { lines[line] = nil }
+    private func endTurn(_ turn: Int, of key: AudienceLine.Key) {
+        lines[key]?.leave(turn)
+        if lines[key]?.isEmpty == true { lines[key] = nil }
     }
 
     private func perform(
@@ -104,7 +123,7 @@ extension ChannelKeeper {
         var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restoringDue {
-                let pause = restoreOrTell() ? Self.lookingInterval : Self.restoringPause
+                let pause = restoreOrTell() ? Self.lookingInterval : .milliseconds(Self.restoringPauseMilliseconds)
                 restoringDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= tendingDue {
@@ -126,7 +145,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// One app's trouble keeps no other from being looked after.
+    /// An error at one site does not stop the work at the other sites.
     private func tendOrTell(_ site: Site) async {
         do throws(ChannelRefusal) {
             try await tend(site)

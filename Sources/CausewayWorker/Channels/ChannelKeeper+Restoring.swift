@@ -81,7 +81,8 @@ extension ChannelKeeper {
                 }
         } catch {
             let refusal = ChannelRefusal(
-                text: "Redis has lost the channels, and they cannot be read from Kafka: \(error)",
+                text:
+                    "the register of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
                 untilMilliseconds: now + Self.restoringPauseMilliseconds
             )
             restoringRefusal = refusal

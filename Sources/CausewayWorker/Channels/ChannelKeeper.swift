@@ -26,9 +26,8 @@ package actor ChannelKeeper {
 
     /// The interval of the periodic work.
     static let tendingInterval = Duration.seconds(60)
-    /// The interval of looks whether Redis has lost the register, and the pause after a restoring that failed.
+    /// The interval of looks whether Redis has lost the register.
     static let lookingInterval = Duration.seconds(1)
-    static let restoringPause = Duration.seconds(5)
     /// The lease for the periodic work: one worker does it, and no other worker before the next interval.
     static let tendingLeaseMilliseconds: Int64 = 55_000
     /// The interval of full reconciliations.
@@ -59,8 +58,8 @@ package actor ChannelKeeper {
     /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
-    /// The numbers of each audience's requests that run or wait for an earlier request, oldest first.
-    var lines: [AudienceLine: [Int]] = [:]
+    /// The audiences with requests that run or wait.
+    var lines: [AudienceLine.Key: AudienceLine] = [:]
 
     private struct Refused: Hashable {
         var place: Place
@@ -175,11 +174,7 @@ package actor ChannelKeeper {
             note(.created(entry))
             return try settle(entry, isWanted: true)
         } catch {
-            let refusal = ChannelRefusal(
-                error,
-                untilMilliseconds: now
-                    + (Self.isTransient(error) ? Self.transientMilliseconds : Self.lastingMilliseconds)
-            )
+            let refusal = refusal(error)
             // If APNs may have carried out the request, the intent stays for the next reconciliation.
             let mayBeThere = isSpare || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if isOpen, !mayBeThere { try? register.remove([intent], place) }
@@ -283,7 +278,7 @@ package actor ChannelKeeper {
             try register.remove(entry)
             note(.deleted(entry))
         } catch {
-            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+            throw refusal(error)
         }
     }
 
@@ -291,9 +286,13 @@ package actor ChannelKeeper {
         do throws(RedisError) {
             return try body()
         } catch {
-            throw ChannelRefusal(error, untilMilliseconds: now + Self.transientMilliseconds)
+            throw refusal(error)
         }
     }
 
-    private static func isTransient(_ error: any Error) -> Bool { (error as? ChannelError)?.isTransient ?? true }
+    func refusal(_ error: any Error) -> ChannelRefusal {
+        let isTransient = (error as? ChannelError)?.isTransient ?? true
+        let milliseconds = isTransient ? Self.transientMilliseconds : Self.lastingMilliseconds
+        return ChannelRefusal(error, untilMilliseconds: now + milliseconds, isTransient: isTransient)
+    }
 }

@@ -23,18 +23,23 @@ package enum ChannelNote: Sendable {
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// For people, with advice.
     package var text: String
-    /// The same request is pointless before this time, UNIX milliseconds.
+    /// Until this time the same request is refused again, UNIX milliseconds.
     package var untilMilliseconds: Int64
+    /// Whether the cause is a service that is away or busy. Then requests for other channels fail too.
+    package var isTransient: Bool
 
     package var description: String { text }
 
-    package init(text: String, untilMilliseconds: Int64) {
+    package init(text: String, untilMilliseconds: Int64, isTransient: Bool = true) {
         self.text = text
         self.untilMilliseconds = untilMilliseconds
+        self.isTransient = isTransient
     }
 
-    init(_ error: any Error, untilMilliseconds: Int64) {
-        self = error as? ChannelRefusal ?? ChannelRefusal(text: "\(error)", untilMilliseconds: untilMilliseconds)
+    init(_ error: any Error, untilMilliseconds: Int64, isTransient: Bool = true) {
+        self =
+            error as? ChannelRefusal
+            ?? ChannelRefusal(text: "\(error)", untilMilliseconds: untilMilliseconds, isTransient: isTransient)
     }
 }
 

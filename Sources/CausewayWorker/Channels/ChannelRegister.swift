@@ -83,7 +83,7 @@ final class ChannelRegister {
 
     /// Changes an entry.
     ///
-    /// - Returns: false if the register has not this entry any more. Then nothing has changed.
+    /// - Returns: false if the register no longer has this entry. Then nothing has changed.
     @discardableResult
     func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
         let condition = SharedHashes.Guard(bytes("a", entry.audience), entry.json, next: next.json)

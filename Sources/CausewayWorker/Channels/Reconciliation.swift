@@ -10,7 +10,7 @@ package struct Reconciliation: Equatable, Sendable {
         package var foreign: Set<String> = []
         /// Whether the register has what `causeway.channels` has. Otherwise entries may be missing.
         package var isRestored = false
-        /// When APNs' list was last held against all this, UNIX milliseconds; nil: never.
+        /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never.
         package var reconciledAt: Int64?
 
         package init() {}

@@ -1,3 +1,4 @@
+import LiveActivity
 import Numbers
 
 extension Diagnosis {
@@ -18,7 +19,7 @@ extension Diagnosis {
                 alert: "CausewayChannelsNearLimit",
                 sight: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
                 meaning:
-                    "At \(Numeral.grouped(StatusBuilder.channelsMax)) APNs creates no other, and audiences without one are pushed to by tokens alone.",
+                    "At \(Numeral.grouped(Limits.channelsPerApp)) APNs creates no other, and audiences without one are pushed to by tokens alone.",
                 action:
                     "Shorten channels.keepSeconds, give fewer audiences a channel, or run causeway channels reconcile."
             )

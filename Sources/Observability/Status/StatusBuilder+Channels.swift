@@ -1,10 +1,8 @@
+import LiveActivity
 import Numbers
 
 /// Broadcast channels of audiences: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// Apple's limit for one app and environment.
-    static let channelsMax: Int64 = 10_000
-
     /// Apps and environments whose audiences have channels or should have them.
     private var placesWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
         zip(labels.pools, channelCounts)
@@ -21,7 +19,7 @@ extension StatusBuilder {
             title: "Broadcast channels",
             explanation:
                 "As this worker saw them at its last look, once a minute; APNs' list is held against them once a day, by one worker. "
-                + "An app may have \(Numeral.grouped(Self.channelsMax)) in an environment.",
+                + "An app may have \(Numeral.grouped(Limits.channelsPerApp)) in an environment.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
@@ -36,7 +34,7 @@ extension StatusBuilder {
             ],
             rows: placesWithChannels.map { pool, counts in
                 let most = max(counts.known, counts.listed)
-                let share = StatusCell.share(millionths: most * 1_000_000 / Self.channelsMax)
+                let share = StatusCell.share(millionths: most * 1_000_000 / Int64(Limits.channelsPerApp))
                 return [
                     .words(pool.app), .words(pool.environment), .count(counts.known),
                     most > Diagnosis.channelsMany ? share.toned(.attention) : share,

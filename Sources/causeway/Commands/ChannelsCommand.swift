@@ -3,6 +3,7 @@ import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
 import CausewayWorker
+import LiveActivity
 
 /// `causeway channels`: shows and manages the broadcast channels of audiences.
 struct ChannelsCommand: AsyncParsableCommand {
@@ -106,7 +107,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             }
             if !json {
                 StandardStreams.printOutput(
-                    "\(place.app) has \(entries.count) of at most \(ChannelManagement.channelsMax) channels in \(place.environment)"
+                    "\(place.app) has \(entries.count) of at most \(Limits.channelsPerApp) channels in \(place.environment)"
                 )
             }
         }
