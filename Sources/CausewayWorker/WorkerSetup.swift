@@ -242,6 +242,7 @@ struct WorkerSetup: @unchecked Sendable {
         }
         audiences.recordsMax = memory.fanoutRecordsMax(configured: audiences.recordsMax)
         audiences.recordBytesMax = memory.fanoutBytesMax
+        audiences.pageBytesMax = memory.pageBytesMax(configured: audiences.pageBytesMax)
         audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, applications: delivery.applications.count)
         audiences.retryMaxMilliseconds = min(audiences.retryMaxMilliseconds, delivery.retryMaxMilliseconds)
         audiences.retryBaseMilliseconds = min(audiences.retryBaseMilliseconds, audiences.retryMaxMilliseconds)

@@ -47,6 +47,7 @@ final class RoundBench {
         store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000, pageBytesMax: pageBytesMax),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
+        pageBytesMax: Int = 256 * PageSlot.bytesMax,
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsets: Int = 1 << 16,
         membershipsMax: Int = 4_096,
@@ -55,6 +56,7 @@ final class RoundBench {
         self.store = store
         core = Self.makeCore(seed: seed) {
             $0.pagesMax = pagesMax
+            $0.pageBytesMax = pageBytesMax
             $0.recordBytesMax = recordBytesMax
             $0.ledgerWindowOffsets = ledgerWindowOffsets
             $0.membershipsMax = membershipsMax

@@ -210,6 +210,30 @@ import Testing
         #expect(bench.nextCall() != nil)
     }
 
+    /// There is room for eight pages of any size. The rounds of forty small audiences learn that theirs are small.
+    @Test func pagesOfSmallAudiencesShareTheRoom() {
+        let bench = RoundBench(pageBytesMax: 1)
+        let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
+        for number in 1...40 {
+            for name in names { bench.join(name, "match-\(number)") }
+            bench.command(number, "match-\(number)")
+        }
+        var (held, sent) = (0, [RoundBench.Sent]())
+        for _ in 0..<10_000 where bench.core.roundsHeld > 0 {
+            bench.core.advance(now: bench.moment)
+            if let due = bench.core.pageQuestions.leaveAtMilliseconds { bench.now = max(bench.now, due) }
+            var calls: [AudienceCall<[UInt8]>] = []
+            while let call = bench.nextCall() { calls.append(call) }
+            held = max(held, bench.core.pages.count)
+            #expect(bench.core.lines[0].pageBytes <= 8 * PageSlot.bytesMax)
+            for call in calls { bench.answer(call) }
+            if calls.isEmpty { sent += bench.finish() }
+        }
+        #expect(held > 100)
+        #expect(sent.count == 40 * names.count)
+        #expect(bench.core.lines[0].pageBytes == 0 && bench.core.lines[0].pages == 0)
+    }
+
     /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
     @Test func nobodyIsReadTwiceWhereANewerVersionTakesOver() {
         let bench = RoundBench(pagesMax: 8)

@@ -17,9 +17,10 @@ public struct AudiencesConfiguration: Sendable {
     public var recordsMax = 16_384
     /// Bytes for the bodies and texts of held fan-out records. At least 1.
     public var recordBytesMax = 64 << 20
-    /// Pages that are being read, or have members under way, over all apps. Each app has a part of them, so that an app whose host is
-    /// away does not block the others.
-    public var pagesMax = 64
+    /// Pages that are being read, or have members under way, over all apps, and their bytes. Each app has a part of both, so that an app
+    /// whose host is away does not block the others. The pages of small audiences are small, so many of them fit.
+    public var pagesMax = 1_024
+    public var pageBytesMax = 64 * PageSlot.bytesMax
     /// Members that wait for another attempt, and pushes in flight. Must exceed a lane's pushes in flight, and be at least 64.
     public var parkedMax = 16_384
     /// Dead tokens and refused pushes that are being recorded.
@@ -57,12 +58,16 @@ public struct AudiencesConfiguration: Sendable {
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
         precondition(commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMax >= 64 && noticesMax > 0)
         precondition(membershipsMax > 0 && startsMax > 0)
-        precondition(pagesMax > 0 && pagesMax < Int(UInt16.max))
+        precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0 && checkpointMilliseconds > 0 && newerPatienceMilliseconds > 0)
         precondition(membersPerRange > 0)
     }
 
-    /// Pages of one app. A few apps share all pages; if there are many apps, each still has eight.
-    var pagesPerApplication: Int { max(8, pagesMax / applications.count) }
+    /// Pages of one app, and their bytes. A few apps share all pages; if there are many apps, each still has eight of any size.
+    var pagesPerApplication: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
+    var pageBytesPerApplication: Int {
+        max(Self.pagesPerApplicationMin * PageSlot.bytesMax, pageBytesMax / applications.count)
+    }
+    private static let pagesPerApplicationMin = 8
 }

@@ -59,7 +59,9 @@ extension Audiences {
     }
 
     func hasFreePage(of round: UInt32) -> Bool {
-        lines[Int(rounds[round].application)].pages < configuration.pagesPerApplication && !pages.isFull
+        let line = lines[Int(rounds[round].application)]
+        return line.pages < configuration.pagesPerApplication && !pages.isFull
+            && line.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplication
     }
 
     private mutating func readSegment(of round: UInt32) {
@@ -80,17 +82,19 @@ extension Audiences {
     }
 
     mutating func addPage(_ round: UInt32, start: UInt64, isBound: Bool = false) -> UInt32 {
-        let application = rounds[round].application
+        let (application, expectedBytes) = (rounds[round].application, rounds[round].expectedPageBytes)
         let isKnown = isBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
                 application: application,
                 start: start,
-                phase: isKnown ? .askingPage : .askingDirectory
+                phase: isKnown ? .askingPage : .askingDirectory,
+                expectedBytes: expectedBytes
             )
         )
         lines[Int(application)].pages += 1
+        lines[Int(application)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
         ask(page)
         return page
@@ -150,6 +154,17 @@ extension Audiences {
         makeReady(page, upTo: content.nextBound, now: now)
     }
 
+    /// Replaces the bytes that a page was expected to occupy by those that it occupies.
+    ///
+    /// A page that is larger than expected is kept. No other page is asked for until there is room again.
+    private mutating func notePageBytes(_ page: UInt32) {
+        let bytes = pages[page].block.room.count
+        lines[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
+        pages[page].occupiedBytes = bytes
+        let round = pages[page].round
+        rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
+    }
+
     private mutating func askDirectory(for page: UInt32, isMissing: Bool = true) {
         pages[page].missingBound = isMissing ? pages[page].lowerBound : nil
         pages[page].phase = .askingDirectory
@@ -167,6 +182,10 @@ extension Audiences {
         pages[page].needsContinuation = bound != nil
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
+        notePageBytes(page)
+        let application = Int(pages[page].application)
+        // The page may be smaller than expected.
+        defer { offerFreePages(application) }
         let round = pages[page].round
         if pages[page].parked != .max { return parkedMemberRead(page, now: now) }
         if pages[page].restores { return parkAgain(page, of: round, now: now) }
@@ -297,7 +316,7 @@ extension Audiences {
     /// page to become free, nothing would wake the rounds that wait.
     mutating func offerFreePages(_ application: Int) {
         let last = lines[application].lastAwaitingPage
-        while last != .max, lines[application].pages < configuration.pagesPerApplication, !pages.isFull,
+        while case let first = lines[application].firstAwaitingPage, first != .max, hasFreePage(of: first),
             let waiting = popAwaitingPage(application)
         {
             if rounds[waiting].phase == .restoring {
@@ -313,6 +332,7 @@ extension Audiences {
         let slot = pages[page]
         if slot.round != .max { rounds[slot.round].pageCount -= 1 }
         lines[Int(slot.application)].pages -= 1
+        lines[Int(slot.application)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)
     }

@@ -2,6 +2,8 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
+    /// What the longest page that Redis may have occupies, with the states of as many members as it usually has.
+    static let bytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
         case askingDirectory
         case askingPage
@@ -31,6 +33,9 @@ struct PageSlot: BitwiseCopyable {
     /// Whether the segment continues behind this page and nobody has asked for the next page yet.
     var needsContinuation = false
 
+    /// What the page occupies, or is expected to occupy until it has been read.
+    var occupiedBytes: Int
+
     /// When the page was read. Monotonic milliseconds.
     var readMilliseconds: Int64 = .max
 
@@ -46,11 +51,12 @@ struct PageSlot: BitwiseCopyable {
     /// Members that were handed out and have no outcome yet. Parked members are not counted.
     var unfinished: UInt16 = 0
 
-    init(round: UInt32, application: UInt16, start: UInt64, phase: Phase) {
+    init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round
         self.application = application
         self.start = start
         self.phase = phase
+        occupiedBytes = expectedBytes
         lowerBound = UInt32(truncatingIfNeeded: start)
     }
 

@@ -9,6 +9,8 @@ struct ApplicationLine: BitwiseCopyable {
     var firstAwaitingPage: UInt32 = .max
     var lastAwaitingPage: UInt32 = .max
     var pages = 0
+    /// What these pages occupy, or may occupy when they have been read.
+    var pageBytes = 0
     /// Fan-out records that are held.
     var recordCount = 0
     var recordBytes = 0

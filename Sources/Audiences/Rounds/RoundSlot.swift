@@ -82,6 +82,15 @@ struct RoundSlot: BitwiseCopyable {
     /// The page whose members are being handed out.
     var sendPage: UInt32 = .max
     var pageCount: UInt16 = 0
+    /// What the largest of the round's pages occupied; nil: none has been read yet.
+    var largestPageBytes: Int?
+
+    /// What the round's next page is expected to occupy. Members are spread evenly over segments, so the pages of one round are alike;
+    /// those of a small audience differ by a few members.
+    var expectedPageBytes: Int {
+        guard let largestPageBytes else { return PageSlot.bytesMax }
+        return min(PageSlot.bytesMax, largestPageBytes + largestPageBytes / 2 + 1_024)
+    }
     var awaitsPage = false
 
     // Members under way.

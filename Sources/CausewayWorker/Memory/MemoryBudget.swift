@@ -97,14 +97,16 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// A page of members as in Redis, with the state of each member.
-    private static let bytesPerPage: Int64 = 48 << 10
+    /// The pages of most audiences are longer.
+    private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
-    /// Half of the bytes is for pages. Each app has at least two, so that one is read while members of the other get their pushes.
     func pagesMax(configured: Int, applications: Int) -> Int {
-        max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPage)))
+        max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPageMin)))
     }
+
+    /// Half of the bytes is for pages.
+    func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytes / 2)) }
 
     /// A quarter is for fan-out records, whatever their contents. The last quarter is for their bodies and texts.
     func fanoutRecordsMax(configured: Int) -> Int {

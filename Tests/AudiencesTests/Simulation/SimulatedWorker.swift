@@ -64,6 +64,7 @@ final class SimulatedWorker {
         // Room for a few records only: the others are passed over and read again.
         configuration.recordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
+        if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
         core = Audiences(configuration: configuration)
     }
 
