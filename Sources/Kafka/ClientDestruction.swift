@@ -11,7 +11,7 @@ public enum CloseOutcome: Sendable {
 
 /// Destroys `client`, and waits at most until `deadline`. The caller must not use the client afterwards, whatever the outcome.
 ///
-/// `rd_kafka_destroy` waits forevery record and topic handle that still exists, so it can wait forever. It therefore
+/// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait forever. It therefore
 /// runs on a thread of its own, which closes its end of a pipe when it is done.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var ends: (reading: Int32, writing: Int32) = (-1, -1)

@@ -142,6 +142,7 @@ extension Consumer {
         }
     }
 
+    /// The partitions of topics that this consumer has subscribed to.
     private func ours(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
         guard let partitions else { return [] }
         return UnsafeBufferPointer(start: partitions.pointee.elems, count: Int(partitions.pointee.cnt))

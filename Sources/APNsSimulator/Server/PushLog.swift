@@ -181,7 +181,7 @@ struct PushEnd {
     }
 }
 
-/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log has it instead of bytes that are long or secret.
+/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes it instead of bytes that are long or secret.
 ///
 /// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the digest.
 public enum Digest {

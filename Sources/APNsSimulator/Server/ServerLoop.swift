@@ -265,8 +265,10 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-/// Accepts connections for its loop. The listener holds its handler weakly, and an object that was ever referred to weakly is retained
-/// more slowly. Each request retains the loop, so the loop itself must not be that handler.
+/// Accepts connections for its loop.
+///
+/// A listener has a weak reference to its handler. An object with weak references is retained more slowly, and each request retains the
+/// loop. So the loop itself must not be the handler.
 private final class Doorkeeper: ListenerHandler {
     private unowned let server: ServerLoop
     private let service: Service

@@ -344,7 +344,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life at the first time that it is heard of.
+    /// The activity's life begins with the first command or registration that names it.
     private mutating func bear(at now: Int64) {
         if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
     }

@@ -15,6 +15,7 @@ extension Audiences {
     /// A state that is older than this is asked for again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
+    /// Begins to show a new member the newest state of each audience that it has joined.
     mutating func serve(_ membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
@@ -25,7 +26,8 @@ extension Audiences {
         ask(membership)
     }
 
-    /// A later change of the member has come. The member may have left; if not, the later change asks for its own state.
+    /// Ends what an earlier change of the member began, because a later one has come. The member may have left; if not, the later change
+    /// shows it the newest state itself.
     mutating func override(_ membership: UInt32) {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {

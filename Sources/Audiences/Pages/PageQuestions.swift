@@ -8,7 +8,7 @@ import Delivery
 struct PageQuestions: ~Copyable {
     /// The longest time that a question waits for others.
     static var waitMilliseconds: Int64 { 20 }
-    /// The questions leave when they are at least one in four of all pages.
+    /// The questions leave at once when they are a quarter of all pages or more.
     private static var partOfPages: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>

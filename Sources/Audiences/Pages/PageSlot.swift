@@ -17,7 +17,7 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round.
     var next: UInt32 = .max
     var phase: Phase
-    /// Whether only the members at the first position are wanted, which the last owner had parked.
+    /// Whether the page is read for members that the last owner had parked. Then only the members at the first position are wanted.
     var restores = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its round.
     var parked: UInt32 = .max

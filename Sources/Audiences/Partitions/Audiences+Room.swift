@@ -53,6 +53,7 @@ extension Audiences {
             && Double(lines[application].recordBytes) < freeBytes * times
     }
 
+    /// Leaves a record unsettled that has no room now. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ order: FanoutOrder, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOver

@@ -66,8 +66,8 @@ extension Audiences {
         rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether the round must wait for a newer version. It does not wait for a version that was passed over: that record comes once the
-    /// older versions have made room for it, so they continue.
+    /// Whether the round waits for a newer version, which was admitted and whose record has not come. It does not wait for a version that
+    /// was passed over: that record is read again when the older versions have made room, so they must continue.
     func isBehind(_ round: UInt32) -> Bool {
         rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }

@@ -40,7 +40,7 @@ final class TopicReading: ConsumerHandler {
             case .none:
                 if records > 0 { last = Clock.milliseconds }
                 guard Clock.milliseconds - last < Demo.stallMilliseconds else {
-                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands came")
+                    throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands were read")
                 }
                 try turn()
                 usleep(Self.pauseMicroseconds)

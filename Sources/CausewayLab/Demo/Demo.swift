@@ -96,7 +96,7 @@ final class Demo {
             let hasMore = try reader.drain(limit: Self.resultsPerTurn)
             if !hasMore, try lines.count() >= reader.results { return }
             guard Clock.milliseconds < deadline else {
-                throw LabError("\(evidence.results) does not get the last of \(reader.results) results")
+                throw LabError("the last of \(reader.results) results did not reach \(evidence.results)")
             }
             try look()
             Self.pause(milliseconds: Self.turnMilliseconds)
@@ -285,7 +285,7 @@ final class Demo {
     ) throws(LabError) -> DemoFigures {
         let comparison = try comparison(phones, reader)
         guard let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
-            throw LabError("the worker is gone")
+            throw LabError("the worker has ended")
         }
         let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
         let parts = stage.usage() + own

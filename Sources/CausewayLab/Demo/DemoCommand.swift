@@ -124,7 +124,7 @@ struct DemoCommand: StagedRun {
             }
         }
         guard crashAt == nil || supersededResults == .each else {
-            throw ValidationError("--crash-at takes counts along, for which the demo would wait: not with counted")
+            throw ValidationError("--crash-at cannot be used with counted results: a crash loses counts, and the demo would wait for them")
         }
         try validateAudiences()
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
@@ -139,13 +139,13 @@ struct DemoCommand: StagedRun {
         guard audiences || channels else { return }
         let flag = channels ? "--channels" : "--audiences"
         guard evidence == nil else {
-            throw ValidationError("--evidence is of commands to single activities: not with \(flag)")
+            throw ValidationError("--evidence checks commands to single activities, so it cannot be used with \(flag)")
         }
         guard supersededResults == .each else {
-            throw ValidationError("--superseded-results: each command to an audience has a result: not with \(flag)")
+            throw ValidationError("--superseded-results must be each with \(flag): each command to an audience has a result")
         }
         guard !channels || followers > 1 else {
-            throw ValidationError("--channels is for half of a match's phones: --followers must be 2 at least")
+            throw ValidationError("--channels gives half of each match's phones a channel, so --followers must be at least 2")
         }
     }
 

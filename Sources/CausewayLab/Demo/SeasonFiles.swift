@@ -32,7 +32,7 @@ struct SeasonFiles {
             place = String(place[..<slash])
         }
         guard let found = candidates.first(where: { access("\($0)/\(matchesFile)", R_OK) == 0 }) else {
-            throw LabError("the season's data is not here: expected \(directory)/\(matchesFile), or give --data")
+            throw LabError("the season's data was not found at \(directory)/\(matchesFile); name its directory with --data")
         }
         return found
     }

@@ -88,12 +88,12 @@ struct SimulatedPhones {
         let target = "/registrations?since=\(cursor)&limit=\(limit)&waitMilliseconds=\(waitMilliseconds)"
         let answer = try Self.object(try client.body("GET", target))
         guard let next = answer["next"] as? Int, let list = answer["registrations"] as? [[String: Any]] else {
-            throw LabError("the simulator's registrations are not what was agreed on")
+            throw LabError("the simulator's registrations have an unexpected form")
         }
         var records: [(key: String, value: [UInt8])] = []
         for entry in list {
             guard let key = entry["key"] as? String, var value = entry["value"] as? [String: Any] else {
-                throw LabError("the simulator's registrations are not what was agreed on")
+                throw LabError("the simulator's registrations have an unexpected form")
             }
             if let audience = audience(key) { value["audiences"] = [audience] }
             records.append((key, try Self.json(value)))
@@ -150,7 +150,7 @@ struct SimulatedPhones {
         guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
             let broadcasts = answer["broadcasts"] as? Int
-        else { throw LabError("the simulator's counts are not what was agreed on") }
+        else { throw LabError("the simulator's counts have an unexpected form") }
         return Accepted(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
     }
 
@@ -158,7 +158,7 @@ struct SimulatedPhones {
     func channels() throws(LabError) -> (created: Int, left: Int) {
         let answer = try Self.object(try client.body("GET", "/channels?app=\(MatchRecords.app)"))
         guard let channels = answer["channels"] as? [[String: Any]] else {
-            throw LabError("the simulator's channels are not what was agreed on")
+            throw LabError("the simulator's channels have an unexpected form")
         }
         return (channels.count, channels.count { $0["deletedAt"] == nil })
     }
@@ -170,7 +170,7 @@ struct SimulatedPhones {
             let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
             let onChannels = activities["onChannels"] as? Int, let reached = activities["reachedByBroadcasts"] as? Int,
             let received = answer["broadcastsReceived"] as? Int, let registrations = answer["registrations"] as? Int
-        else { throw LabError("the simulator's summary is not what was agreed on") }
+        else { throw LabError("the simulator's summary has an unexpected form") }
         return Summary(
             duplicateStarts: duplicateStarts,
             regressions: regressions,

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The pool of which a command takes a credit and for which it waits: production or sandbox of its app. `unsure` while nobody
-/// knows the activity's environment, which an admission tells, or a token that a command brings.
+/// The pool whose credit a command takes and for which it waits: production or sandbox of its app. It is `unsure` until an
+/// admission, or a token that a command brings, names the activity's environment.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unsure }
 
@@ -32,6 +32,7 @@ final class PoolTable {
     private struct State: ~Copyable {
         var ready: IndexQueue<UInt32>
         var eligible: IndexQueue<UInt32>
+        /// Credits that commands have: their pushes are admitted and not answered.
         var onTheirWay = 0
         var progress = PoolProgress()
         /// Whether the app has such a line.

@@ -110,7 +110,8 @@ package enum SettledOffsetsText {
 
     // MARK: - Reading
 
-    /// Decodes text that a commit's metadata contains. Nothing in it is trusted: a tool may copy metadata to translated offsets.
+    /// Decodes text that a commit's metadata contains. Nothing in it is trusted: a mirroring tool may copy metadata to translated offsets,
+    /// and a topic may have been deleted and created again.
     ///
     /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another offset, has another
     ///   version, or is malformed.
