@@ -131,10 +131,12 @@ final class ReplayScene: ConsumerHandler {
             topics: [Self.commands],
             handler: self
         )
-        let deadline = Date(timeIntervalSinceNow: 120)
+        let wakeup = WakeupPipe()
+        consumer.setWakeup(descriptor: wakeup.writing)
         while assigned.isEmpty {
-            _ = consumer.poll()
-            try #require(Date() < deadline, "no partition was assigned")
+            if case .none = consumer.poll(), assigned.isEmpty {
+                try #require(wakeup.waitHere(milliseconds: 120_000), "no partition was assigned")
+            }
         }
         for (partition, offset) in offsets {
             let topic = TopicIdentifier(index: 0)
