@@ -123,6 +123,8 @@ final class ReplayScene: ConsumerHandler {
 
     /// Commits the workers' group's offsets, by partition.
     func commit(_ offsets: [Int32: Int64]) throws {
+        // Outlives the consumer, which writes to it.
+        let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "causeway"), ("fetch.wait.max.ms", "10"),
@@ -131,7 +133,6 @@ final class ReplayScene: ConsumerHandler {
             topics: [Self.commands],
             handler: self
         )
-        let wakeup = WakeupPipe()
         consumer.setWakeup(descriptor: wakeup.writing)
         while assigned.isEmpty {
             if case .none = consumer.poll(), assigned.isEmpty {

@@ -103,6 +103,7 @@ final class OutOfLog: ConsumerHandler {
     /// Commits an offset far beyond the end of the first partition of commands.
     static func commit(on run: ExampleRun) throws {
         let member = OutOfLog()
+        let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
                 ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "causeway"),
@@ -113,7 +114,6 @@ final class OutOfLog: ConsumerHandler {
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
-        let wakeup = WakeupPipe()
         consumer.setWakeup(descriptor: wakeup.writing)
         while !member.assigned.contains(first) {
             if case .none = consumer.poll() {
