@@ -130,7 +130,7 @@ let package = Package(
         ),
 
         // Helpers that several test targets share.
-        .target(name: "Testbed", dependencies: ["Numbers"], path: "Tests/Testbed", swiftSettings: settings),
+        .target(name: "Testbed", dependencies: ["Numbers", "Reactor"], path: "Tests/Testbed", swiftSettings: settings),
         .testTarget(name: "NumbersTests", dependencies: ["Numbers"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",

@@ -11,8 +11,7 @@ import Testing
         var testDescription: String { "\(target.rawValue)/\(file.lastPathComponent)" }
     }
 
-    private static let folder = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Cases")
+    private static let folder = Repository.url("Fuzz/Cases")
 
     static let cases = FuzzTarget.allCases.flatMap { target in
         let files = try? FileManager.default.contentsOfDirectory(

@@ -240,14 +240,14 @@ import Testing
     }
 
     @Test func theLogTellsOfBroadcastsAndNotOfManagement() async throws {
-        let file = FileManager.default.temporaryDirectory.appendingPathComponent("push-log-\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: file) }
-        try await Scene.run(\.pushLog, file.path) { scene in
+        let directory = try TemporaryDirectory()
+        let file = directory.path("pushes.jsonl")
+        try await Scene.run(\.pushLog, file) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try scene.connect().perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
             // The line is written before the answer to a later call of the control interface.
             _ = try await scene.control("GET", "/stats")
-            let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)
             let line = try #require(try JSONSerialization.jsonObject(with: Data(lines[0].utf8)) as? Object)
             #expect(line["channel"] as? String == channel && line["app"] as? String == Scene.app)

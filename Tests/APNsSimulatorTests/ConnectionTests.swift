@@ -164,8 +164,7 @@ import Testing
             unanswered || streams.allSatisfy { client.answers[$0]?.isClosed == true }
         }
         if unanswered {
-            // The client cannot know: the service says when it has judged all pushes.
-            while try await scene.simulator.statistics().requests < 201 { await Task.yield() }
+            try client.runUntilJudged()
         }
         return streams.reduce(into: [:]) { counts, stream in
             let answer = client.answers[stream] ?? .init()

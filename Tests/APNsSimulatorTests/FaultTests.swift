@@ -114,8 +114,7 @@ import Testing
         try await Scene.run { scene in
             let client = try await client(scene) { $0.latencyMilliseconds = 2_000...2_000 }
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
-            try client.run { _ in true }
-            while try await scene.simulator.statistics().requests < 2 { await Task.yield() }
+            try client.runUntilJudged()
             var goAway = GoAway()
             goAway.graceMilliseconds = 200
             try await scene.simulator.sendGoAway(goAway)
@@ -154,7 +153,8 @@ import Testing
             let client = try await client(scene) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, scene)
             try client.run { _ in true }
-            while try await scene.simulator.statistics().requests < 6 { await Task.yield() }
+            // The connection is silent from now on, so nothing comes that could be awaited.
+            try await eventuallyInTask("six requests") { try await scene.simulator.statistics().requests >= 6 }
             client.ping()
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
                 try client.run(seconds: 1) { $0.pingsAnswered > 0 }

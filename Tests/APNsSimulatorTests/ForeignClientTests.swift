@@ -25,7 +25,7 @@ import Testing
 
     @Test func nghttp() async throws {
         try await Scene.run { scene in
-            let body = scene.directory.appendingPathComponent("body")
+            let body = scene.directory.url.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)
             var arguments = ["-v", "--data=\(body.path)"]
             for (name, value) in scene.headers() where !name.hasPrefix(":") {
@@ -54,7 +54,7 @@ import Testing
     @Test func throughput() async throws {
         // h2load opens its streams before it has read the server's SETTINGS.
         try await Scene.run(\.limits.streamsBeforeAuthentication, 1_000) { scene in
-            let body = scene.directory.appendingPathComponent("body")
+            let body = scene.directory.url.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)
             let count = ProcessInfo.processInfo.environment["SIMULATOR_LOAD_REQUESTS"].flatMap(Int.init) ?? 20_000
             var arguments = ["-n", "\(count)", "-c", "4", "-m", "250", "-d", body.path]

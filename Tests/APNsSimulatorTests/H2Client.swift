@@ -221,6 +221,15 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
+    /// Sends everything, and waits until the server has read it. The server answers a ping after it has judged the requests before it.
+    func runUntilJudged() throws {
+        // A ping would be sent before requests that are still queued.
+        try run { _ in true }
+        let expected = pingsAnswered + 1
+        ping()
+        try run { $0.pingsAnswered == expected }
+    }
+
     /// The connection's window, which the server grants for bodies.
     var window: Int32 { nghttp2_session_get_remote_window_size(session) }
 

@@ -12,14 +12,14 @@ import Testing
 
     /// Runs a scene with a log, and returns the log's lines.
     private func log(_ body: (Scene) async throws -> Void) async throws -> [Line] {
-        let file = FileManager.default.temporaryDirectory.appendingPathComponent("pushes-\(UUID().uuidString)")
-        defer { try? FileManager.default.removeItem(at: file) }
-        try await Scene.run(\.pushLog, file.path) { scene in
+        let directory = try TemporaryDirectory()
+        let file = directory.path("pushes.jsonl")
+        try await Scene.run(\.pushLog, file) { scene in
             try await body(scene)
             // Runs on the service's thread, in a later turn than the last push.
             #expect(try await scene.simulator.statistics().pushLogLinesLost == 0)
         }
-        return try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        return try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? Line) }
     }
 

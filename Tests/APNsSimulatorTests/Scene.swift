@@ -2,6 +2,7 @@ import APNsSimulator
 import Foundation
 import FoundationNetworking
 import Glibc
+import Testbed
 import Testing
 
 /// A running simulator with one app, one phone and one activity, as most tests of the service need it.
@@ -14,7 +15,7 @@ struct Scene {
     let otherSigner: ProviderTokenSigner
     /// Two signatures of the same claims differ, so a connection must always get the same one.
     let providerToken: String
-    let directory: URL
+    let directory: TemporaryDirectory
     let caFile: String
     let token: String
     let startToken: String
@@ -29,9 +30,7 @@ struct Scene {
         _ value: Value,
         _ body: (Scene) async throws -> Void
     ) async throws {
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("simulator-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
+        let directory = try TemporaryDirectory()
         let signer = ProviderTokenSigner(p8: try ProviderKey.makeP8())
         let other = ProviderTokenSigner(keyIdentifier: "KEY7654321", p8: try ProviderKey.makeP8())
         var configuration = SimulatorConfiguration(

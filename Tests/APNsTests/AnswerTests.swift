@@ -26,7 +26,7 @@ import Testing
 
     @Test func everyReasonOfTheTableOverTheWire() throws {
         // All answers but two are refusals, so the breaker gets high limits: it has its own tests.
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectAnswersMin = 1_000
         }
@@ -139,7 +139,7 @@ import Testing
         ShapeCase(Reply(body: [0x7B], end: .reset(NGHTTP2_INTERNAL_ERROR.rawValue)), .answered, 200, ""),
     ])
     func answersOfEveryShape(_ shape: ShapeCase) throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { _ in shape.reply }
         #expect(fixture.submit(1))
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test func retryAfterIsTakenWhenItIsSeconds() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         var values = ["120", "999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
         fixture.server.respond = { _ in Reply(fields: [(":status", "429"), ("retry-after", values.removeFirst())]) }
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func oversizedHeaderListResetsItsStreamOnly() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let field = (name: "x-filler", value: String(repeating: "y", count: 4_000))
         fixture.server.respond = { _ in Reply(fields: [(":status", "200")] + Array(repeating: field, count: 8)) }
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test func changedIdentifierIsCounted() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in
             let id = request.value("apns-id") ?? ""

@@ -73,7 +73,7 @@ import Testing
     /// Over the network: a wrong topic opens the breaker, the tokens are kept, and a corrected topic closes it.
     @Test func poolStopsAtABurstAndProbes() throws {
         // Before that the pool accepts nothing. The test checks this first, also on a busy machine.
-        let fixture = try Fixture { $0.breaker.probeMilliseconds = 1_500 }
+        let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 0..<30 { #expect(fixture.submit(UInt64(tag))) }
@@ -99,7 +99,7 @@ import Testing
 
     /// A bad token among good ones is a bad token. If none is accepted, the environment is wrong.
     @Test func aRefusedTokenIsJudgedByTheOthers() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         #expect(!fixture.pool.acceptsTokens)
         fixture.warmUp()
         var judged: [Bool] = []

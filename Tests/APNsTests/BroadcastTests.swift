@@ -32,7 +32,7 @@ import Testing
     ]
 
     @Test func requestCarriesWhatAppleAsksFor() throws {
-        let fixture = try Fixture(bodyBytes: 5_120)
+        let fixture = try PoolFixture(bodyBytes: 5_120)
         var requests: [ServedRequest] = []
         fixture.server.respond = {
             requests.append($0)
@@ -63,7 +63,7 @@ import Testing
 
     /// The header table stays as the pushes have it, so that their header blocks stay the same.
     @Test func pushesBetweenBroadcastsKeepTheirTable() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var tableBytes: Set<Int> = []
         fixture.server.respond = {
             tableBytes.insert($0.connection.headerTableBytes)
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func everyReasonOfTheTableOverTheWire() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectAnswersMin = 1_000
         }
@@ -100,7 +100,7 @@ import Testing
 
     /// An accepted broadcast does not prove that the tokens are for this environment.
     @Test func anAcceptedBroadcastSaysNothingOfTokens() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.pool.acceptsTokens)
         fixture.server.respond = { request in
@@ -115,7 +115,7 @@ import Testing
 
     @Test(arguments: ["", "a b", "abc\n", "äöüß", "YWJj-_", String(repeating: "x", count: 65)])
     func whatIsNoChannelIsNeverSent(channel: String) throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
         fixture.turn(until: { fixture.recorder.outcomes[1] != nil })
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func identifierOfTheAnswerIsTheRequests() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in
             let identifier = request.value("apns-request-id") ?? ""

@@ -154,7 +154,7 @@ import Testing
             lost.unansweredShare = 1
             try await simulator.setFaults(lost, ofManagement: true)
             let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
-            while try await simulator.statistics().managementRequests == 0 { await Task.yield() }
+            try await eventuallyInTask("a request") { try await simulator.statistics().managementRequests > 0 }
             task.cancel()
             #expect(await task.value?.cause == .ambiguous)
         }

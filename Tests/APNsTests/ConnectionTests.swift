@@ -11,7 +11,7 @@ import Testing
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func goAwayInTheMiddle() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         var held: [ServedRequest] = []
         fixture.server.respond = {
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func goAwayWithoutAnswersEndsAtTheDeadline() throws {
-        let fixture = try Fixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
+        let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { request in
             if request.ordinal == 10 { request.connection.goAway(lastStream: request.stream, reason: "IdleTimeout") }
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test func limitGoesDownToOneAndUpAgain() throws {
-        let fixture = try Fixture(bodyBytes: 40)
+        let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         var held: [ServedRequest] = []
         fixture.server.respond = {
@@ -168,7 +168,7 @@ import Testing
 
     /// A server has lowered its limit below the number of pushes in flight: refused streams are safe to send again.
     @Test func refusedStreamsAreNotProcessed() throws {
-        let fixture = try Fixture(bodyBytes: 40)
+        let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func unansweredPushIsAmbiguousAtItsDeadline() throws {
-        let fixture = try Fixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
+        let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
         #expect(fixture.submit(1))
@@ -197,7 +197,7 @@ import Testing
 
     /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without an answer ends it.
     @Test func silentServerIsFoundByPing() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
             $0.pingTimeoutMilliseconds = deadlineMilliseconds
         }
@@ -212,7 +212,7 @@ import Testing
     }
 
     @Test func idleConnectionIsPinged() throws {
-        let fixture = try Fixture { $0.pingIdleMilliseconds = 50 }
+        let fixture = try PoolFixture { $0.pingIdleMilliseconds = 50 }
         fixture.warmUp()
         fixture.turn(until: { fixture.server.connections[0].pings >= 2 })
         #expect(fixture.recorder.closeCauses.isEmpty)
@@ -220,7 +220,7 @@ import Testing
     }
 
     @Test func endWithoutCloseNotifyMakesWhatWasSentAmbiguous() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         var held = 0
         fixture.server.respond = { _ in
@@ -243,7 +243,7 @@ import Testing
     /// A window of 65,535 bytes holds 6 of these bodies, of which the first push used one, and half of a seventh. The seventh has not been
     /// sent when the connection ends. The connection does not accept the pushes after it, so that newer states may still replace them.
     @Test func bodyHeldBackByFlowControlWasNotProcessed() throws {
-        let fixture = try Fixture(bodyBytes: 10_000)
+        let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()
         fixture.server.respond = { _ in nil }
         fixture.server.connections[0].isMute = true
@@ -256,7 +256,7 @@ import Testing
     }
 
     @Test func serverWithoutSettingsIsClosed() throws {
-        let fixture = try Fixture { $0.settingsTimeoutMilliseconds = 50 }
+        let fixture = try PoolFixture { $0.settingsTimeoutMilliseconds = 50 }
         fixture.server.sendsSettings = false
         fixture.pool.start()
         fixture.turn(until: { fixture.recorder.closeCauses.contains(.settingsTimeout) })
@@ -269,7 +269,7 @@ import Testing
 
     @Test func refusedConnectionIsTriedAgainAndAgain() throws {
         let port = try Listener.unusedLoopbackPort()
-        let fixture = try Fixture { $0.port = port }
+        let fixture = try PoolFixture { $0.port = port }
         fixture.pool.start()
         fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
         #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
@@ -278,7 +278,7 @@ import Testing
     }
 
     @Test func certificateForAnotherNameIsRefused() throws {
-        let fixture = try Fixture { $0.serverName = "api.push.example" }
+        let fixture = try PoolFixture { $0.serverName = "api.push.example" }
         fixture.pool.start()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
         #expect(fixture.recorder.closeCauses.first == .connectFailed)
@@ -286,7 +286,7 @@ import Testing
     }
 
     @Test func connectionIsReplacedBeforeItsStreamsRunOut() throws {
-        let fixture = try Fixture { $0.requestsPerConnectionMax = 10 }
+        let fixture = try PoolFixture { $0.requestsPerConnectionMax = 10 }
         fixture.pool.start()
         var next: UInt64 = 0
         fixture.turn(until: {
@@ -299,7 +299,7 @@ import Testing
     }
 
     @Test func limitOfTheServerIsNeverExceeded() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.server.streamsMax = 7
         fixture.warmUp()
         var next: UInt64 = 0

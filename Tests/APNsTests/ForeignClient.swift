@@ -2,12 +2,13 @@ import APNs
 import CLinux
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 /// A pool that sends as fast as it can, and tries again while the server is not up.
 final class ForeignClient {
     let loop: EventLoop
-    let recorder = Recorder()
+    let recorder = PushRecorder()
     let pool: Pool
     private let body = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 16)
     private var next: UInt64 = 0
@@ -17,7 +18,7 @@ final class ForeignClient {
     init(port: UInt16, channel: String? = nil) throws {
         self.channel = channel.map { Array($0.utf8) }
         loop = try EventLoop()
-        var configuration = try Fixture.configuration(port: port)
+        var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
         configuration.backoffMaxMilliseconds = 20
         pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
@@ -99,16 +100,8 @@ final class ForeignClient {
         }
     }
 
-    /// Turns until the condition holds; false if it does not hold within ``turnLimitMilliseconds``.
-    func turn(until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let limit = loop.nowMilliseconds + turnLimitMilliseconds
-        while !condition() {
-            guard loop.nowMilliseconds < limit else { return false }
-            loop.turn(waitMilliseconds: 100)
-        }
-        return true
-    }
+    /// Turns until the condition holds; false if it does not hold in time.
+    func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
 }
 
 /// An independent server as a separate process.

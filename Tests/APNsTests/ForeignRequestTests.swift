@@ -46,13 +46,16 @@ import Testing
 
         /// The requests, when so many have arrived.
         func requests(_ count: Int) throws -> [ReceivedRequest] {
-            let deadline = Date(timeIntervalSinceNow: 60)
-            while true {
+            try eventualAnswer("\(count) requests in the server's log") {
                 let requests = ReceivedRequest.read(try String(contentsOfFile: log, encoding: .utf8))
-                if requests.count >= count { return requests }
-                try #require(Date() < deadline, "\(requests)")
+                return requests.count >= count ? requests : nil
             }
         }
+    }
+
+    /// The server takes a moment to listen, and does not say when.
+    private static func awaitAnswers(_ management: ChannelManagement) async throws {
+        try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }
 
     /// All but the provider token, of which it is said that it is one.
@@ -104,8 +107,7 @@ import Testing
     func managementArrivesAsDocumented() async throws {
         let recording = try Recording()
         let management = try Self.management(port: recording.server.port)
-        // The server takes a moment to listen.
-        while (try? await management.list()) == nil {}
+        try await Self.awaitAnswers(management)
         let before = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewest == false)
@@ -144,7 +146,7 @@ import Testing
         let server = try Caddy.start()
         defer { server.kill() }
         let management = try Self.management(port: server.port)
-        while (try? await management.list()) == nil {}
+        try await Self.awaitAnswers(management)
         #expect(try await management.create(storesNewest: true) == Caddy.channel)
         #expect(try await management.list() == [Caddy.channel])
         #expect(try await management.read(Caddy.channel).storesNewest)

@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread) struct HeaderTests {
     @Test(arguments: [64, 160, 200])
     func requestCarriesWhatAppleAsksFor(deviceTokenBytes: Int) throws {
-        let fixture = try Fixture(deviceTokenBytes: deviceTokenBytes)
+        let fixture = try PoolFixture(deviceTokenBytes: deviceTokenBytes)
         var requests: [ServedRequest] = []
         fixture.server.respond = {
             requests.append($0)
@@ -44,7 +44,7 @@ import Testing
     /// `:path` and `authorization` never enter the table. Identifier and expiration enter it once. After that the rest of the header needs
     /// two or three bytes for each field.
     @Test func indexingFollowsApplesAdvice() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var requests: [ServedRequest] = []
         var tableBytes: [Int] = []
         fixture.server.respond = {

@@ -1,5 +1,6 @@
 import Glibc
 import Reactor
+import Testbed
 
 @testable import APNs
 
@@ -146,7 +147,7 @@ final class HostileServer: ListenerHandler {
 final class HostileFixture {
     let loop: EventLoop
     let server: HostileServer
-    let recorder = Recorder()
+    let recorder = PushRecorder()
     let pool: Pool
     private let body: UnsafeMutableRawBufferPointer
 
@@ -162,7 +163,7 @@ final class HostileFixture {
                 applicationProtocols: ["h2"]
             )
         )
-        var configuration = try Fixture.configuration(port: server.port)
+        var configuration = try PoolFixture.configuration(port: server.port)
         configuration.backoffBaseMilliseconds = 60_000
         configuration.backoffMaxMilliseconds = 60_000
         configuration.openSpacingMilliseconds = 60_000
@@ -195,16 +196,8 @@ final class HostileFixture {
             }
     }
 
-    /// Turns until the condition holds; false if it does not hold within ``turnLimitMilliseconds``.
-    func turn(until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let limit = loop.nowMilliseconds + turnLimitMilliseconds
-        while !condition() {
-            guard loop.nowMilliseconds < limit else { return false }
-            loop.turn(waitMilliseconds: 100)
-        }
-        return true
-    }
+    /// Turns until the condition holds; false if it does not hold in time.
+    func turn(until condition: () -> Bool) -> Bool { loop.turn(until: condition) }
 
     /// Brings the first connection to the state in which it accepts pushes in parallel; stream 1 has been answered then.
     func warmUp() -> Bool {

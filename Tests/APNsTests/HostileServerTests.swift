@@ -136,7 +136,7 @@ import Testing
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
         // A flood is a number of frames in a second. That second is extended, because a busy machine takes longer to read them.
         fixture.pool.connections.first?.framesAllowedAtMilliseconds =
-            fixture.loop.nowMilliseconds + turnLimitMilliseconds
+            fixture.loop.nowMilliseconds + EventLoop.turnLimitMilliseconds
         peer.send(attack.bytes)
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
         // Closing with unread input resets TCP, and the GOAWAY may be lost with it.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// Several apps on one loop, as in a lane: the faults of one do not affect the others.
+/// Several apps on one loop, as in a lane: the faults of one do not affect the others. (R22)
 @Suite(.ownThread) struct IsolationTests {
     enum Trouble: CaseIterable, Sendable {
         /// Nobody listens.
@@ -28,7 +28,7 @@ import Testing
 
     @Test(arguments: Trouble.allCases)
     func troubleOfOneAppIsNotTheOthers(_ trouble: Trouble) throws {
-        let fixture = try Fixture(bodyBytes: 40) {
+        let fixture = try PoolFixture(bodyBytes: 40) {
             $0.budget = ConnectionBudget(connectionsMax: 2)
             $0.requestTimeoutMilliseconds = 60_000
         }
@@ -67,7 +67,7 @@ import Testing
 
     /// Two teams' keys and both environments, at one server: each pool has its own connections, and no connection ever sees two keys.
     @Test func poolsNeverShareAConnection() throws {
-        let fixture = try Fixture(bodyBytes: 40)
+        let fixture = try PoolFixture(bodyBytes: 40)
         var keysOf: [ObjectIdentifier: Set<String>] = [:]
         var topicsOf: [ObjectIdentifier: Set<String>] = [:]
         fixture.server.respond = { request in
@@ -78,14 +78,14 @@ import Testing
         }
         let key = try SigningKey(path: Shared.files.get().signingKeyFile)
         var pools: [Pool] = []
-        var recorders: [Recorder] = []
+        var recorders: [PushRecorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
             let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
             // Both environments of the app, with the same key.
             for _ in 0..<2 {
-                var configuration = try Fixture.configuration(port: fixture.server.port)
+                var configuration = try PoolFixture.configuration(port: fixture.server.port)
                 configuration.profile = try PushProfile(liveActivitiesOf: bundle)
-                recorders.append(Recorder())
+                recorders.append(PushRecorder())
                 let recorder = recorders[recorders.count - 1]
                 let pool = Pool(loop: fixture.loop, configuration: configuration, tokens: tokens, handler: recorder)
                 pool.start()
@@ -106,7 +106,7 @@ import Testing
     }
 }
 
-extension Fixture {
+extension PoolFixture {
     /// A push through the test's own pool.
     func submit(_ tag: UInt64, to pool: Pool) -> Bool {
         deviceToken(tag)
@@ -128,19 +128,19 @@ extension Fixture {
 /// Another app on the loop of a fixture, whose server or key fails.
 private final class TroubledApp {
     let trouble: IsolationTests.Trouble
-    let recorder = Recorder()
+    let recorder = PushRecorder()
     let pool: Pool
-    private unowned let fixture: Fixture
-    private let server: TestServer
+    private unowned let fixture: PoolFixture
+    private let server: PushServer
     private let silence = Silence()
     private var silentListener: Listener?
     private var next: UInt64 = 0
 
-    init(_ trouble: IsolationTests.Trouble, beside fixture: Fixture) throws {
+    init(_ trouble: IsolationTests.Trouble, beside fixture: PoolFixture) throws {
         self.trouble = trouble
         self.fixture = fixture
-        server = try TestServer(loop: fixture.loop, tls: fixture.server.tls)
-        var configuration = try Fixture.configuration(port: server.port)
+        server = try PushServer(loop: fixture.loop, tls: fixture.server.tls)
+        var configuration = try PoolFixture.configuration(port: server.port)
         configuration.budget = fixture.pool.configuration.budget
         configuration.requestTimeoutMilliseconds = 60_000
         configuration.settingsTimeoutMilliseconds = 100

@@ -6,7 +6,7 @@ import Testing
 /// When connections are opened: one by one, never all at once.
 @Suite(.ownThread) struct OpeningTests {
     private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> Opening {
-        var configuration = try Fixture.configuration(port: 443)
+        var configuration = try PoolFixture.configuration(port: 443)
         configuration.openSpacingMilliseconds = 2_000
         configuration.backoffBaseMilliseconds = 200
         configuration.backoffMaxMilliseconds = 1_000

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Synchronization
 import Testbed
@@ -11,8 +12,8 @@ import Testing
     /// The maximum time of each step. A connection failure that counts would cause a wait of at least 30 s.
     private static let soonMilliseconds: Int64 = 25_000
 
-    private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> Fixture {
-        try Fixture {
+    private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
+        try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = connectionsMin
             $0.budget = budget
@@ -21,13 +22,13 @@ import Testing
         }
     }
 
-    private func other(beside fixture: Fixture, budget: ConnectionBudget, _ recorder: Recorder) throws -> Pool {
-        var configuration = try Fixture.configuration(port: fixture.server.port)
+    private func other(beside fixture: PoolFixture, budget: ConnectionBudget, _ recorder: PushRecorder) throws -> Pool {
+        var configuration = try PoolFixture.configuration(port: fixture.server.port)
         configuration.budget = budget
         return try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
     }
 
-    private func milliseconds(_ fixture: Fixture, _ body: () throws -> Void) rethrows -> Int64 {
+    private func milliseconds(_ fixture: PoolFixture, _ body: () throws -> Void) rethrows -> Int64 {
         fixture.loop.refreshClock()
         let begin = fixture.loop.nowMilliseconds
         try body()
@@ -41,7 +42,7 @@ import Testing
     func connectionIsOpenedSoonAfterThereIsRoom(connectionsMax: Int, perAddressMax: Int) throws {
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
         let fixture = try fixture(connectionsMin: 2, budget: budget)
-        let recorder = Recorder()
+        let recorder = PushRecorder()
         let other = try other(beside: fixture, budget: budget, recorder)
         defer { other.close() }
         other.start()
@@ -92,7 +93,7 @@ import Testing
     // MARK: - What is not wanted
 
     @Test func connectionThatIsNotWantedAnyMoreIsNotOpened() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
             // The first connection is up before the second is due, also on a busy machine.
@@ -114,27 +115,26 @@ import Testing
     /// Demand falls while the name is looked up.
     @Test func connectionIsNotMadeToTheAddressesOfANeedlessLookUp() throws {
         let zone = GatedZone()
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.host = "apns.example.com"
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
         fixture.loop.lookUp = { zone.lookUp(port: $1) }
-        zone.isOpen.store(true, ordering: .releasing)
+        zone.permitOne()
         fixture.pool.start()
         // The first look-up succeeds, the second waits.
         fixture.turn(until: { !fixture.pool.connections.isEmpty })
-        zone.isOpen.store(false, ordering: .releasing)
         fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
         fixture.wantOne()
-        zone.isOpen.store(true, ordering: .releasing)
+        zone.permitOne()
         fixture.turn(until: { !fixture.pool.opening.isUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
     }
 
     /// More connections than wanted, with any minimum: at the next interval the one with less work is closed.
     @Test func surplusGoesAtTheNextInterval() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 3
             $0.connectionsMin = 3
         }
@@ -150,7 +150,7 @@ import Testing
 
     /// A connection that has carried nothing is closed first, although the other is idle too.
     @Test func surplusThatIsUnusedGoesFirst() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
             $0.openSpacingMilliseconds = 200
@@ -164,26 +164,28 @@ import Testing
     }
 }
 
-/// Answers with the loopback address when the test allows it.
+/// Answers each look-up with the loopback address when the test permits it.
 private final class GatedZone: Sendable {
-    let isOpen = Atomic(false)
+    private let permits = DispatchSemaphore(value: 0)
     let lookUps = Atomic(0)
+
+    func permitOne() { permits.signal() }
 
     func lookUp(port: UInt16) -> Resolution {
         lookUps.add(1, ordering: .acquiringAndReleasing)
         // Bounded, so that a failing test does not leave its thread behind.
-        for _ in 0..<20_000 where !isOpen.load(ordering: .acquiring) { usleep(1_000) }
+        _ = permits.wait(timeout: .now() + .seconds(20))
         return .success([.loopback(port: port)])
     }
 }
 
-extension Recorder {
+extension PushRecorder {
     fileprivate var roomNotices: Int {
         notices.count { if case .roomAwaited = $0 { true } else { false } }
     }
 }
 
-extension Fixture {
+extension PoolFixture {
     /// As if demand had fallen.
     fileprivate func wantOne() {
         var configuration = pool.configuration

@@ -7,7 +7,7 @@ import Testing
 /// The number of connections that a pool keeps.
 @Suite(.ownThread) struct PoolSizingTests {
     private func sizing(min: Int = 1, max: Int = 4, shrinkMilliseconds: Int64 = 3_000) throws -> PoolSizing {
-        var configuration = try Fixture.configuration(port: 1)
+        var configuration = try PoolFixture.configuration(port: 1)
         configuration.connectionsMax = max
         configuration.connectionsMin = min
         configuration.shrinkMilliseconds = shrinkMilliseconds
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func lostPushesAreNoRoundTrips() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = {
             $0.connection.cut()
@@ -165,7 +165,7 @@ import Testing
     /// Against a server that delays each answer by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
     /// more. Later it does not.
     @Test func poolGrowsUntilTheDemandIsMetAndShrinksAgain() throws {
-        let fixture = try Fixture(bodyBytes: 40) {
+        let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4
             $0.shrinkMilliseconds = 10
         }
@@ -194,7 +194,7 @@ import Testing
     /// The process limit on connections holds for all pools together.
     @Test func poolsShareTheProcessesConnections() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 4
             $0.connectionsMin = 4
             $0.budget = budget
@@ -204,8 +204,8 @@ import Testing
         #expect(fixture.pool.connections.count == 2)
         #expect(budget.count == 2)
         // A pool of another app gets the one connection that it needs.
-        let other = Recorder()
-        var configuration = try Fixture.configuration(port: fixture.server.port)
+        let other = PushRecorder()
+        var configuration = try PoolFixture.configuration(port: fixture.server.port)
         configuration.budget = budget
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
@@ -222,10 +222,10 @@ import Testing
 
 /// Answers each request 20 ms after it came.
 private final class DelayedServer: TimerHandler {
-    private unowned let fixture: Fixture
+    private unowned let fixture: PoolFixture
     private var held: [(request: ServedRequest, due: Int64)] = []
 
-    init(fixture: Fixture) {
+    init(fixture: PoolFixture) {
         self.fixture = fixture
     }
 

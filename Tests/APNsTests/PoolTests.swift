@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.ownThread) struct PoolTests {
     @Test func acceptedPushComesBackWithItsTag() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var request: ServedRequest?
         fixture.server.respond = {
             request = $0
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func coldConnectionSendsOneRequestUntilAnswered() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var held: ServedRequest?
         fixture.server.respond = {
             if $0.ordinal > 0 { return .accepted }
@@ -54,7 +54,7 @@ import Testing
 
     /// A 403 shows that APNs does not accept the token: the connection stays at one request at a time.
     @Test func connectionStaysColdAfterForbidden() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
         fixture.pool.start()
         for tag in 0..<4 {
@@ -68,7 +68,7 @@ import Testing
 
     /// Even with few pushes, the next push tests whether a new connection works.
     @Test func newConnectionGetsTheNextPush() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
             $0.openSpacingMilliseconds = 200
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func hundredThousandPushesComeToOneAnswerEach() throws {
-        let fixture = try Fixture(bodyBytes: 40)
+        let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
         var next: UInt64 = 0
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func pushesSpreadOverConnections() throws {
-        let fixture = try Fixture(bodyBytes: 40) {
+        let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func retryGoesToAnotherConnection() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
@@ -131,7 +131,7 @@ import Testing
 
     /// Otherwise every push behind it would wait until the other connection has a stream, even if this one has many.
     @Test func retryGoesToItsFirstConnectionWhereNoOtherHasRoom() throws {
-        let fixture = try Fixture(bodyBytes: 40) {
+        let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func malformedPushIsAnsweredAtTheEndOfTheTurn() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let sent = fixture.server.requests
         #expect(fixture.submit(1, priority: 1))
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func drainAwaitsWhatIsInFlight() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         var held: [ServedRequest] = []
         fixture.server.respond = {
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test func closeInsideAnAnswerAnswersTheRest() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let before = fixture.recorder.answers
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }

@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func connectionKeepsItsTokenUntilTheReview() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var seen: Set<String> = []
         fixture.server.respond = {
             seen.insert($0.value("authorization") ?? "")
@@ -75,7 +75,7 @@ import Testing
     /// A token that was pinned late, because there was no newer one, is at its end. Another token would be the connection's second one
     /// within 20 minutes. So the connection is replaced.
     @Test func connectionNeverSeesTwoTokensWithin20Minutes() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
         fixture.server.respond = {
             tokensOf[ObjectIdentifier($0.connection), default: []].insert($0.value("authorization") ?? "")
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func expiredProviderTokenCostsTheConnection() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { [unowned fixture] in
             $0.connection === fixture.server.connections[0] ? .status(403, reason: "ExpiredProviderToken") : .accepted
@@ -129,7 +129,7 @@ import Testing
 
     /// A new key is tried with one push on a separate connection, and then takes over connection by connection.
     @Test func newKeyIsTriedAndTakesOver() throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
@@ -166,7 +166,7 @@ import Testing
         ]
     )
     func onlyAnAnswerThatLookedAtTheTokenProvesItsKey(status: Int, reason: String, isProof: Bool) throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let first = fixture.server.connections[0]
         fixture.server.respond = {
@@ -197,7 +197,7 @@ import Testing
 
     /// A pool that sends nothing leaves the trial to the other pools.
     @Test func idlePoolTriesNoKey() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let next = Shared.keyPath("Idle.p8")
         try writeFile(next, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -212,7 +212,7 @@ import Testing
 
     /// A candidate that another key replaces takes its connections with it, although they have no answer yet.
     @Test func connectionOfAForsakenKeyIsGivenUp() throws {
-        let fixture = try Fixture()
+        let fixture = try PoolFixture()
         fixture.warmUp()
         let first = fixture.server.connections[0]
         // No verdict: the push on the trial's connection is not answered.
@@ -233,7 +233,7 @@ import Testing
 
     /// The next key replaces a key that APNs refuses from the first push on, in any pool that has tried it.
     @Test(arguments: [false, true]) func refusedKeyGivesWayToTheNext(isProvenElsewhere: Bool) throws {
-        let fixture = try Fixture {
+        let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1
             $0.breaker.probeMilliseconds = 20
         }
@@ -265,7 +265,7 @@ import Testing
 
     /// A key that APNs refuses costs one attempt of one push, and the old key stays.
     @Test func refusedKeyIsDropped() throws {
-        let fixture = try Fixture { $0.breaker.forbiddenMax = 1 }
+        let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
         fixture.warmUp()
         let first = fixture.server.connections[0]
         fixture.server.respond = {

@@ -2,32 +2,34 @@ import APNs
 import COpenSSL
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 /// Certificates and keys that all tests share, created once.
 enum Shared {
     struct Files {
-        var directory: String
+        /// Exists as long as the process.
+        var temporary: TemporaryDirectory
         var caFile: String
         var certificateFile: String
         var keyFile: String
         var signingKeyFile: String
+
+        var directory: String { temporary.path }
     }
 
     static let files: Result<Files, any Error> = Result { try make() }
 
     private static func make() throws -> Files {
-        var template = Array("/tmp/apns-tests-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw SystemError(code: errno, operation: "mkdtemp") }
-        let directory = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let directory = try TemporaryDirectory()
         let certificate = try SelfSignedCertificate.write(
-            directory: directory + "/tls",
+            directory: directory.path("tls"),
             hosts: ["localhost", "127.0.0.1", "::1"]
         )
-        let keyFile = directory + "/AuthKey.p8"
+        let keyFile = directory.path("AuthKey.p8")
         try writeFile(keyFile, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         return Files(
-            directory: directory,
+            temporary: directory,
             caFile: certificate.caFile,
             certificateFile: certificate.certificateFile,
             keyFile: certificate.keyFile,

@@ -1,4 +1,5 @@
 import APNsSimulator
+import Testbed
 import Testing
 
 @testable import APNs
@@ -202,19 +203,19 @@ import Testing
                 $0.connectionsMax = 1
                 $0.connectionsMin = 1
             }
-            while try await stage.simulator.statistics().requests < 1_000 {
-                try await Task.sleep(for: .milliseconds(1))
+            try await eventuallyInTask("a thousand requests", every: .milliseconds(1)) {
+                try await stage.simulator.statistics().requests >= 1_000
             }
             faults.concurrentStreams = 1
             faults.latencyMilliseconds = 100...100
             try await stage.simulator.setFaults(faults)
             // The pushes in flight get answers, and then the pushes go one by one.
             var (requests, alone) = (0, 0)
-            while alone < 5 {
+            try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
                 let now = try await stage.simulator.statistics().requests
                 if now != requests { alone = now == requests + 1 ? alone + 1 : 0 }
                 requests = now
-                try await Task.sleep(for: .milliseconds(1))
+                return alone == 5
             }
             faults.concurrentStreams = nil
             try await stage.simulator.setFaults(faults)

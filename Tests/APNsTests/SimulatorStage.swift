@@ -185,7 +185,7 @@ struct SentPushes: Sendable {
     /// again later, and an ambiguous push is left, because the phone may have it.
     private final class Sender {
         let loop: EventLoop
-        let recorder = Recorder()
+        let recorder = PushRecorder()
         let pool: Pool
         private let token: [UInt8]
         private let body: [UInt8]
@@ -201,7 +201,7 @@ struct SentPushes: Sendable {
             body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
             waiting = (0..<UInt64(count)).reversed().map { ($0, 0) }
             unfinished = count
-            var configuration = try Fixture.configuration(port: port)
+            var configuration = try PoolFixture.configuration(port: port)
             configuration.connectionsMax = 2
             configuration.connectionsMin = 2
             adjust(&configuration)
@@ -219,24 +219,19 @@ struct SentPushes: Sendable {
                 }
             }
             pool.start()
-            loop.refreshClock()
-            let limit = loop.nowMilliseconds + turnLimitMilliseconds
             // All pushes may go over the first connection before another one is up, so they begin when no connection is missing.
-            while pool.gauges.connectionsReady < pool.configuration.connectionsMin {
-                try #require(loop.nowMilliseconds < limit, "the connections did not come up")
-                loop.turn(waitMilliseconds: 5)
-            }
+            try #require(
+                loop.turn { pool.gauges.connectionsReady >= pool.configuration.connectionsMin },
+                "the connections did not come up"
+            )
             try token.withUnsafeBytes { token in
                 try body.withUnsafeBytes { body in
-                    while unfinished > 0 {
-                        try #require(loop.nowMilliseconds < limit, "\(unfinished) pushes without an outcome")
-                        fill(token, body)
-                        loop.turn(waitMilliseconds: 5)
-                    }
+                    let isFinished = loop.turn(waitMilliseconds: 5, step: { fill(token, body) }) { unfinished == 0 }
+                    try #require(isFinished, "\(unfinished) pushes without an outcome")
                     sendWindows = pool.connections.map(\.sendWindow)
                     // A superfluous answer would come now.
                     pool.drain()
-                    while !pool.connections.isEmpty, loop.nowMilliseconds < limit { loop.turn(waitMilliseconds: 5) }
+                    _ = loop.turn { pool.connections.isEmpty }
                 }
             }
         }

@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import Testbed
 import Testing
 
 @testable import ActivityStore
@@ -40,14 +41,8 @@ final class AudienceCaller: AudienceStoreHandler {
         try #require(turn { store.isReady })
     }
 
-    func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let end = loop.nowMilliseconds + limitMilliseconds
-        while !condition() {
-            if loop.nowMilliseconds >= end { return false }
-            loop.turn(waitMilliseconds: 20)
-        }
-        return true
+    func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
     /// Issues a call as soon as there is room for it, and returns its tag.

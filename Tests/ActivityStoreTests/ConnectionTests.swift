@@ -87,14 +87,8 @@ import Testing
     }
 
     @Test func `TLS, and an untrusted server`() throws {
-        var template = Array("/tmp/causeway-tls-XXXXXX".utf8CString)
-        _ = mkdtemp(&template)
-        let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        defer {
-            for name in ["ca.pem", "server.pem", "server-key.pem"] { unlink("\(directory)/\(name)") }
-            rmdir(directory)
-        }
-        let files = try SelfSignedCertificate.write(directory: directory, hosts: ["localhost"])
+        let directory = try TemporaryDirectory()
+        let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost"])
         let server = try RedisServer(tls: files)
         let trusting = try TLSContext.client(caFile: files.caFile, applicationProtocols: [])
         let lane = try StoreCaller(

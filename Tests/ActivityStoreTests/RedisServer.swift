@@ -3,6 +3,7 @@ import CLinux
 import Glibc
 import LiveActivity
 import Reactor
+import Testbed
 
 @testable import ActivityStore
 @testable import Redis
@@ -10,7 +11,6 @@ import Reactor
 /// A redis-server for one test. It stores nothing on disk and listens on a Unix socket and on an ephemeral loopback port.
 final class RedisServer {
     enum Failure: Error {
-        case temporaryDirectory(Int32)
         case spawn(Int32)
         /// The server ended before it was ready; with its output.
         case startup(String)
@@ -19,25 +19,23 @@ final class RedisServer {
     /// The program to start: redis-server, or the one that the environment names, such as valkey-server.
     private static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
 
-    let directory: String
+    private let directory: TemporaryDirectory
     let port: UInt16
     let tlsPort: UInt16
     private let arguments: [String]
     private var process: pid_t = -1
     private var output: Int32 = -1
 
-    var socketPath: String { "\(directory)/redis.sock" }
+    var socketPath: String { directory.path("redis.sock") }
     var unixURL: String { "unix://\(socketPath)" }
 
     /// - Parameter tls: certificate, key and authority.
     init(_ arguments: [String] = [], tls: (caFile: String, certificateFile: String, keyFile: String)? = nil) throws {
-        var template = Array("/tmp/causeway-redis-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Failure.temporaryDirectory(errno) }
-        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        directory = try TemporaryDirectory()
         port = try Listener.unusedLoopbackPort()
         tlsPort = try tls == nil ? 0 : Listener.unusedLoopbackPort()
         var all = [Self.program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
-        all += ["--port", String(port), "--unixsocket", "\(directory)/redis.sock", "--dir", directory]
+        all += ["--port", String(port), "--unixsocket", directory.path("redis.sock"), "--dir", directory.path]
         if let tls {
             all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", tls.caFile]
             all += ["--tls-cert-file", tls.certificateFile, "--tls-key-file", tls.keyFile]
@@ -48,8 +46,6 @@ final class RedisServer {
 
     deinit {
         kill()
-        for name in ["redis.sock", "ca.pem", "server.pem", "server-key.pem"] { unlink("\(directory)/\(name)") }
-        rmdir(directory)
     }
 
     /// Starts the process, and returns when it accepts connections.

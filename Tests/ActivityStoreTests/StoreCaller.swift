@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import Testbed
 import Testing
 
 @testable import ActivityStore
@@ -54,14 +55,8 @@ final class StoreCaller: ActivityStoreHandler {
     }
 
     /// Turns the loop until the condition holds. Returns false if it does not hold within the limit.
-    func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let end = loop.nowMilliseconds + limitMilliseconds
-        while !condition() {
-            if loop.nowMilliseconds >= end { return false }
-            loop.turn(waitMilliseconds: 20)
-        }
-        return true
+    func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.turn(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
     /// Makes a call as soon as there is room for it: with a slow server the connection is sometimes `full`.

@@ -318,11 +318,13 @@ final class RoundBench {
     }
 
     /// Hands out all pushes, or at most `count`.
+    ///
+    /// - Parameter inFlightMax: how many pushes the pool may have in flight.
     @discardableResult
-    func send(atMost count: Int = .max, application: UInt16 = 0) -> [Sent] {
+    func send(atMost count: Int = .max, application: UInt16 = 0, inFlightMax: Int = 1_000) -> [Sent] {
         let pool = PoolIndex(application: application, environment: .production)
         var sent: [Sent] = []
-        while sent.count < count, let push = core.nextPush(pool, inFlightMax: 1_000, now: moment) {
+        while sent.count < count, let push = core.nextPush(pool, inFlightMax: inFlightMax, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)
             let token = String(decoding: push.token, as: UTF8.self)
             let one = Sent(

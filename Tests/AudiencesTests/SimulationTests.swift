@@ -1,21 +1,11 @@
-import Foundation
 import Testbed
 import Testing
 
-/// Runs the core of audiences with the store's model, a log and phones around it, for many seeds of each kind. `CAUSEWAY_SIMULATION_SEEDS`
-/// sets the number of seeds, `CAUSEWAY_SIMULATION_FIRST_SEED` the first one, and `CAUSEWAY_SIMULATION_KIND` selects one kind.
+/// Runs the core of audiences with the store's model, a log and phones around it, for many seeds of each kind: ``SimulationSeeds``.
 @Suite(.ownThread) struct SimulationTests {
-    private static let environment = ProcessInfo.processInfo.environment
-    static let seedsOfEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? 1_430
-    private static let firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
-    /// So that a million seeds are few test cases.
-    static let seedsPerChunk = max(50, seedsOfEachKind / 200)
-    /// Seeds that once broke an invariant. The comments name the faults; the first three lines are from the first commit of rounds, which
-    /// does not name them.
+    private static let seeds = SimulationSeeds<Swarm.Kind>(standardCount: 1_430)
+    /// Seeds that once broke an invariant, and the fault that each found.
     static let regressions: [(Swarm.Kind, [UInt64])] = [
-        (.calm, [305, 362, 587, 1574, 20_551]), (.faults, [7, 153, 168]),
-        (.crashes, [2, 6, 37, 113, 135, 196, 488, 632]),
-        (.outages, [2, 19, 33, 133, 196, 1803, 5961]),
         // A record arrived for a round that another worker had claimed: the pages of the round's parked members were freed.
         (.partitions, [722]),
         // An answer arrived for a parked member of such a round.
@@ -36,14 +26,13 @@ import Testing
     }
 
     /// Rule R1 of Design.md.
-    @Test(arguments: kinds, 0..<(seedsOfEachKind + seedsPerChunk - 1) / seedsPerChunk)
+    @Test(arguments: seeds.kinds, seeds.chunks)
     func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
-        let first = Self.firstSeed + UInt64(chunk * Self.seedsPerChunk)
-        for seed in first..<first + UInt64(Self.seedsPerChunk) {
-            let violations = Simulation(seed: seed, kind: kind).run()
+        for seed in Self.seeds.seeds(ofChunk: chunk) {
             if Self.knownGaps.contains(where: { $0 == (kind, seed) }) { continue }
-            guard violations.isEmpty else {
-                Issue.record("\(kind) \(seed): \(violations.prefix(3).joined(separator: "; "))")
+            let violations = Simulation(seed: seed, kind: kind).run()
+            if let report = SimulationSeeds.report(kind, seed, violations) {
+                Issue.record("\(report)")
                 return
             }
         }
@@ -65,15 +54,11 @@ import Testing
     }
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
-    @Test(.enabled(if: seedToTrace != nil)) func trace() throws {
-        let simulation = Simulation(seed: try #require(Self.seedToTrace), kind: Self.kindToTrace)
+    @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
+    func trace(kind: Swarm.Kind) throws {
+        let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
         print(simulation.swarm)
         simulation.trace = { print($0) }
         #expect(simulation.run() == [])
     }
-
-    static let seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
-    static let kindToTrace = onlyKind ?? .calm
-    private static let onlyKind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Swarm.Kind(rawValue: $0) }
-    private static let kinds = onlyKind.map { [$0] } ?? Swarm.Kind.allCases
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayWorker
@@ -96,9 +97,7 @@ struct CapacityTests {
     }
 
     @Test func pageIsThePlanners() throws {
-        let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let page = try String(contentsOf: repository.appending(path: "Helm/causeway/CAPACITY.md"), encoding: .utf8)
+        let page = try Repository.text("Helm/causeway/CAPACITY.md")
         let expected = try CapacityPage.markdown()
         #expect(page == expected, "write it again: causeway capacity-page > Helm/causeway/CAPACITY.md")
     }

@@ -2,6 +2,7 @@ import CausewayConfiguration
 import Delivery
 import Foundation
 import Reactor
+import Testbed
 import Testing
 
 @testable import CausewayWorker
@@ -113,9 +114,11 @@ struct MemoryShareTests {
 
 /// Control groups made of files.
 private final class MemoryGroups {
-    let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+    private let directory: TemporaryDirectory
+    var url: URL { directory.url }
 
     init(member: String, files: [String: String]) throws {
+        directory = try TemporaryDirectory()
         for (path, text) in files {
             let file = url.appendingPathComponent(path)
             try FileManager.default.createDirectory(
@@ -126,8 +129,6 @@ private final class MemoryGroups {
         }
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
-
-    deinit { try? FileManager.default.removeItem(at: url) }
 
     /// Read while the files exist.
     var limitBytes: Int64? { share.limitBytes }

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayWorker
@@ -7,20 +8,19 @@ import Testing
 struct ProcessorShareTests {
     /// An invented hierarchy of control groups.
     private final class Groups {
-        let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        private let directory: TemporaryDirectory
+        var url: URL { directory.url }
 
         init(member: String, quotas: [String: String]) throws {
+            directory = try TemporaryDirectory()
             for (group, quota) in quotas {
                 let directory = url.appendingPathComponent("root\(group)")
                 try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
                 try "\(quota)\n"
                     .write(to: directory.appendingPathComponent("cpu.max"), atomically: true, encoding: .utf8)
             }
-            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
             try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
         }
-
-        deinit { try? FileManager.default.removeItem(at: url) }
 
         var share: ProcessorShare {
             ProcessorShare(

@@ -14,10 +14,8 @@ import Testing
 @Suite(.ownThread) struct WorkerSetupTests {
     /// A directory with a signing key in it, deleted after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("setup-\(UUID().uuidString)").path
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(atPath: directory) }
-        try body(directory, try key("first", in: directory))
+        let directory = try TemporaryDirectory()
+        try withExtendedLifetime(directory) { try body(directory.path, try key("first", in: directory.path)) }
     }
 
     /// A certificate's P-256 key is good enough for a provider token.

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 /// A broker, a Redis and the simulator, for `causeway channels` and for workers that keep channels.
@@ -25,7 +26,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         let simulator = try RunningProgram(
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns"), "--environment", "production"]
-                    + ["--shapes", repository.appendingPathComponent("Config/examples/ride/shapes.json").path],
+                    + ["--shapes", Repository.path("Config/examples/ride/shapes.json")],
                 of: .lab
             )
         )
@@ -98,14 +99,10 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         #expect(run.exitCode == 0, "\(run.errors)")
     }
 
-    /// Asks again and again until an answer is not nil.
-    func await<Value>(_ what: String, seconds: Double = 120, _ body: () throws -> Value?) throws -> Value {
-        let deadline = Date(timeIntervalSinceNow: seconds)
-        while true {
-            if let value = try body() { return value }
-            try #require(Date() < deadline, "\(what) within \(seconds) s\n\(log)")
-            usleep(20_000)
-        }
+    /// Waits until an answer of Redis, APNs or a program is not nil.
+    @discardableResult
+    func await<Value>(_ what: String, _ body: () throws -> Value?) throws -> Value {
+        try eventualAnswer("\(what)\n\(log)", body)
     }
 
     /// The worker's log.

@@ -31,7 +31,7 @@ struct ChannelWorkerTests {
     /// The worker has compared the register with APNs' list, as every worker does once a day.
     private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreign: String) throws {
         let key = "{channels:\(ChannelScene.app):production}"
-        _ = try scene.await("the foreign channel is noted") {
+        try scene.await("the foreign channel is noted") {
             try scene.redis.ask("HEXISTS", key, "f:\(foreign)") == "1" ? true : nil
         }
     }
@@ -67,7 +67,7 @@ struct ChannelWorkerTests {
         #expect(try Set(scene.channels()) == [foreign, orphan, own])
         // On a slow machine the second command may not have waited long enough for the channel.
         var number = 2
-        _ = try scene.await("a broadcast") {
+        try scene.await("a broadcast") {
             number += 1
             try scene.send(command(number))
             return try scene.listed().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
@@ -119,7 +119,7 @@ struct ChannelWorkerTests {
         let channel = try scene.await("a channel in the register") { try registered(scene) }
         let expiration = Int(Date().timeIntervalSince1970) + 20
         try scene.send(command(2, "end", expiration: expiration))
-        _ = try scene.await("the end on the channel") {
+        try scene.await("the end on the channel") {
             try scene.listed().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
         }
         #expect(try scene.run("list").output.contains("deleted in "))
@@ -128,9 +128,9 @@ struct ChannelWorkerTests {
         try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
 
         // The worker's next look deletes the channel.
-        _ = try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
+        try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expiration)
-        _ = try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
+        try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
         var records = try reader.read(3)
         // The worker may have published the plan before the deletion.
@@ -150,14 +150,14 @@ struct ChannelWorkerTests {
         let channel = try scene.await("a channel in the register") { try registered(scene) }
         let ended = Date()
         try scene.send(command(2, "end"))
-        _ = try scene.await("the deletion is planned") {
+        try scene.await("the deletion is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
         #expect(try scene.channels() == [channel])
         try #require(Date().timeIntervalSince(ended) < 10, "too slow to tell")
 
-        _ = try scene.await("the channel is due") {
+        try scene.await("the channel is due") {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
         }
         #expect(Date().timeIntervalSince(ended) >= 10)
@@ -178,7 +178,7 @@ struct ChannelWorkerTests {
         #expect(try scene.run("reconcile").exitCode == 0)
         #expect(try !scene.run("list").output.contains("deleted in "), "the audience has not ended")
         try scene.send(command(2, "end"))
-        _ = try scene.await("the deletion is planned") {
+        try scene.await("the deletion is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(worker.terminate() == 0)
@@ -203,7 +203,7 @@ struct ChannelWorkerTests {
         // No answer comes in time.
         try scene.answerLate(milliseconds: 20_000)
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
-        _ = try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
+        try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
         try scene.answerInTime()
         try awaitFirstReconciliation(scene, noting: foreign)
         #expect(worker.terminate() == 0)
@@ -243,9 +243,9 @@ struct ChannelWorkerTests {
         try scene.answerLate(milliseconds: 5_000)
         try scene.send(command(1))
         try scene.send(command(2, "end"))
-        _ = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
+        try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
         try scene.answerInTime()
-        _ = try scene.await("a deletion that is planned", seconds: 60) {
+        try scene.await("a deletion that is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(worker.terminate() == 0)
@@ -260,13 +260,13 @@ struct ChannelWorkerTests {
         try scene.answerLate(milliseconds: 5_000)
         let creation = try RunningProgram(scene.process(["create", Self.audience], environment: Self.patience))
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
-        _ = try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
+        try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(1, "end"))
         let results = try TopicReader(scene.broker, topic: "causeway.results")
         #expect(try results.read(1)[0].value.contains("state-1"))
         try #require(scene.redis.ask("EXISTS", key) == "1", "too slow to tell")
         #expect(creation.exitCode() == 0)
-        _ = try scene.await("a deletion that is planned", seconds: 60) {
+        try scene.await("a deletion that is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(worker.terminate() == 0)

@@ -38,8 +38,7 @@ import Testing
         let own = try scene.create("semifinal")
         try scene.answerLate(milliseconds: 1_400)
         let creation = try RunningProgram(scene.process(["create", "final"]))
-        let deadline = Date(timeIntervalSinceNow: 60)
-        while try scene.channels().count < 3 { try #require(Date() < deadline, "no channel was created") }
+        try eventually("a channel that is created") { try scene.channels().count == 3 }
         creation.killAtOnce()
         try scene.answerInTime()
         let orphan = try #require(try scene.channels().last)
@@ -47,9 +46,9 @@ import Testing
         // Until the attempt must have ended, nobody can know that it died.
         var run = try scene.run("reconcile")
         #expect(run.exitCode == 1 && run.errors.contains("being created"))
-        while run.exitCode != 0 {
-            try #require(Date() < deadline, "the attempt is never over")
+        try eventually("the end of the attempt", every: .milliseconds(200)) {
             run = try scene.run("reconcile")
+            return run.exitCode == 0
         }
         #expect(run.output.contains("deleted without an owner: 1,") && run.output.contains("of others: 1"))
         let left = try scene.channels()
@@ -69,8 +68,8 @@ import Testing
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         let worker = try scene.worker(["CHANNELS_AUDIENCES": "final,semi*"])
         let key = "{channels:\(ChannelScene.app):production}"
-        _ = try scene.await("a register that is restored") {
-            try scene.redis.ask("HEXISTS", key, "a:final") == "1" ? true : nil
+        try eventually("a register that is restored: \(scene.log)") {
+            try scene.redis.ask("HEXISTS", key, "a:final") == "1"
         }
         let list = try scene.run("list")
         #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(kept) storage=newest active"))
@@ -109,7 +108,7 @@ import Testing
         let worker = try scene.worker(["CHANNELS_AUDIENCES": "semi*"])
         let kept = try scene.create("final")
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
-        _ = try scene.await("the channel in the audience's record", seconds: 30) {
+        try eventually("the channel in the audience's record: \(scene.log)") {
             let run = try ProgramRun.run(
                 "inspect",
                 "--config",
@@ -119,7 +118,7 @@ import Testing
                 "--audience",
                 "final"
             )
-            return run.output.contains(kept) ? true : nil
+            return run.output.contains(kept)
         }
         #expect(try scene.channels() == [kept])
         #expect(worker.terminate() == 0)

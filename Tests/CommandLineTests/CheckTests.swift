@@ -13,7 +13,7 @@ struct CheckTests {
         let run = try ProgramRun.run(
             "check",
             "--config",
-            repository.appendingPathComponent("Config/causeway.yaml").path
+            Repository.path("Config/causeway.yaml")
         )
         #expect(run.exitCode == 0)
         #expect(run.output.isEmpty)
@@ -44,7 +44,7 @@ struct CheckTests {
     @Test("Sessions that brokers refuse by default, and too few heartbeats, cause warnings and are no faults")
     func sessions() throws {
         let directory = try TemporaryDirectory()
-        let whole = try String(contentsOf: repository.appendingPathComponent("Config/causeway.yaml"), encoding: .utf8)
+        let whole = try Repository.text("Config/causeway.yaml")
         func warnings(_ consumer: String) throws -> [String] {
             try directory.write(whole.replacing("  consumer: {}", with: "  consumer: {\(consumer)}"), to: "c.yaml")
             let run = try ProgramRun.run("check", "--config", directory.path("c.yaml"))
@@ -69,7 +69,7 @@ struct CheckTests {
 
     @Test("Files that the configuration names are checked on request")
     func namedFiles() throws {
-        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--files", "--config", file)
         #expect(run.exitCode == 1)
         #expect(run.outputLines.count == 1)
@@ -135,7 +135,7 @@ struct CheckTests {
 
     @Test("The example of channels: its records and its configuration are valid, and a wrong key is reported")
     func channelsExample() throws {
-        let example = repository.appendingPathComponent("Config/examples/derby")
+        let example = Repository.url("Config/examples/derby")
         func check(_ configuration: String) throws -> ProgramRun {
             try ProgramRun.run(
                 "check",
@@ -163,7 +163,7 @@ struct CheckTests {
 
     @Test("Records of audiences: those of the example are valid, and wrong combinations are reported")
     func audiences() throws {
-        let example = repository.appendingPathComponent("Config/examples/match")
+        let example = Repository.url("Config/examples/match")
         let run = try ProgramRun.run(
             "check",
             "--commands",
@@ -236,7 +236,7 @@ struct CheckTests {
         let run = try ProgramRun.run(
             "check",
             "--config",
-            repository.appendingPathComponent("Config/causeway.yaml").path,
+            Repository.path("Config/causeway.yaml"),
             "--commands",
             "-",
             input: good + "\n" + good.replacing("example.match", with: "example.othe\\u0072")
@@ -252,7 +252,7 @@ struct CheckTests {
                 .joined(separator: "\n")
         }
         let input = commands("default", "sports", "sport")
-        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run(
             "check",
             "--config",

@@ -16,7 +16,7 @@ struct FirstCommandTests {
             try broker.createTopic("causeway.\(topic)", partitions: 1)
         }
         let (redis, redisPort) = try RunningProgram.redis(directory: directory)
-        let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
+        let shapes = Repository.path("Config/examples/ride/shapes.json")
         let simulator = try RunningProgram(
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns"), "--shapes", shapes]

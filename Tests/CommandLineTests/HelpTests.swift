@@ -8,7 +8,7 @@ struct HelpTests {
     func version() throws {
         let run = try ProgramRun.run("--version")
         #expect(run.exitCode == 0)
-        let log = try String(contentsOf: repository.appendingPathComponent("CHANGELOG.md"), encoding: .utf8)
+        let log = try Repository.text("CHANGELOG.md")
         let heading = try #require(
             log.split(separator: "\n").first { $0.hasPrefix("## [") && !$0.hasPrefix("## [Unreleased]") }
         )

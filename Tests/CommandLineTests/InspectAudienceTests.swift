@@ -88,7 +88,7 @@ private final class AudienceStage {
             body: [],
             expiration: version.timestamp + 900_000_000
         )
-        while try writer.perform(.admit(admission)).verdict == .wait {}
+        try eventually("the admission of \(version)") { try writer.perform(.admit(admission)).verdict != .wait }
         _ = try writer.perform(.settle(version: version))
     }
 

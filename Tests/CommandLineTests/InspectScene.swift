@@ -32,7 +32,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         let simulator = try RunningProgram(
             ProgramRun.process(
                 ["simulator", "--directory", directory.path("apns")]
-                    + ["--shapes", repository.appendingPathComponent("Config/examples/ride/shapes.json").path]
+                    + ["--shapes", Repository.path("Config/examples/ride/shapes.json")]
                     + ["--bootstrap-servers", broker.bootstrapServers],
                 of: .lab
             )
@@ -101,8 +101,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 
     private func awaitRedis(_ what: String, until isThere: () throws -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: 120)
-        while try !isThere() { try #require(Date() < deadline, "Redis has not got \(what)") }
+        try eventually("\(what) in Redis", every: .milliseconds(50), until: isThere)
     }
 
     private func send(_ record: String) throws {

@@ -152,10 +152,14 @@ struct ReplayMishapTests {
         let process = scene.process(["report", "--from", "1h"])
         process.standardOutput = output
         try process.run()
-        while try !Self.catchesInterrupts(process) { sched_yield() }
+        try eventually("a process that catches SIGINT", every: .milliseconds(1)) {
+            try Self.catchesInterrupts(process)
+        }
         process.interrupt()
         // Two signals at the same moment count as one.
-        while try Self.catchesInterrupts(process) { sched_yield() }
+        try eventually("a process that has got SIGINT", every: .milliseconds(1)) {
+            try !Self.catchesInterrupts(process)
+        }
         process.interrupt()
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)

@@ -123,6 +123,8 @@ final class ReplayScene: ConsumerHandler {
 
     /// Commits the workers' group's offsets, by partition.
     func commit(_ offsets: [Int32: Int64]) throws {
+        // Outlives the consumer, which writes to it.
+        let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "causeway"), ("fetch.wait.max.ms", "10"),
@@ -131,10 +133,11 @@ final class ReplayScene: ConsumerHandler {
             topics: [Self.commands],
             handler: self
         )
-        let deadline = Date(timeIntervalSinceNow: 120)
+        consumer.setWakeup(descriptor: wakeup.writing)
         while assigned.isEmpty {
-            _ = consumer.poll()
-            try #require(Date() < deadline, "no partition was assigned")
+            if case .none = consumer.poll(), assigned.isEmpty {
+                try #require(wakeup.waitHere(milliseconds: 120_000), "no partition was assigned")
+            }
         }
         for (partition, offset) in offsets {
             let topic = TopicIdentifier(index: 0)

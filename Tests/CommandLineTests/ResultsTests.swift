@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Kafka
 import Testbed
 import Testing
@@ -49,10 +50,9 @@ struct ResultsTests {
 
     @Test("--follow continues with new results")
     func follow() throws {
-        let directory = try TemporaryDirectory()
-        let file = try directory.write("", to: "out")
+        let output = Pipe()
         let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])
-        process.standardOutput = try FileHandle(forWritingTo: file)
+        process.standardOutput = output
         process.standardInput = FileHandle.nullDevice
         try process.run()
         defer {
@@ -61,12 +61,25 @@ struct ResultsTests {
         }
         for number in 0..<3 {
             try send([result("a", number)], to: "mine")
-            let deadline = Date(timeIntervalSinceNow: 120)
-            let wanted = (0...number).map { result("a", $0) + "\n" }.joined()
-            while try String(contentsOf: file, encoding: .utf8) != wanted, Date() < deadline { usleep(10_000) }
-            #expect(try String(contentsOf: file, encoding: .utf8) == wanted)
+            let wanted = Data((result("a", number) + "\n").utf8)
+            #expect(try Self.read(wanted.count, from: output) == wanted)
         }
         #expect(process.isRunning)
+    }
+
+    /// The next bytes of a program's output. Waits until they are written.
+    private static func read(_ count: Int, from pipe: Pipe) throws -> Data {
+        let descriptor = pipe.fileHandleForReading.fileDescriptor
+        var data = Data()
+        while data.count < count {
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            try #require(poll(&waiting, 1, 120_000) > 0, "no more than \(data.count) of \(count) bytes come")
+            var bytes = [UInt8](repeating: 0, count: count - data.count)
+            let more = Glibc.read(descriptor, &bytes, bytes.count)
+            try #require(more > 0, "the program ended")
+            data += bytes.prefix(more)
+        }
+        return data
     }
 
     @Test("The command requires Kafka's address")

@@ -1,5 +1,6 @@
 import Foundation
 import Reactor
+import Testbed
 import Testing
 
 /// A program that keeps running: the broker, the simulator, a worker, a redis-server. Killed with this value.

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("causeway-lab simulator", .ownThread)
 struct SimulatorCommandTests {
-    private let shapes = repository.appendingPathComponent("Config/examples/ride/shapes.json").path
+    private let shapes = Repository.path("Config/examples/ride/shapes.json")
 
     @Test("It prints its addresses, has its apps, answers clients that trust it over HTTP/2, and ends on SIGTERM")
     func life() throws {

@@ -1,5 +1,5 @@
-import Glibc
 import Kafka
+import Testbed
 import Testing
 
 /// Reads one topic of an embedded broker from its beginning.
@@ -9,14 +9,12 @@ final class TopicReader: ConsumerHandler {
         var value: String
     }
 
-    private static let limitMilliseconds = 120_000
+    private static let limitMilliseconds: Int64 = 120_000
 
     private var consumer: Consumer?
-    private var ends: [Int32] = [-1, -1]
+    private let wakeup = WakeupPipe()
 
     init(_ broker: EmbeddedBroker, topic: String) throws {
-        try #require(pipe(&ends) == 0)
-        for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
         let consumer = try Consumer(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "reader of \(topic)"),
@@ -26,13 +24,12 @@ final class TopicReader: ConsumerHandler {
             topics: [topic],
             handler: self
         )
-        consumer.setWakeup(descriptor: ends[1])
+        consumer.setWakeup(descriptor: wakeup.writing)
         self.consumer = consumer
     }
 
     deinit {
         _ = consumer?.close(deadlineMilliseconds: 5_000)
-        for end in ends { close(end) }
     }
 
     func assigned(_ partitions: [TopicPartition]) {}
@@ -52,13 +49,10 @@ final class TopicReader: ConsumerHandler {
                     )
                 )
             case .none:
-                var waiting = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
                 try #require(
-                    poll(&waiting, 1, Int32(Self.limitMilliseconds)) > 0,
+                    wakeup.waitHere(milliseconds: Self.limitMilliseconds),
                     "no more than \(records.count) records come"
                 )
-                var drained = [UInt8](repeating: 0, count: 1_024)
-                while Glibc.read(ends[0], &drained, drained.count) > 0 {}
             case .partitionEnd:
                 continue
             case .error:

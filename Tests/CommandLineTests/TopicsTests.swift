@@ -15,19 +15,17 @@ struct TopicsTests {
             output = try directory.write("", to: "broker.out")
             process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
             process.arguments =
-                ["-B", repository.appendingPathComponent("Tests/Acceptance/topic-broker/broker.py").path] + topics
+                ["-B", Repository.path("Tests/Acceptance/topic-broker/broker.py")] + topics
             process.standardOutput = try FileHandle(forWritingTo: output)
             process.standardInput = FileHandle.nullDevice
             try process.run()
-            let end = Date(timeIntervalSinceNow: 120)
-            var first: Substring?
-            while first == nil {
-                try #require(Date() < end && process.isRunning)
-                usleep(5_000)
+            let (process, output) = (process, output)
+            let port = try eventualAnswer("the broker's port") {
+                try #require(process.isRunning)
                 let text = try String(contentsOf: output, encoding: .utf8)
-                if text.contains("\n") { first = text.split(separator: "\n").first }
+                return text.contains("\n") ? text.split(separator: "\n").first : nil
             }
-            address = "127.0.0.1:\(first ?? "")"
+            address = "127.0.0.1:\(port)"
         }
 
         deinit {

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 
 @testable import CausewayConfiguration
 
@@ -40,8 +41,4 @@ func faults(of text: String, environment: [String: String] = [:], requiresFiles:
 func documentedFile() throws -> String { try repositoryFile("Config/causeway.yaml") }
 
 /// A file of the repository.
-func repositoryFile(_ path: String) throws -> String {
-    let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
-    return try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
-}
+func repositoryFile(_ path: String) throws -> String { try Repository.text(path) }

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 @testable import CausewayConfiguration
@@ -7,11 +8,10 @@ import Testing
 @Suite("Properties of librdkafka whose values are in files")
 struct PropertyFileTests {
     private final class Directory {
-        let url = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        private let directory: TemporaryDirectory
+        var url: URL { directory.url }
 
-        init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
-
-        deinit { try? FileManager.default.removeItem(at: url) }
+        init() throws { directory = try TemporaryDirectory() }
 
         func file(_ name: String, _ bytes: Data, mode: Int = 0o600) throws -> String {
             let path = url.appendingPathComponent(name).path

@@ -1,5 +1,6 @@
 import Foundation
 import Redis
+import Testbed
 import Testing
 
 @testable import CausewayConfiguration
@@ -39,15 +40,8 @@ struct RedisKeysTests {
 
     @Test("Sentinels, with their own password")
     func sentinel() throws {
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let passwords = try ["data", "watch"]
-            .map { word in
-                let path = directory.appendingPathComponent(word).path
-                try "\(word)-secret\n".write(toFile: path, atomically: true, encoding: .utf8)
-                return path
-            }
+        let directory = try TemporaryDirectory()
+        let passwords = try ["data", "watch"].map { try directory.write("\($0)-secret\n", to: $0).path }
         let watched = try redis(
             """
             mode: sentinel

@@ -6,11 +6,10 @@ import Testing
 
 @Suite("Children of the demo", .ownThread)
 struct ChildProcessTests {
-    private let log: String
+    private let directory: TemporaryDirectory
+    private var log: String { directory.path("child.log") }
 
-    init() {
-        log = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-child-\(UUID()).log").path
-    }
+    init() throws { directory = try TemporaryDirectory() }
 
     private func child(
         _ script: String,
@@ -22,21 +21,18 @@ struct ChildProcessTests {
     }
 
     @Test func itsFirstLineAndItsEnd() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("echo ready; echo more; exit 3", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "ready")
         #expect(child.wait(milliseconds: 60_000) == .exited(3))
     }
 
     @Test func oneThatDiesIsToldWithItsLog() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("echo 'no port left' >&2; exit 1", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 60_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
     @Test func oneThatSaysNothing() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("exec sleep 60", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 20) }
         #expect(error?.reason.contains("printed nothing in time") == true)
@@ -45,7 +41,6 @@ struct ChildProcessTests {
     }
 
     @Test func oneThatDoesNotListenIsKilled() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "deaf")
         child.stop(graceMilliseconds: 20)
@@ -53,7 +48,6 @@ struct ChildProcessTests {
     }
 
     @Test func aWorkersConfigurationIsNotInherited() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         // Passed, not set: other tests start programs meanwhile, which would inherit it.
         let child = try child(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
@@ -65,7 +59,6 @@ struct ChildProcessTests {
     }
 
     @Test func noDescriptorIsInheritedButItsThree() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         // Foundation's pipe has no close-on-exec flag.
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
@@ -76,7 +69,6 @@ struct ChildProcessTests {
     }
 
     @Test func aProgramThatDoesNotExist() throws {
-        defer { try? FileManager.default.removeItem(atPath: log) }
         let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
         #expect(child.wait(milliseconds: 60_000) == .exited(127))
     }

@@ -9,11 +9,9 @@ import Testing
 
 @Suite("The evidence for a checker", .ownThread)
 struct EvidenceTests {
-    private let directory: URL
+    private let directory: TemporaryDirectory
 
-    init() {
-        directory = FileManager.default.temporaryDirectory.appendingPathComponent("causeway-evidence-\(UUID())")
-    }
+    init() throws { directory = try TemporaryDirectory() }
 
     private func objects(_ path: String) throws -> [[String: Any]] {
         try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
@@ -26,8 +24,7 @@ struct EvidenceTests {
     )
 
     @Test func theJournalNamesEachCommand() throws {
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let evidence = try Evidence(directory: directory.path)
+        let evidence = try Evidence(directory: directory.path("evidence"))
         let journal = try evidence.journal()
         let before = Clock.wallMilliseconds
         for number in 1...2_000 {
@@ -49,8 +46,7 @@ struct EvidenceTests {
     }
 
     @Test func thePolicyIsTheOneThatCounts() throws {
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let evidence = try Evidence(directory: directory.path)
+        let evidence = try Evidence(directory: directory.path("evidence"))
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
         try evidence.write(policy)
@@ -60,18 +56,15 @@ struct EvidenceTests {
     }
 
     @Test func whatAnEarlierRunLeftGoes() throws {
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let evidence = try Evidence(directory: directory.path)
+        let evidence = try Evidence(directory: directory.path("evidence"))
         for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
-        _ = try Evidence(directory: directory.path)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
+        _ = try Evidence(directory: directory.path("evidence"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path("evidence")).isEmpty)
         #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
     }
 
     @Test func linesOfAFileThatGrows() throws {
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: directory) }
-        let path = directory.appendingPathComponent("lines").path
+        let path = directory.path("lines")
         try TextFile.write("a\nb\nc", to: path)
         var lines = LineCount(path: path)
         #expect(try lines.count() == 2)

@@ -193,7 +193,7 @@ struct AlertCauseTests {
     /// answers 410.
     @Test func pushesThatFail() async throws {
         try await withAlerts(lanes: 1) { run, history in
-            let crowd = try Crowd(run, count: 60)
+            let crowd = try RegisteredPhones(run, count: 60)
             try crowd.send(to: crowd.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
             let before = try run.awaitState("a push each") {

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -21,8 +22,7 @@ extension ExampleRun {
 
 /// Injects faults into a worker's clock and signing: `Tests/Acceptance/worker-faults/faults.c`.
 enum WorkerFaults {
-    private static let source = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("Acceptance/worker-faults/faults.c").path
+    private static let source = Repository.path("Tests/Acceptance/worker-faults/faults.c")
 
     /// - Parameter faults: the file that lists the faults.
     /// - Returns: the command that starts a worker with the faults.
@@ -73,21 +73,14 @@ enum RedisCluster {
         func ask(_ port: UInt16, _ arguments: String...) throws -> String {
             try outputOf("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
         }
-        func wait(for what: String, until isMet: () throws -> Bool) throws {
-            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-            while try !isMet() {
-                guard Date() < deadline else { throw Timeout(what: what) }
-                usleep(20_000)
-            }
-        }
-        for port in ports { try wait(for: "redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
+        for port in ports { try eventually("redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
         let halves = [("0", "8191"), ("8192", "16383")]
         for (port, half) in zip(ports, halves) {
             try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", half.0, half.1).contains("OK"))
         }
         let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetings = 0
-        try wait(for: "a cluster") {
+        try eventually("a cluster") {
             // Redis forgets a CLUSTER MEET that is not answered in time.
             if meetings % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
             meetings += 1
@@ -110,6 +103,7 @@ final class OutOfLog: ConsumerHandler {
     /// Commits an offset far beyond the end of the first partition of commands.
     static func commit(on run: ExampleRun) throws {
         let member = OutOfLog()
+        let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
                 ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "causeway"),
@@ -120,11 +114,11 @@ final class OutOfLog: ConsumerHandler {
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
+        consumer.setWakeup(descriptor: wakeup.writing)
         while !member.assigned.contains(first) {
-            guard Date() < deadline else { throw Timeout(what: "an assignment") }
-            _ = consumer.poll()
-            usleep(10_000)
+            if case .none = consumer.poll(), !member.assigned.contains(first) {
+                try #require(wakeup.waitHere(milliseconds: 180_000), "no partition was assigned")
+            }
         }
         try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)
         try #require(consumer.commitStored() == nil)

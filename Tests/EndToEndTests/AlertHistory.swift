@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -6,11 +7,10 @@ import Testing
 /// The history that a Prometheus would have of a worker. `promtool` evaluates the chart's rules over it.
 ///
 /// The values are the worker's. The times are stretched: each reading counts for several minutes, so that the test need not wait for a
-/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:seconds:turn:_:)``.
+/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:within:turn:_:)``.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
-    private static let rules = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files/rules.yaml")
+    private static let rules = Repository.url("Helm/causeway/files/rules.yaml")
     private static let readByRules: Set<String> = {
         let text = (try? String(contentsOf: rules, encoding: .utf8)) ?? ""
         return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })

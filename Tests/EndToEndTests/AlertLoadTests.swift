@@ -39,7 +39,7 @@ struct AlertLoadTests {
     /// APNs takes more than five seconds for each answer.
     @Test func answersTakeLong() async throws {
         try await withAlerts { run, history in
-            let crowd = try Crowd(run, count: 16)
+            let crowd = try RegisteredPhones(run, count: 16)
             try crowd.send(to: crowd.activities)
             let well = try run.awaitState("a push each") { $0.sum("causeway_freshness_seconds_count") == 16 }
             history.addQuiet(well, minutes: 15)

@@ -1,3 +1,4 @@
+import Testbed
 import Testing
 
 /// The alerts on a state. One reading shows whether their condition holds. The other alerts depend on an increase between two readings.
@@ -48,12 +49,12 @@ extension ExampleRun {
         _ what: String,
         alerting: Set<StateAlert> = [],
         whatever: Set<StateAlert> = [],
-        seconds: Double = eventLimitSeconds,
+        within limit: Duration = eventLimit,
         turn: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
         let reasons = alerting.map(\.rawValue).sorted()
-        return try awaitMetrics("\(what), reasons for \(reasons) alone,", seconds: seconds, turn: turn) { scrape in
+        return try awaitMetrics("\(what), reasons for \(reasons) alone,", within: limit, turn: turn) { scrape in
             isMet(scrape)
                 && StateAlert.allCases.allSatisfy {
                     whatever.contains($0) || $0.holds(in: scrape) == alerting.contains($0)

@@ -123,13 +123,11 @@ struct DependencyTests {
 }
 
 extension ExampleRun {
-    /// Polls until the condition holds.
-    func await(_ what: String, seconds: Double = eventLimitSeconds, until isMet: () throws -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: seconds)
-        while try !isMet() {
-            guard Date() < deadline else { throw Timeout(what: what) }
+    /// Asks `eventually`, as long as all parts of the stage are alive.
+    func await(_ what: @autoclosure () -> String, until isMet: () throws -> Bool) throws {
+        try eventually(what()) {
             try stage.check()
-            usleep(20_000)
+            return try isMet()
         }
     }
 

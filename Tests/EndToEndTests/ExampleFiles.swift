@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 
 typealias JSONObject = [String: Any]
 
@@ -13,9 +14,7 @@ struct ExampleFiles {
     private let shift: Int
 
     init(_ name: String, now: Int = Int(Date().timeIntervalSince1970)) {
-        directory = URL(fileURLWithPath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .appendingPathComponent("Config/examples/\(name)")
+        directory = Repository.url("Config/examples/\(name)")
         shift = now - Self.base
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -122,7 +123,7 @@ final class ExampleRun {
 
     /// Relays the apps' registrations to the worker, until this many have been relayed in total.
     func relay(until count: Int) throws {
-        let limitMilliseconds = Int64(eventLimitSeconds * 1_000)
+        let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
         try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(LabError) in
             try stage.check()
             wire.takeReports()
@@ -175,24 +176,18 @@ final class ExampleRun {
     func awaitingChange(of activity: String, app: String, _ body: () throws -> Void) throws {
         let before = try memory(of: activity, app: app)
         try body()
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        while try memory(of: activity, app: app) == before {
-            guard Date() < deadline else { throw Timeout(what: "a change of \(activity) in Redis") }
+        try self.await("a change of \(activity) in Redis") {
             wire.takeReports()
-            try stage.check()
-            usleep(10_000)
+            return try memory(of: activity, app: app) != before
         }
     }
 
     /// Waits until the worker has written anything about this activity.
     func awaitMemory(of activity: String, app: String) throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        // redis-cli prints an empty line for a missing key.
-        while try memory(of: activity, app: app).count <= 1 {
-            guard Date() < deadline else { throw Timeout(what: "\(activity) in Redis") }
+        try self.await("\(activity) in Redis") {
             wire.takeReports()
-            try stage.check()
-            usleep(10_000)
+            // redis-cli prints an empty line for a missing key.
+            return try memory(of: activity, app: app).count > 1
         }
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import Testbed
 
 @testable import CausewayLab
 
@@ -9,6 +10,8 @@ final class HeaderLog: ConsumerHandler {
     private(set) var deadLetters: [[String: String]] = []
     private let run: ExampleRun
     private var consumer: Consumer?
+    private let wakeup = WakeupPipe()
+    private static let turnMilliseconds: Int64 = 20
 
     init(_ run: ExampleRun) throws {
         self.run = run
@@ -20,15 +23,16 @@ final class HeaderLog: ConsumerHandler {
             topics: ["causeway.results", "causeway.dead-letters"],
             handler: self
         )
+        consumer?.setWakeup(descriptor: wakeup.writing)
     }
 
     func await(_ isDone: (HeaderLog) -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
+        let deadline = ContinuousClock.now + eventLimit
         while !isDone(self) {
-            guard Date() < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
+            guard ContinuousClock.now < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
             try run.stage.check()
             guard let consumer, case .message(let message) = consumer.poll() else {
-                usleep(2_000)
+                wakeup.waitHere(milliseconds: Self.turnMilliseconds)
                 continue
             }
             take(message)

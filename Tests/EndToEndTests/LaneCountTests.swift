@@ -33,13 +33,11 @@ struct LaneCountTests {
                     logFile: stage.path("worker.log")
                 )
             )
-            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
             var log = ""
-            while !log.contains("worker started") {
-                guard Date() < deadline else { throw Timeout(what: "the worker's start") }
+            try eventually("the worker's start") {
                 try stage.check()
-                usleep(10_000)
                 log = try String(contentsOfFile: stage.path("worker.log"), encoding: .utf8)
+                return log.contains("worker started")
             }
             // On the machine of the test: with any quota of its control group, at most as many as the process may run on.
             let usable = try #require(Int(try outputOf("/usr/bin/nproc", []).text.filter(\.isNumber)))

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -41,12 +42,11 @@ final class MatchScene {
 
     /// Waits for the result of a command to the audience, which the command's last range writes.
     func awaitDelivered(_ command: String) throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        while !(run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) {
-            guard Date() < deadline else {
-                throw Timeout(what: "the result of \(command): \(run.results.results[command] ?? [])")
-            }
+        try eventually("the result of \(command): \(run.results.results[command] ?? [])", every: .zero) {
+            if (run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) { return true }
+            // Waits for the next result.
             try run.turn(milliseconds: 20)
+            return false
         }
     }
 }

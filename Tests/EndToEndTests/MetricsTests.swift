@@ -29,11 +29,10 @@ struct MetricsTests {
             let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 
             let began = Clock.milliseconds
-            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-            while !feed.isOver || reader.tally.commands < feed.commands {
-                guard Date() < deadline else {
-                    throw Timeout(what: "\(feed.commands) results, there are \(reader.tally.commands)")
-                }
+            try eventually(
+                "\(feed.commands) results, there are \(reader.tally.commands)",
+                every: .milliseconds(1)
+            ) {
                 _ = try feed.advance(
                     to: Clock.milliseconds - began,
                     limit: 1_000,
@@ -42,7 +41,8 @@ struct MetricsTests {
                 )
                 wire.takeReports()
                 try run.stage.check()
-                if try !reader.drain(limit: 1_000) { usleep(1_000) }
+                while try reader.drain(limit: 1_000) {}
+                return feed.isOver && reader.tally.commands >= feed.commands
             }
             // A command that was held until its token came has a second result when its push is done.
             let scrape = try run.awaitMetrics(
@@ -80,10 +80,7 @@ struct MetricsTests {
 
     /// The metrics that alerts and dashboard read, except those whose series appear with their first count.
     private func spokenOf() throws -> Set<String> {
-        let files = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("Helm/causeway/files")
-        let text = try ["rules.yaml", "dashboard.json"]
-            .map { try String(contentsOf: files.appendingPathComponent($0), encoding: .utf8) }
+        let text = try ["rules.yaml", "dashboard.json"].map { try Repository.text("Helm/causeway/files/\($0)") }
             .joined()
         let names = Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
         #expect(names.count > 30)
@@ -158,7 +155,7 @@ struct MetricsTests {
 
             let worker = try #require(run.stage.worker)
             worker.signal(SIGTERM)
-            try run.awaitMetrics("the end coming", seconds: 10) { $0.sum("causeway_draining") == 1 }
+            try run.awaitMetrics("the end coming", within: .seconds(10)) { $0.sum("causeway_draining") == 1 }
             #expect(try run.status(of: "/readyz") == 503)
             #expect(try run.status(of: "/livez") == 200)
             #expect(worker.poll() == nil)

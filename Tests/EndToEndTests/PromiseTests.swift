@@ -9,8 +9,7 @@ import Testing
 /// the program checks all promises (`Tests/Acceptance/season`).
 @Suite("Seasons faster than their phones", .serialized, .timeLimit(.minutes(10)))
 struct PromiseTests {
-    private static let acceptance = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Acceptance").path
+    private static let acceptance = Repository.path("Tests/Acceptance")
 
     /// Runs a season, and then the checker over its logs.
     private func season(

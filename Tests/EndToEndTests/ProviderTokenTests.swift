@@ -35,12 +35,7 @@ struct ProviderTokenTests {
                 try String(contentsOfFile: run.stage.path(file), encoding: .utf8).components(separatedBy: text).count
                     - 1
             }
-            let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-            while try lines("worker started", in: "other.log") == 0 {
-                guard Date() < deadline else { throw Timeout(what: "the other worker") }
-                try run.stage.check()
-                usleep(10_000)
-            }
+            try run.await("the other worker") { try lines("worker started", in: "other.log") > 0 }
             let signed = "signed the fleet's provider token"
             #expect(try lines(signed, in: "worker.log") + lines(signed, in: "other.log") == 1)
             let entry = try outputOf(

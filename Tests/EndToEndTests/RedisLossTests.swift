@@ -69,11 +69,11 @@ struct RedisLossTests {
     }
 
     /// A run in which 40 activities have had a push each.
-    private static func withCrowd(_ body: @Sendable (ExampleRun, Crowd) throws -> Void) async throws {
+    private static func withCrowd(_ body: @Sendable (ExampleRun, RegisteredPhones) throws -> Void) async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let crowd = try Crowd(run, count: 40)
+            let crowd = try RegisteredPhones(run, count: 40)
             try crowd.send(to: crowd.activities)
             try awaitAccepted(run, 40)
             try body(run, crowd)

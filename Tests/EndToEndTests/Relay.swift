@@ -1,12 +1,11 @@
 import Foundation
+import Testbed
 
 @testable import CausewayLab
 
 /// An address that begins to answer only when it is told to: `Tests/Acceptance/relay/relay.py`.
 struct Relay {
-    private static let script = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Acceptance/relay/relay.py")
-        .path
+    private static let script = Repository.path("Tests/Acceptance/relay/relay.py")
 
     /// A port where nothing answers yet.
     let port: UInt16

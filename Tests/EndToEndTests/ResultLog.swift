@@ -1,14 +1,15 @@
 import Foundation
 import Kafka
+import Testbed
 import Testing
-
-/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
-let eventLimitSeconds = 180.0
 
 /// The results topic, by command.
 final class ResultLog: ConsumerHandler {
     private var consumer: Consumer?
+    private let wakeup = WakeupPipe()
     private(set) var results: [String: [JSONObject]] = [:]
+    /// While no result comes, the caller has its turn this often.
+    private static let turnMilliseconds: Int64 = 20
 
     init(bootstrapServers: String) throws {
         consumer = try Consumer(
@@ -19,6 +20,7 @@ final class ResultLog: ConsumerHandler {
             topics: ["causeway.results"],
             handler: self
         )
+        consumer?.setWakeup(descriptor: wakeup.writing)
     }
 
     /// The newest result of a command.
@@ -28,24 +30,29 @@ final class ResultLog: ConsumerHandler {
 
     /// Reads until the newest result of each of these commands has this outcome.
     func await(_ commands: [String], outcome: String, _ turn: () throws -> Void = {}) throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
+        let deadline = ContinuousClock.now + eventLimit
         while !commands.allSatisfy({ self.outcome($0) == outcome }) {
-            guard Date() < deadline else {
+            guard ContinuousClock.now < deadline else {
                 let states = commands.map { "\($0): \(self.outcome($0) ?? "no result")" }
                 throw Timeout(what: "outcome \(outcome): \(states.joined(separator: ", "))")
             }
             try turn()
-            if !takeOne() { usleep(2_000) }
+            takeNext(withinMilliseconds: Self.turnMilliseconds)
         }
     }
 
     /// Reads for this time.
     func take(milliseconds: Int, _ turn: () throws -> Void) throws {
-        let end = Date(timeIntervalSinceNow: Double(milliseconds) / 1_000)
-        while Date() < end {
+        let end = ContinuousClock.now + .milliseconds(milliseconds)
+        while ContinuousClock.now < end {
             try turn()
-            if !takeOne() { usleep(2_000) }
+            takeNext(withinMilliseconds: min(Self.turnMilliseconds, Int64(milliseconds)))
         }
+    }
+
+    /// Takes the next result, or waits until the consumer announces one.
+    private func takeNext(withinMilliseconds limit: Int64) {
+        if !takeOne() { wakeup.waitHere(milliseconds: limit) }
     }
 
     private func takeOne() -> Bool {
@@ -65,9 +72,4 @@ final class ResultLog: ConsumerHandler {
 
     func assigned(_ partitions: [TopicPartition]) {}
     func revoked(_ partitions: [TopicPartition], lost: Bool) {}
-}
-
-struct Timeout: Error, CustomStringConvertible {
-    var what: String
-    var description: String { "timed out waiting for \(what)" }
 }

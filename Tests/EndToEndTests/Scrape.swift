@@ -1,5 +1,6 @@
 import CausewayCommandLine
 import Foundation
+import Testbed
 
 @testable import CausewayLab
 
@@ -69,17 +70,15 @@ extension ExampleRun {
     @discardableResult
     func awaitMetrics(
         _ what: String,
-        seconds: Double = eventLimitSeconds,
+        within limit: Duration = eventLimit,
         turn: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
-        let deadline = Date(timeIntervalSinceNow: seconds)
-        while true {
+        try eventualAnswer("\(what) in\n\((try? scrape())?.text ?? "no metrics")", within: limit) {
             // A worker that has just started does not listen yet.
             if let scrape = try? scrape(), isMet(scrape) { return scrape }
-            guard Date() < deadline else { throw Timeout(what: "\(what) in\n\((try? scrape())?.text ?? "no metrics")") }
             try turn()
-            usleep(20_000)
+            return nil
         }
     }
 

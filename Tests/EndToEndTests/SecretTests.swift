@@ -41,8 +41,7 @@ struct SecretTests {
                 #expect(try run.secretFindings().contains("\(name): a device token"))
                 try FileManager.default.removeItem(atPath: run.stage.path(name))
             }
-            let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-                .deletingLastPathComponent().appendingPathComponent(".ci/secret-search").path
+            let script = Repository.path(".ci/secret-search")
             let printed = run.stage.path("printed")
             for (secret, text) in Self.secrets where secret != "a token in Base64" {
                 let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"

@@ -103,12 +103,14 @@ struct ShutdownTests {
 
 /// A whole match in Kafka at once, and its results. Used from one thread.
 private final class Match {
+    /// For a whole match, with a worker that restarts in it.
+    private static let limit: Duration = .seconds(480)
+
     let run: ExampleRun
     let reader: ResultsReader
     private(set) var feed: SeasonFeed
     private let phones: SimulatedPhones
     private let wire: CommandWire
-    private let deadline = Date(timeIntervalSinceNow: 480)
 
     init(followers: Int, configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }) throws {
         let season = ExampleFiles("season")
@@ -144,20 +146,21 @@ private final class Match {
 
     /// Reads results until the condition holds.
     func read(until isDone: () -> Bool) throws {
-        while !isDone() {
-            guard Date() < deadline else {
-                throw Timeout(what: "\(feed.commands) results, there are \(reader.tally.commands)")
-            }
+        try eventually(
+            "\(feed.commands) results, there are \(reader.tally.commands)",
+            within: Self.limit,
+            every: .milliseconds(1)
+        ) {
             wire.takeReports()
             try run.stage.check()
-            if try !reader.drain(limit: 1_000) { usleep(1_000) }
+            while try reader.drain(limit: 1_000) {}
+            return isDone()
         }
     }
 
     func awaitLog(_ text: String) throws {
-        while try !String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains(text) {
-            guard Date() < deadline else { throw Timeout(what: "\(text) in the worker's log") }
-            usleep(1_000)
+        try eventually("\(text) in the worker's log", every: .milliseconds(1)) {
+            try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains(text)
         }
     }
 
@@ -169,7 +172,9 @@ private final class Match {
 
     /// A command that is held until its token comes is sent after every command already has a result.
     func expectPhonesToBeRight() throws {
-        while try phones.compare(with: feed).matching < feed.phones, Date() < deadline { try run.stage.check() }
-        #expect(try phones.compare(with: feed).matching == feed.phones)
+        try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
+            try run.stage.check()
+            return try phones.compare(with: feed).matching == feed.phones
+        }
     }
 }

@@ -243,9 +243,7 @@ private final class Collector {
     let port: Int
     private let file: String
     private let stage: Stage
-    private static let script = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("Acceptance/collector/collector.py").path
+    private static let script = Repository.path("Tests/Acceptance/collector/collector.py")
 
     init(_ stage: Stage, refusals: [Int], options: [String] = []) throws {
         self.stage = stage
@@ -276,13 +274,12 @@ private final class Collector {
     func await(_ count: Int) throws -> [JSONObject] { try awaitSpans("\(count) spans") { $0.count >= count } }
 
     func awaitSpans(_ what: String, until isMet: ([JSONObject]) -> Bool) throws -> [JSONObject] {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        while true {
-            let spans = try spans()
-            if isMet(spans) { return spans }
-            guard Date() < deadline else { throw Timeout(what: "\(what), there are \(spans.count)") }
+        var spans: [JSONObject] = []
+        try eventually("\(what), there are \(spans.count)") {
             try stage.check()
-            usleep(20_000)
+            spans = try self.spans()
+            return isMet(spans)
         }
+        return spans
     }
 }

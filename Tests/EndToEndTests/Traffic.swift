@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -60,13 +61,14 @@ final class Traffic {
     }
 
     func send(untilLogHas text: String, after earlier: String = "") throws {
-        let deadline = Date(timeIntervalSinceNow: eventLimitSeconds)
-        while true {
-            let log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
+        var log = ""
+        // Each sending waits for its result.
+        try eventually("\(text) in the worker's log:\n\(log)", every: .zero) {
+            log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
             let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
-            if log[start...].contains(text) { return }
-            guard Date() < deadline else { throw Timeout(what: "\(text) in the worker's log:\n\(log)") }
+            if log[start...].contains(text) { return true }
             try sendOne()
+            return false
         }
     }
 }

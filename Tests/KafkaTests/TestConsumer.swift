@@ -1,3 +1,4 @@
+import Testbed
 import Testing
 
 @testable import Kafka

@@ -1,5 +1,6 @@
 import Foundation
 import LiveActivity
+import Testbed
 import Testing
 
 /// Records in files: examples, and records that were once read wrongly. A file's name is the expected result, "accepted" or the code of the
@@ -22,8 +23,7 @@ enum Corpus {
     static let registrations = entries("Registrations")
 
     private static func entries(_ folder: String) -> [Entry] {
-        let directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appendingPathComponent("Corpus").appendingPathComponent(folder)
+        let directory = Repository.url("Tests/LiveActivityTests/Corpus/\(folder)")
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         return names.sorted()
             .map { name in

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Testbed
 import Testing
 
 @testable import Observability
@@ -71,10 +72,7 @@ struct CatalogTests {
     }
 
     @Test func pageIsTheCatalogs() throws {
-        let page = try String(
-            contentsOf: Fixture.repository.appending(path: "Helm/causeway/METRICS.md"),
-            encoding: .utf8
-        )
+        let page = try Repository.text("Helm/causeway/METRICS.md")
         #expect(page == MetricPage.markdown, "write it again: causeway metrics-page > Helm/causeway/METRICS.md")
     }
 

@@ -28,7 +28,4 @@ enum Fixture {
     }
 
     static func registry(lanes: Int = 2) -> MetricRegistry { MetricRegistry(labels: labels, laneCount: lanes) }
-
-    static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
 }

@@ -80,9 +80,8 @@ struct SecureCollectorTests {
         (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "has no text"),
     ])
     func aWrongHeadersFileIsRefused(text: String, complaint: String) throws {
-        let file = NSTemporaryDirectory() + "headers-\(UUID().uuidString)"
-        try text.write(toFile: file, atomically: true, encoding: .utf8)
-        defer { try? FileManager.default.removeItem(atPath: file) }
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(text, to: "headers").path
         #expect(throws: SecretFileError.self) { try CollectorHeaders.read(file) }
         do { _ = try CollectorHeaders.read(file) } catch { #expect(error.description == "\(file): \(complaint)") }
     }
@@ -100,17 +99,17 @@ final class Scene {
     let log = LogCollector()
     /// Nil without TLS.
     private(set) var caFile: String?
-    private let directory = NSTemporaryDirectory() + "collector-\(UUID().uuidString)"
+    private let directory: TemporaryDirectory
 
     /// - Parameter hosts: the hosts of the certificate; none: no TLS.
     init(hosts: [String] = [], answers: [String]) throws {
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+        directory = try TemporaryDirectory()
         rings = [TraceRing(counters), TraceRing(counters)]
         guard !hosts.isEmpty else {
             collector = try TestCollector(answers: answers)
             return
         }
-        let files = try SelfSignedCertificate.write(directory: "\(directory)/tls", hosts: hosts)
+        let files = try SelfSignedCertificate.write(directory: directory.path("tls"), hosts: hosts)
         caFile = files.caFile
         let tls = try TLSContext.server(
             certificateFile: files.certificateFile,
@@ -120,7 +119,7 @@ final class Scene {
         collector = try TestCollector(tls: tls, answers: answers)
     }
 
-    func path(_ name: String) -> String { "\(directory)/\(name)" }
+    func path(_ name: String) -> String { directory.path(name) }
 
     func exporter(host: String = "127.0.0.1", caFile: String? = nil, headersFile: String? = nil) throws -> TraceExporter
     {
@@ -143,8 +142,8 @@ final class Scene {
     func running(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
-        let deadline = ContinuousClock.now + .seconds(120)
-        while !isMet(counters), ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        // The counters announce nothing: in the worker a metric page reads them.
+        try? await eventuallyInTask("the counters") { isMet(counters) }
         run.cancel()
         await run.value
         await exporter.giveUp()
@@ -153,6 +152,5 @@ final class Scene {
 
     func close() {
         collector.close()
-        try? FileManager.default.removeItem(atPath: directory)
     }
 }

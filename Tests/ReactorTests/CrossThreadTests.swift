@@ -1,6 +1,7 @@
 import Glibc
 import Reactor
 import Synchronization
+import Testbed
 import Testing
 
 private final class WakeupCounter: DescriptorHandler {
@@ -32,8 +33,19 @@ private struct Element: BitwiseCopyable, Equatable {
     }
 }
 
+/// Rings between threads, and wake-ups. (R2)
 extension ReactorTests {
+    /// Blocks until the wake-up is signalled, and takes it back.
+    private static func await(_ wakeup: Wakeup) {
+        var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
+        _ = poll(&descriptor, 1, -1)
+        wakeup.drain()
+    }
+
     @Suite struct Rings {
+        /// Between two signals only the ring itself orders the memory of the two threads.
+        private static let elementsPerSignal = 64
+
         @Test func `a ring holds its capacity, in order, over many laps`() {
             let ring = SingleProducerRing<Int>(capacity: 8)
             #expect(ring.capacity == 8)
@@ -71,21 +83,31 @@ extension ReactorTests {
         @Test func `millions of elements pass between two threads, each once, whole and in order`() throws {
             let ring = SingleProducerRing<Element>(capacity: 256)
             let count = 3_000_000
+            let (filled, emptied) = (try Wakeup(), try Wakeup())
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
                 while index < count {
-                    if ring.push(Element(index)) { index += 1 } else { sched_yield() }
+                    if ring.push(Element(index)) {
+                        index += 1
+                        if index.isMultiple(of: Self.elementsPerSignal) { filled.signal() }
+                    } else {
+                        filled.signal()
+                        ReactorTests.await(emptied)
+                    }
                 }
+                filled.signal()
             }
             var expected = 0
             var isWhole = true
             while expected < count {
                 guard let element = ring.pop() else {
-                    sched_yield()
+                    emptied.signal()
+                    ReactorTests.await(filled)
                     continue
                 }
                 isWhole = isWhole && element == Element(expected)
                 expected += 1
+                if expected.isMultiple(of: Self.elementsPerSignal) { emptied.signal() }
             }
             producer.join()
             #expect(isWhole)
@@ -123,18 +145,20 @@ extension ReactorTests {
             let counter = try WakeupCounter(loop: loop)
             let ring = SingleProducerRing<Int>(capacity: 1_024)
             let wakeup = counter.wakeup
+            let emptied = try Wakeup()
             let count = 300_000
             var taken = 0
             // The loop sleeps without a limit: after a lost wake-up the test would not end in time.
             counter.onWake = {
                 while ring.pop() != nil { taken += 1 }
+                emptied.signal()
                 if taken == count { loop.stop() }
             }
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
                 while index < count {
                     guard ring.push(index) else {
-                        sched_yield()
+                        ReactorTests.await(emptied)
                         continue
                     }
                     index += 1
@@ -180,19 +204,14 @@ extension ReactorTests {
         try leaveThings(times: 20)
         // Look-ups that outlive their loop hold a wake-up until they are done.
         // Counted once for each look-up: a running one opens its own files between two counts.
-        var after = openDescriptorCount()
-        for _ in 0..<60_000 where after > before {
-            usleep(1_000)
-            after = openDescriptorCount()
-        }
-        #expect(after <= before)
+        try eventually("descriptors that are closed", every: .milliseconds(1)) { openDescriptorCount() <= before }
     }
 
     fileprivate static func leaveThings(times: Int) throws {
         for _ in 0..<times {
             let thread = try LoopThread.start(name: "leaves things") { loop in
                 do {
-                    let server = try TestServer(loop: loop)
+                    let server = try StreamServer(loop: loop)
                     let recorder = StreamRecorder()
                     let stream = Stream(loop: loop, handler: recorder)
                     stream.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)

@@ -1,5 +1,6 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {

@@ -1,12 +1,13 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 extension ReactorTests {
     @Suite struct Listening {
         @Test func `many connections at once are all accepted`() throws {
             let loop = try EventLoop()
-            let server = try TestServer(loop: loop)
+            let server = try StreamServer(loop: loop)
             #expect(server.address.port != 0)
             let recorder = StreamRecorder()
             let clients = (0..<300)
@@ -25,19 +26,19 @@ extension ReactorTests {
             let loop = try EventLoop()
             // A port that nobody else gets in between.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
-            let server = try TestServer(loop: loop, address: address)
+            let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
-                try TestServer(loop: loop, address: address)
+                try StreamServer(loop: loop, address: address)
             }
             server.close()
-            try TestServer(loop: loop, address: address).close()
+            try StreamServer(loop: loop, address: address).close()
         }
 
         @Test func `closing a listener on a Unix socket removes its path`() throws {
             let loop = try EventLoop()
             let directory = try TemporaryDirectory()
             let path = "\(directory.path)/socket"
-            let server = try TestServer(loop: loop, address: #require(SocketAddress.unix(path: path)))
+            let server = try StreamServer(loop: loop, address: #require(SocketAddress.unix(path: path)))
             #expect(access(path, F_OK) == 0)
             server.close()
             #expect(access(path, F_OK) != 0)
@@ -59,7 +60,7 @@ extension ReactorTests {
 
     fileprivate static func runOutOfDescriptors() throws {
         let loop = try EventLoop()
-        let server = try TestServer(loop: loop)
+        let server = try StreamServer(loop: loop)
         let recorder = StreamRecorder()
         let client = Stream(loop: loop, handler: recorder)
         client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
@@ -94,7 +95,7 @@ extension ReactorTests {
     fileprivate static func comeAndGo(kind: StreamPair.Kind) throws {
         let loop = try EventLoop()
         let certificates = try TestCertificates()
-        let server = try TestServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
+        let server = try StreamServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
         let tls = kind.isTLS ? try certificates.client() : nil
         var before = 0
         for round in 0..<1_000 {
@@ -209,7 +210,7 @@ extension ReactorTests {
 
         @Test func `the system's authorities do not trust our own certificate`() throws {
             let loop = try EventLoop()
-            let server = try TestServer(loop: loop, tls: TestCertificates().server([]))
+            let server = try StreamServer(loop: loop, tls: TestCertificates().server([]))
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
             let tls = try TLSContext.client(caFile: nil, applicationProtocols: [])

@@ -1,4 +1,5 @@
 import Glibc
+import Testbed
 import Testing
 
 @testable import Reactor
@@ -67,7 +68,7 @@ extension ReactorTests {
 
         @Test func `a server that never answers the handshake times out`() throws {
             let loop = try EventLoop()
-            let server = try TestServer(loop: loop)
+            let server = try StreamServer(loop: loop)
             let tls = try TestCertificates().client()
             let error = failure(
                 to: server.address,
@@ -83,7 +84,7 @@ extension ReactorTests {
         @Test func `a server that closes in the handshake, or speaks another protocol`() throws {
             let loop = try EventLoop()
             let tls = try TestCertificates().client()
-            let server = try TestServer(loop: loop)
+            let server = try StreamServer(loop: loop)
             server.prepare = { recorder in recorder.onReceived = { stream, _ in stream.close() } }
             let hungUp = failure(to: server.address, tls: tls, serverName: "localhost", loop: loop)
             #expect(hungUp?.code == .handshakeFailed)
@@ -102,7 +103,7 @@ extension ReactorTests {
         {
             let loop = try EventLoop()
             let certificates = try TestCertificates(hosts: ["localhost", "*.apns.example", "127.0.0.1", "::1"])
-            let server = try TestServer(loop: loop, tls: try certificates.server(maximumVersion: version))
+            let server = try StreamServer(loop: loop, tls: try certificates.server(maximumVersion: version))
             let trusted = try certificates.client()
             let untrusted = try TestCertificates().client()
             let error = failure(to: server.address, tls: untrusted, serverName: "localhost", loop: loop)
@@ -133,7 +134,7 @@ extension ReactorTests {
             let directory = try TemporaryDirectory()
             let certificates = try TestCertificates()
             let address = try #require(SocketAddress.unix(path: "\(directory.path)/socket"))
-            let server = try TestServer(loop: loop, tls: certificates.server(), address: address)
+            let server = try StreamServer(loop: loop, tls: certificates.server(), address: address)
             #expect(failure(to: address, tls: try certificates.client(), loop: loop)?.code == .handshakeFailed)
             server.close()
         }
@@ -144,7 +145,7 @@ extension ReactorTests {
         func `sides that agree on no application protocol do not connect`(client: [String], server: [String]) throws {
             let loop = try EventLoop()
             let certificates = try TestCertificates()
-            let testServer = try TestServer(loop: loop, tls: certificates.server(server))
+            let testServer = try StreamServer(loop: loop, tls: certificates.server(server))
             let recorder = StreamRecorder()
             let stream = Stream(loop: loop, handler: recorder)
             stream.connect(
@@ -166,7 +167,7 @@ extension ReactorTests {
         @Test func `the server's choice follows its own order`() throws {
             let loop = try EventLoop()
             let certificates = try TestCertificates()
-            let server = try TestServer(loop: loop, tls: certificates.server(["h2", "http/1.1"]))
+            let server = try StreamServer(loop: loop, tls: certificates.server(["h2", "http/1.1"]))
             let recorder = StreamRecorder()
             let stream = Stream(loop: loop, handler: recorder)
             stream.connect(

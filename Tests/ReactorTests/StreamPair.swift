@@ -1,10 +1,11 @@
 import Reactor
+import Testbed
 import Testing
 
 /// A client and its server side on one loop.
 struct StreamPair {
     let loop: EventLoop
-    let server: TestServer
+    let server: StreamServer
     let client: Stream
     let recorder: StreamRecorder
     /// The address of a Unix pair is removed with the pair.
@@ -24,10 +25,10 @@ struct StreamPair {
             let directory = try TemporaryDirectory()
             self.directory = directory
             let address = try #require(SocketAddress.unix(path: "\(directory.path)/socket"))
-            server = try TestServer(loop: loop, address: address)
+            server = try StreamServer(loop: loop, address: address)
         } else {
             directory = nil
-            server = try TestServer(loop: loop, tls: serverTLS)
+            server = try StreamServer(loop: loop, tls: serverTLS)
         }
         server.prepare = prepare
         recorder = StreamRecorder()
@@ -40,7 +41,7 @@ struct StreamPair {
         )
     }
 
-    func connect() throws -> TestServer.Connection {
+    func connect() throws -> StreamServer.Connection {
         turn(loop) {
             (client.isOpen || recorder.isClosed) && server.connections.first?.recorder.connectedCount == 1
         }

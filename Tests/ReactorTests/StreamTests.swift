@@ -1,5 +1,6 @@
 import Glibc
 import Reactor
+import Testbed
 import Testing
 
 extension ReactorTests {

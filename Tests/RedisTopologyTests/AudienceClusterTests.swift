@@ -41,7 +41,7 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try Crowd(configuration)
+        let crowd = try AudienceCaller(configuration)
         #expect(crowd.turn { crowd.store.isReady })
         crowd.joinMore(2_000)
         #expect(crowd.turn { crowd.waitingCount == 0 })
@@ -62,7 +62,7 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try Crowd(configuration)
+        let crowd = try AudienceCaller(configuration)
         let range = try #require(SegmentRange(index: 0, count: 1))
         #expect(crowd.turn { crowd.store.isReady })
         crowd.joinMore(1_500)
@@ -72,7 +72,7 @@ import Testing
         cluster.finishReplication()
 
         let index = try #require(
-            (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(Crowd.slot(ofSegment: nil)) }
+            (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(AudienceCaller.slot(ofSegment: nil)) }
         )
         // The following writes do not reach the replica.
         cluster.replicas[index].suspend()
@@ -89,7 +89,8 @@ import Testing
         let left = try crowd.members()
         let lost = joined.subtracting(left)
         #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
-        #expect(lost.allSatisfy { ClusterProcesses.slots(of: index, among: 3).contains(Crowd.slot(ofMember: $0)) })
+        let slots = ClusterProcesses.slots(of: index, among: 3)
+        #expect(lost.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
         // Nobody else has the range: the claim of its former owner is back.
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .foreign)
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
@@ -105,7 +106,7 @@ import Testing
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
-        let crowd = try Crowd(configuration)
+        let crowd = try AudienceCaller(configuration)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
         var counts = MemberCounts()
@@ -135,7 +136,7 @@ import Testing
 }
 
 /// A lane whose members join one audience. It repeats calls that failed temporarily.
-private final class Crowd: AudienceStoreHandler {
+private final class AudienceCaller: AudienceStoreHandler {
     private static let app = Array("com.example.match".utf8)
     private static let audience = AudienceDigest(value: 0x7D00_0102_0304_0506)
 
@@ -175,6 +176,11 @@ private final class Crowd: AudienceStoreHandler {
     }
 
     func step(waitMilliseconds: Int32 = 20) {
+        issueWaiting()
+        loop.turn(waitMilliseconds: waitMilliseconds)
+    }
+
+    private func issueWaiting() {
         loop.refreshClock()
         let calls = waiting
         waiting = []
@@ -185,17 +191,10 @@ private final class Crowd: AudienceStoreHandler {
                 waiting.append(call)
             }
         }
-        loop.turn(waitMilliseconds: waitMilliseconds)
     }
 
     func turn(until condition: () -> Bool) -> Bool {
-        loop.refreshClock()
-        let end = loop.nowMilliseconds + 300_000
-        while !condition() {
-            if loop.nowMilliseconds >= end { return false }
-            step()
-        }
-        return true
+        loop.turn(waitMilliseconds: 20, step: issueWaiting, until: condition)
     }
 
     /// The ids on all pages.

@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import Testbed
 
 @testable import ActivityStore
 @testable import Redis
@@ -78,21 +79,19 @@ final class Caller {
 
     /// One turn of the loop, with as many calls as can be sent.
     func step(waitMilliseconds: Int32 = 20) {
-        // The test may have done other work for seconds, and a call issued by an old clock would be late at once.
-        loop.refreshClock()
-        issueAll()
+        prepareTurn()
         loop.turn(waitMilliseconds: waitMilliseconds)
     }
 
-    /// Turns until the condition holds. False if it does not hold within the limit.
-    func turn(limitMilliseconds: Int64 = 300_000, until condition: () -> Bool) -> Bool {
+    private func prepareTurn() {
+        // The test may have done other work for seconds, and a call issued by an old clock would be late at once.
         loop.refreshClock()
-        let end = loop.nowMilliseconds + limitMilliseconds
-        while !condition() {
-            if loop.nowMilliseconds >= end { return false }
-            step()
-        }
-        return true
+        issueAll()
+    }
+
+    /// Turns until the condition holds. False if it does not hold within the limit.
+    func turn(limitMilliseconds: Int64 = EventLoop.turnLimitMilliseconds, until condition: () -> Bool) -> Bool {
+        loop.turn(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareTurn, until: condition)
     }
 
     func turnUntilAllAnswered() -> Bool { turn { waitingCount == 0 } }

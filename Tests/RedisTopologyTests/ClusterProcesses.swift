@@ -1,4 +1,5 @@
 import Reactor
+import Testbed
 import Testing
 
 @testable import Redis
@@ -74,23 +75,7 @@ extension [String] {
     }
 }
 
-struct NeverHappened: Error {}
-
 /// Servers report no changes, so they are asked until the condition holds.
 func waitUntil(_ servers: [ServerProcess], _ condition: (ServerProcess) -> Bool) throws {
-    for server in servers { try waitUntil { condition(server) } }
-}
-
-func waitUntil(_ condition: () throws -> Bool) throws {
-    let loop = try EventLoop()
-    let end = loop.nowMilliseconds + 300_000
-    while try !condition() {
-        guard loop.nowMilliseconds < end else { throw NeverHappened() }
-        _ = loop.schedule(afterMilliseconds: 10, handler: Tick(), tag: 0)
-        loop.turn(waitMilliseconds: -1)
-    }
-}
-
-private final class Tick: TimerHandler {
-    func timerFired(tag: UInt64) {}
+    for server in servers { try eventually("\(server.location)", every: .milliseconds(10)) { condition(server) } }
 }

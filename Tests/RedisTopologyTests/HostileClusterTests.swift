@@ -6,7 +6,7 @@ import Testing
 
 @testable import Redis
 
-/// Nodes that refuse or give wrong answers: each call still gets its answer as soon as there is one.
+/// Nodes that refuse or give wrong answers: each call still gets its answer as soon as there is one. (R23)
 @Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")

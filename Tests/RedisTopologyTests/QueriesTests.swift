@@ -98,10 +98,10 @@ import Testing
             steps += 1
             guard steps % 16 == 0 else { continue }
             // A call that meets a moved slot fails, and the next look-up finds the slot's new place.
-            for name in names { try waitUntil { (try? other.read(name)?.text) == bytes(name) } }
+            for name in names { try eventually(name) { (try? other.read(name)?.text) == bytes(name) } }
         }
         for name in names {
-            try waitUntil { (try? other.read(name)?.text) == bytes(name) }
+            try eventually(name) { (try? other.read(name)?.text) == bytes(name) }
             #expect(try !other.takeLease(name, milliseconds: 600_000))
         }
     }

@@ -3,26 +3,11 @@ import CLinux
 import Foundation
 import Glibc
 import Reactor
-
-/// A directory for a test's files, deleted with this value.
-final class TemporaryDirectory {
-    let path: String
-
-    init() throws {
-        var template = Array("/tmp/causeway-redis-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw ServerProcess.Failure.temporaryDirectory(errno) }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    deinit {
-        try? FileManager.default.removeItem(atPath: path)
-    }
-}
+import Testbed
 
 /// A redis-server for one test, as a server, a cluster's node or a Sentinel, on ephemeral loopback ports.
 final class ServerProcess {
     enum Failure: Error {
-        case temporaryDirectory(Int32)
         case spawn(Int32)
         /// The server ended before it was ready; with its output.
         case startup(String)
@@ -88,7 +73,7 @@ final class ServerProcess {
         defer { for pointer in pointers { free(pointer) } }
         let status = posix_spawnp(&process, Self.program, &actions, nil, &pointers, environ)
         guard status == 0 else { throw Failure.spawn(status) }
-        try waitUntil {
+        try eventually("\(readyLine) of \(location)", every: .milliseconds(10)) {
             guard let text = try? String(contentsOfFile: log, encoding: .utf8) else { return false }
             if waitpid(process, nil, WNOHANG) == process {
                 process = -1

@@ -1,13 +1,12 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayLab
 
 /// The shipped season, read once for all tests.
 enum SeasonData {
-    static let directory = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        .appendingPathComponent("Config/examples/season")
+    static let directory = Repository.url("Config/examples/season")
 
     static func file(_ name: String) throws -> [UInt8] {
         Array(try Data(contentsOf: directory.appendingPathComponent(name)))

@@ -154,6 +154,7 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
+    /// The push names the record's slot until its answer comes. (R8)
     @Test func whatCompletesAfterItsPartitionWasGivenUpDoesNotCountForTheNextAssignment() {
         let core = CoreHarness()
         core.receive(.update(1))

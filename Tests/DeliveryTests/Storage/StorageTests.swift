@@ -5,6 +5,7 @@ import Testing
 
 @testable import Delivery
 
+/// Rule R3 of Design.md.
 @Suite struct IndexQueueTests {
     private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
         var elements: [UInt32] = []
@@ -57,6 +58,7 @@ import Testing
     }
 }
 
+/// Rule R3 of Design.md.
 @Suite struct SlabTests {
     @Test func aFreedIndexIsGivenOutAgain() {
         var slab = Slab<Int>(limit: 100)
@@ -103,6 +105,7 @@ import Testing
     }
 }
 
+/// Rule R3 of Design.md.
 @Suite struct ArenaTests {
     @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
     func aBlockHoldsWhatWasAskedForAndIsAligned(count: Int) {

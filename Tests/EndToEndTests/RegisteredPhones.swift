@@ -4,7 +4,7 @@ import Testing
 @testable import CausewayLab
 
 /// Many phones with one activity each, whose tokens the worker knows.
-final class Crowd {
+final class RegisteredPhones {
     let activities: [String]
     private let run: ExampleRun
     private let update: JSONObject

@@ -1,15 +1,13 @@
 import APNs
 import Reactor
+import Testbed
 import Testing
 
-/// How long a test turns its loop for an expected event: on a busy machine a hundred thousand pushes take time.
-let turnLimitMilliseconds: Int64 = 300_000
-
 /// A server, a pool and a recorder on one loop.
-final class Fixture {
+final class PoolFixture {
     let loop: EventLoop
-    let server: TestServer
-    let recorder = Recorder()
+    let server: PushServer
+    let recorder = PushRecorder()
     let pool: Pool
     private let body: UnsafeMutableRawBufferPointer
     private let deviceTokenBytes: Int
@@ -19,7 +17,7 @@ final class Fixture {
     {
         let files = try Shared.files.get()
         loop = try EventLoop()
-        server = try TestServer(
+        server = try PushServer(
             loop: loop,
             tls: .server(
                 certificateFile: files.certificateFile,
@@ -27,7 +25,7 @@ final class Fixture {
                 applicationProtocols: ["h2"]
             )
         )
-        var configuration = try Fixture.configuration(port: server.port)
+        var configuration = try PoolFixture.configuration(port: server.port)
         adjust(&configuration)
         pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
         self.deviceTokenBytes = deviceTokenBytes
@@ -105,17 +103,9 @@ final class Fixture {
             }
     }
 
-    /// Turns until the condition holds. Fails the test and returns after ``turnLimitMilliseconds``.
+    /// Turns until the condition holds. Fails the test and returns if it does not hold in time.
     func turn(until condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation) {
-        loop.refreshClock()
-        let limit = loop.nowMilliseconds + turnLimitMilliseconds
-        while !condition() {
-            guard loop.nowMilliseconds < limit else {
-                Issue.record("the condition did not come about in time", sourceLocation: sourceLocation)
-                return
-            }
-            loop.turn(waitMilliseconds: 100)
-        }
+        Testbed.turn(loop, until: condition, sourceLocation: sourceLocation)
     }
 
     /// Starts the pool, and sends the one push that opens its connections for more: tag 1,000,000 and on.

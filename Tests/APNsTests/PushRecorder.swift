@@ -15,7 +15,7 @@ struct Outcome: Equatable {
 }
 
 /// Records every answer and notice.
-final class Recorder: PushHandler {
+final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [Outcome]] = [:]
     private(set) var answers = 0
     private(set) var notices: [PoolNotice] = []

@@ -1,7 +1,7 @@
 import Reactor
 
 /// A server on the test's own loop: each connection is a stream with a recorder.
-final class TestServer: ListenerHandler {
+final class StreamServer: ListenerHandler {
     struct Connection {
         let descriptor: Int32
         let stream: Stream

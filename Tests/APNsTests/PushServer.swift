@@ -52,7 +52,7 @@ struct Reply {
 }
 
 /// An HTTP/2 server on the test's own loop that handles each request as the test says.
-final class TestServer: ListenerHandler {
+final class PushServer: ListenerHandler {
     let loop: EventLoop
     let tls: TLSContext
     private var listener: Listener?
@@ -95,7 +95,7 @@ final class TestServer: ListenerHandler {
 
 /// One accepted connection.
 final class ServerConnection: StreamHandler, TurnEndHandler {
-    unowned let server: TestServer
+    unowned let server: PushServer
     let descriptor: Int32
     private var stream: Stream?
     private var session: OpaquePointer?
@@ -111,7 +111,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
     /// Whether PING frames are answered. nghttp2 answers them itself, so this delays all output.
     var isMute = false
 
-    init(server: TestServer, descriptor: Int32) {
+    init(server: PushServer, descriptor: Int32) {
         self.server = server
         self.descriptor = descriptor
         stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: server.tls)

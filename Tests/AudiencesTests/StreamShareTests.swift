@@ -1,0 +1,27 @@
+import Testing
+
+@testable import Audiences
+
+/// While single commands wait, rounds use at most nine tenths of a pool's streams. (R22)
+@Suite struct StreamShareTests {
+    @Test(arguments: [(1_000, 900), (100, 90), (11, 9), (10, 9), (2, 1), (1, 1)])
+    func singleCommandsThatWaitGetATenth(streams: Int, share: Int) {
+        #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: true) == share)
+        #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: false) == streams)
+    }
+
+    @Test func aRoundLeavesTheLastTenthUntilNoSingleCommandWaits() {
+        let bench = RoundBench()
+        for name in SimulatedNames.names[0].prefix(24) { bench.join(name) }
+        bench.command(1)
+        bench.settle()
+        func send(whileSingleCommandsWait isWaiting: Bool) -> Int {
+            bench.send(inFlightMax: Audiences.inFlightMax(streams: 10, singleCommandsWait: isWaiting)).count
+        }
+        #expect(send(whileSingleCommandsWait: true) == 9)
+        #expect(send(whileSingleCommandsWait: true) == 0)
+        #expect(send(whileSingleCommandsWait: false) == 1)
+        bench.answerPushes()
+        #expect(send(whileSingleCommandsWait: true) == 9)
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+
+/// The maximum wait of a test for an event: far longer than an event takes on the slowest machine.
+public let eventLimit: Duration = .seconds(180)
+
+/// An expected event did not come within its limit.
+public struct Timeout: Error, CustomStringConvertible {
+    public var what: String
+
+    public init(what: String) { self.what = what }
+
+    public var description: String { "timed out waiting for \(what)" }
+}
+
+/// Asks at an interval until the condition holds. Throws a ``Timeout`` after the limit.
+///
+/// Only for states that announce nothing: another process's keys in Redis, its page of metrics, its log, its signal mask. For all else
+/// there is an event, and a test awaits it.
+public func eventually(
+    _ what: @autoclosure () -> String,
+    within limit: Duration = eventLimit,
+    every interval: Duration = .milliseconds(20),
+    until condition: () throws -> Bool
+) throws {
+    try eventualAnswer(what(), within: limit, every: interval) { try condition() ? () : nil }
+}
+
+/// As `eventually`, and returns the first answer that is not nil.
+@discardableResult
+public func eventualAnswer<Answer>(
+    _ what: @autoclosure () -> String,
+    within limit: Duration = eventLimit,
+    every interval: Duration = .milliseconds(20),
+    _ ask: () throws -> Answer?
+) throws -> Answer {
+    let deadline = ContinuousClock.now + limit
+    while true {
+        if let answer = try ask() { return answer }
+        guard ContinuousClock.now < deadline else { throw Timeout(what: what()) }
+        Thread.sleep(forTimeInterval: interval / .seconds(1))
+    }
+}
+
+/// As `eventually`, for a condition that a task reads, such as the simulator's statistics. It blocks no thread.
+public func eventuallyInTask(
+    _ what: @autoclosure () -> String,
+    within limit: Duration = eventLimit,
+    every interval: Duration = .milliseconds(5),
+    until condition: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + limit
+    while try await !condition() {
+        guard ContinuousClock.now < deadline else { throw Timeout(what: what()) }
+        try await Task.sleep(for: interval)
+    }
+}

@@ -1,0 +1,40 @@
+import Foundation
+
+/// The seeds that a suite of simulations runs, as the environment sets them.
+///
+/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, `CAUSEWAY_SIMULATION_FIRST_SEED` the first one,
+/// `CAUSEWAY_SIMULATION_KIND` selects one kind, and `CAUSEWAY_SIMULATION_SEED` names the seed whose steps are printed.
+public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
+    public let ofEachKind: Int
+    public let first: UInt64
+    /// The number of seeds of one test case.
+    public let perChunk: Int
+    public let kinds: [Kind]
+    /// Nil: nothing is printed.
+    public let seedToTrace: UInt64?
+
+    /// - Parameters:
+    ///   - standardCount: the number of seeds of each kind unless the environment sets another.
+    ///   - chunksMax: so many seeds are in one case that there are at most this many cases of a kind.
+    public init(standardCount: Int, chunksMax: Int = 200) {
+        let environment = ProcessInfo.processInfo.environment
+        ofEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
+        first = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
+        perChunk = max(50, ofEachKind / chunksMax)
+        let kind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Kind(rawValue: $0) }
+        kinds = kind.map { [$0] } ?? Array(Kind.allCases)
+        seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
+    }
+
+    public var chunks: Range<Int> { 0..<(ofEachKind + perChunk - 1) / perChunk }
+
+    public func seeds(ofChunk chunk: Int) -> Range<UInt64> {
+        let start = first + UInt64(chunk * perChunk)
+        return start..<start + UInt64(perChunk)
+    }
+
+    /// What a seed violates, as a test's issue names it; nil if it keeps all invariants.
+    public static func report(_ kind: Kind, _ seed: UInt64, _ violations: [String]) -> String? {
+        violations.isEmpty ? nil : "\(kind.rawValue) \(seed): \(violations.prefix(3).joined(separator: "; "))"
+    }
+}
