@@ -1,7 +1,7 @@
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// It accepts every file that the worker accepts, apart from rare spellings such as a number without quotes as a team id,
-/// and refuses most of what the worker refuses.
+/// It refuses most of what the worker refuses. It accepts what the worker accepts, with two exceptions: a file without the
+/// required keys that environment variables set, and rare spellings such as a number without quotes as a team id.
 struct JSONSchemaPage {
     /// Whether the schema is a part of the chart's. The chart sets the files of mounted Secrets itself, so no file is
     /// required. It has other defaults for a few keys, so the schema has none.

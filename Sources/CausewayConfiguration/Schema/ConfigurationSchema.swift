@@ -47,6 +47,6 @@ enum ConfigurationSchema {
 
         `causeway configuration yaml` prints this file. An editor that knows YAML completes and checks keys with the \
         JSON Schema: write it beside your file with `causeway configuration json-schema > causeway.schema.json`, and \
-        keep the first line.
+        keep the first line. The editor does not see variables, so it also asks for required keys that a variable sets.
         """
 }

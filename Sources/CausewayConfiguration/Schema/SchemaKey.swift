@@ -76,7 +76,7 @@ extension SchemaKey {
     /// A running worker takes its changed value.
     var reloadable: SchemaKey { with { $0.isReloadable = true } }
 
-    /// Its value is printed nowhere.
+    /// Its value must not be printed.
     var secret: SchemaKey { with { $0.isSecret = true } }
 
     /// Its value names a file that must be readable when the worker starts.
