@@ -39,7 +39,7 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
+    bench bench-gated bench-check bench-update chart-deps chart-test configuration-files fleet-deps fleet-test outage-test outage-hour \
     acceptance-test image image-check clean
 
 help: ## List all targets
@@ -158,8 +158,9 @@ chart-deps: deps
 chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and runbook
 	@.build/tools/venv/bin/python Tests/Acceptance/chart/run.py
 
-chart-schema: ## Copy the keys of Config/causeway.yaml into the chart
-	@.ci/chart-schema
+configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CONFIG.md from the keys in Swift
+	swift build --product causeway
+	@.ci/configuration-files .build/debug/causeway
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \

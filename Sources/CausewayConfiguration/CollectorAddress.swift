@@ -33,7 +33,7 @@ package struct CollectorAddress: Sendable, Equatable {
         } else if name.contains(":") {
             return nil
         }
-        guard ConfigurationRule.host(String(name)) == nil else { return nil }
+        guard ConfigurationRule.host.fault(String(name)) == nil else { return nil }
         host = String(name)
         var base = text[authority.endIndex...]
         while base.last == "/" { base.removeLast() }

@@ -123,8 +123,8 @@ extension ConfigurationDocument {
         for (nameNode, value) in mapping {
             let name = nameNode.scalar?.string ?? ""
             let section = "\(named.rawValue).\(name)"
-            if let complaint = named.complaint(name) {
-                add(place(of: nameNode), section, complaint)
+            if let fault = named.nameRule.fault(name) {
+                add(place(of: nameNode), section, fault)
                 continue
             }
             members[named, default: [:]][name] = place(of: nameNode)

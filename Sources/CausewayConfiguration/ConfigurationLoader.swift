@@ -143,9 +143,8 @@ private struct ConfigurationReading {
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
                 guard Set(values).count == values.count else { return add(place, name, "has a value twice") }
-                if let complaint = values.lazy.compactMap({ text in key.complaint(text).map { "\(text) \($0)" } }).first
-                {
-                    return add(place, name, complaint)
+                if let fault = values.lazy.compactMap({ text in key.rule.fault(text).map { "\(text) \($0)" } }).first {
+                    return add(place, name, fault)
                 }
                 key.assign(&root, .texts(values))
             case .choice(let choices):
@@ -156,8 +155,8 @@ private struct ConfigurationReading {
                 key.assign(&root, .text(value))
             case .text, .properties:
                 let value = try reader.requiredString(forKey: path, isSecret: key.isSecret)
-                if let complaint = key.complaint(value) {
-                    return add(place, name, complaint)
+                if let fault = key.rule.fault(value) {
+                    return add(place, name, fault)
                 }
                 if key.isFile, requiresFiles, !value.isEmpty,
                     let reason = ConfigurationFile.unreadableReason(path: value)
@@ -186,11 +185,11 @@ private struct ConfigurationReading {
         for name in names {
             let key = "\(section).\(name)"
             guard let place = place(of: key) else { continue }
-            if let complaint = ConfigurationRule.propertyName(name) {
-                add(place, key, complaint)
+            if let fault = ConfigurationRule.propertyName.fault(name) {
+                add(place, key, fault)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
-                if schemaKey.isFile, let complaint = complaint(ofPropertyFile: value) {
-                    add(place, key, complaint)
+                if schemaKey.isFile, let fault = fault(ofPropertyFile: value, rule: schemaKey.rule) {
+                    add(place, key, fault)
                 } else {
                     properties.append(KafkaProperty(name: name, value: value))
                 }
@@ -199,8 +198,8 @@ private struct ConfigurationReading {
         return properties
     }
 
-    private func complaint(ofPropertyFile path: String) -> String? {
-        if let complaint = ConfigurationRule.path(path) { return complaint }
+    private func fault(ofPropertyFile path: String, rule: ConfigurationRule) -> String? {
+        if let fault = rule.fault(path) { return fault }
         guard requiresFiles else { return nil }
         do throws(SecretFileError) {
             _ = try SecretFile.text(path, bytesMax: KafkaPropertyFile.bytesMax)
@@ -215,8 +214,8 @@ private struct ConfigurationReading {
         var names = section.standardMembers.union(document.members[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
-                if let complaint = section.complaint(name) {
-                    add(.variable(section.variable), section.rawValue, "\(complaint), several separated by commas")
+                if let fault = section.nameRule.fault(name) {
+                    add(.variable(section.variable), section.rawValue, "\(fault), several separated by commas")
                 } else {
                     names.insert(name)
                 }

@@ -5,7 +5,7 @@ import Logging
 /// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
 /// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values are
-/// the defaults. `ConfigurationSchema` has the ranges and `Config/causeway.yaml` the explanations; a test compares all three.
+/// the defaults. `ConfigurationSchema` has the ranges and the explanations; a test compares the names.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()

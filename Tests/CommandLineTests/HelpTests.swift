@@ -20,7 +20,9 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in ["worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay"] {
+        for command in [
+            "worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay", "configuration",
+        ] {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("metrics-page"))
@@ -32,7 +34,7 @@ struct HelpTests {
 
     @Test(
         "Every command explains itself with an example",
-        arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay"]
+        arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay", "configuration"]
             .map { (ProgramRun.Program.causeway, $0) }
             + labCommands.map { (.lab, $0) }
     )
@@ -65,7 +67,7 @@ struct HelpTests {
             ["replay", "report", "--from", "1h", "--offsets", "0:1-2"], ["replay", "report", "--offsets", "0:2-1"],
             ["replay", "report", "--from", "1h", "--execute"], ["replay", "send", "--from", "1h", "--rate", "0"],
             ["replay", "send", "--execute"], ["replay", "rebuild", "--rate", "-1"], ["replay", "rebuild", "--verbose"],
-            ["replay", "backwards"],
+            ["replay", "backwards"], ["configuration"], ["configuration", "xml"],
         ]
     )
     func usage(arguments: [String]) throws {

@@ -1,46 +1,12 @@
-import Foundation
 import LiveActivity
 import Testbed
 import Testing
-import Yams
 
 @testable import CausewayConfiguration
 
-/// The keys of the file, of the schema and of the structure are the same, and so are their defaults.
-@Suite("Config/causeway.yaml", .ownThread)
+/// The keys of the schema and of the structure are the same, and the files of the repository are what the schema says.
+@Suite("Documented keys", .ownThread)
 struct DocumentedKeysTests {
-    /// A key of the file with its value and the comment above it.
-    struct DocumentedKey {
-        var value: Node
-        var comment: String
-    }
-
-    /// By pattern: `apps.*.keyId`, `policies.*.budget.pushes`.
-    private func documentedKeys() throws -> [String: DocumentedKey] {
-        let text = try documentedFile()
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-            .map { $0.trimmingCharacters(in: .whitespaces) }
-        let root = try #require(try Yams.compose(yaml: text))
-        var keys: [String: DocumentedKey] = [:]
-
-        func walk(_ mapping: Node.Mapping, section: String) throws {
-            for (keyNode, value) in mapping {
-                let name = try #require(keyNode.string)
-                let isMember = ["apps.", "policies."].contains(section)
-                let key = section + (isMember ? "*" : name)
-                if let members = value.mapping, !members.isEmpty {
-                    try walk(members, section: key + ".")
-                } else {
-                    let line = try #require(keyNode.mark).line - 1
-                    let comment = lines[..<line].reversed().prefix { $0.hasPrefix("#") }.reversed()
-                    keys[key] = DocumentedKey(value: value, comment: comment.joined(separator: " "))
-                }
-            }
-        }
-        try walk(#require(root.mapping), section: "")
-        return keys
-    }
-
     /// Names of the structure's stored properties, down to values that are not our structures.
     private func properties(of value: Any, section: String = "") -> [String] {
         Mirror(reflecting: value).children
@@ -69,80 +35,57 @@ struct DocumentedKeysTests {
             + ConfigurationSchema.policyKeys.map { "policies.*." + $0.name }
     }
 
-    @Test("The file, the schema and the structure have the same keys")
-    func sameKeys() throws {
+    @Test("The pages, the schema and the structure have the same keys")
+    func sameKeys() {
         #expect(schemaNames.count == 84)
         #expect(Set(schemaNames).count == schemaNames.count)
-        #expect(try Set(documentedKeys().keys) == Set(schemaNames))
+        #expect(ConfigurationSchema.descriptions.map(\.name).sorted() == schemaNames.sorted())
         #expect(Set(properties(of: WorkerConfiguration())) == Set(schemaNames))
     }
 
-    private func check<Root>(_ key: SchemaKey<Root>, of root: Root, section: String) throws {
-        let name = section + key.name
-        let documented = try #require(try documentedKeys()[name])
-        if key.isRequired {
-            #expect(documented.comment.contains("Required."), "\(name)")
-            #expect(documented.value.string?.isEmpty == false, "\(name) shows no example")
-        } else if let standard = key.display(root) {
-            #expect(documented.comment.contains("Default \(standard)."), "\(name)")
-            let shown = documented.value.sequence.map { "[\($0.compactMap(\.string).joined(separator: ", "))]" }
-            let map = documented.value.mapping.map { $0.isEmpty ? "{}" : "not empty" }
-            #expect((shown ?? map ?? documented.value.string) == standard, "\(name)")
-        } else {
-            #expect(documented.comment.contains("Default none"), "\(name)")
-            #expect(documented.value.string == "", "\(name)")
-        }
-        #expect(documented.comment.contains("Reloadable.") == key.isReloadable, "\(name)")
-        switch key.shape {
-        case .integer(let range):
-            #expect(documented.comment.contains("Range \(range.lowerBound) to \(range.upperBound)."), "\(name)")
-        case .choice(let names):
-            #expect(documented.comment.contains("One of \(names.joined(separator: ", "))."), "\(name)")
-        case .choices(let names):
-            #expect(documented.comment.contains("One or more of \(names.joined(separator: ", "))."), "\(name)")
-        case .text, .texts, .properties:
-            break
-        }
+    @Test(
+        "The repository's files are those that the program prints",
+        arguments: [
+            (ConfigurationPage.yaml, "Config/causeway.yaml"),
+            (.jsonSchema, "Config/\(ConfigurationPage.schemaFile)"),
+            (.markdown, "Helm/causeway/CONFIG.md"),
+        ]
+    )
+    func files(page: ConfigurationPage, path: String) throws {
+        let isSame = try repositoryFile(path) == page.text
+        #expect(isSame, "\(path) is not what the program prints: run `make configuration-files`")
     }
 
-    @Test("The file says each key's default and range, and has the default as its value")
-    func sameDefaults() throws {
-        for key in ConfigurationSchema.keys {
-            try check(key, of: WorkerConfiguration(), section: "")
-        }
-        for key in ConfigurationSchema.appKeys {
-            try check(key, of: WorkerConfiguration.App(name: "x"), section: "apps.*.")
-        }
-        for key in ConfigurationSchema.policyKeys {
-            try check(key, of: Policy(name: "x"), section: "policies.*.")
-        }
+    @Test("The chart's schema has the part that the program prints")
+    func chartSchema() throws {
+        let path = "Helm/causeway/values.schema.json"
+        let part = ConfigurationPage.chartSchema.text.split(separator: "\n").joined(separator: "\n    ")
+        let isSame = try repositoryFile(path).contains("\n    \"config\": \(part),\n")
+        #expect(isSame, "config in \(path) is not what the program prints: run `make configuration-files`")
     }
 
-    @Test("The chart's page says when a change of each key applies")
-    func chartSaysWhatIsReloadable() throws {
-        let rows = try repositoryFile("Helm/causeway/CONFIG.md").split(separator: "\n").filter { $0.hasPrefix("| `") }
-        var counts: [String: Bool] = [:]
-        for row in rows {
-            let name = String(try #require(row.split(separator: "`").dropFirst().first))
-            let key = name.replacing("apps.<app>.", with: "apps.*.")
-                .replacing("policies.<policy>.", with: "policies.*.")
-            #expect(row.hasSuffix("| at once |") != row.hasSuffix("| from the next start |"), "\(row)")
-            counts[key] = row.hasSuffix("| at once |")
+    @Test("The file loads, and has the defaults")
+    func loads() throws {
+        let configuration = try load(documentedFile())
+        func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ standard: Root) {
+            for key in keys {
+                #expect(key.display(root) == key.example ?? key.display(standard), "\(key.name)")
+                #expect(key.isRequired || key.isSame(root, standard), "\(key.name)")
+            }
         }
-        let keys =
-            ConfigurationSchema.keys.map { ($0.name, $0.isReloadable) }
-            + ConfigurationSchema.appKeys.map { ("apps.*." + $0.name, $0.isReloadable) }
-            + ConfigurationSchema.policyKeys.map { ("policies.*." + $0.name, $0.isReloadable) }
-        #expect(counts == Dictionary(uniqueKeysWithValues: keys))
+        check(ConfigurationSchema.keys, configuration, WorkerConfiguration())
+        let app = try #require(configuration.apps.first)
+        #expect(configuration.apps.count == 1)
+        check(ConfigurationSchema.appKeys, app, WorkerConfiguration.App(name: app.name))
+        #expect(configuration.policies == [Policy(name: "default")])
     }
 
     @Test("Each number of a policy names its source")
     func provenance() throws {
-        let sources = ["ocumented by Apple", "aid by an Apple engineer", "easured in the field", "ur choice"]
-        let documented = try documentedKeys()
+        let sources = ["Documented by Apple", "Said by an Apple engineer", "Measured in the field", "Our choice"]
         for key in ConfigurationSchema.policyKeys {
-            let comment = try #require(documented["policies.*.\(key.name)"]).comment
-            #expect(sources.contains { comment.contains($0) }, "\(key.name)")
+            let source = try #require(key.source, "\(key.name)")
+            #expect(sources.contains { source.hasPrefix($0) }, "\(key.name)")
         }
     }
 
@@ -155,29 +98,50 @@ struct DocumentedKeysTests {
         #expect(configuration.policies[2].startBudget == Policy(name: "x").startBudget)
     }
 
-    @Test("The file itself loads")
-    func loads() throws {
-        let configuration = try load(documentedFile())
-        #expect(configuration.apps.map(\.bundleId) == ["com.example.match"])
-        #expect(configuration.kafka.topics.deadLetters == "causeway.dead-letters")
+    @Test("Every text of the schema is used and is made of sentences; the introduction counts the required keys")
+    func texts() {
+        #expect(
+            Set(ConfigurationSchema.sections.keys)
+                .isSubset(of: ConfigurationNames.sections)
+        )
+        for key in ConfigurationSchema.descriptions {
+            let texts = [key.meaning, key.source ?? "."] + key.meaning.split(separator: "\n").map(String.init)
+            #expect(texts.allSatisfy { $0.hasSuffix(".") }, "\(key.name)")
+        }
+        #expect(ConfigurationSchema.sections.values.allSatisfy { $0.hasSuffix(".") })
+        #expect(ConfigurationSchema.descriptions.count { $0.isRequired } == 6)
+        #expect(ConfigurationSchema.introduction.contains("Six texts have no default"))
     }
 
-    @Test("Defaults are in their own ranges, and no key's variable looks like an address that Kubernetes sets")
-    func schemaIsSound() {
-        for key in ConfigurationSchema.policyKeys {
-            guard case .integer(let range) = key.shape else {
-                Issue.record("\(key.name) is no number")
-                continue
-            }
-            #expect(key.display(Policy(name: "x")).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
+    @Test("The keys of a section are neighbours: the file writes each section once")
+    func sectionsAreWhole() {
+        func sections(of section: PageSection) -> [String] {
+            [section.name]
+                + section.members.flatMap { _, member in
+                    if case .section(let inner) = member { sections(of: inner) } else { [String]() }
+                }
         }
+        let names = sections(of: .file)
+        #expect(names.count == Set(names).count)
+        #expect(Set(names.dropFirst()) == ConfigurationNames.sections)
+    }
+
+    @Test("Defaults are valid, and no key's variable looks like an address that Kubernetes sets")
+    func schemaIsSound() {
+        func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root) {
+            for key in keys {
+                if case .integer(let range) = key.shape {
+                    #expect(key.display(root).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
+                }
+                if key.shape == .text, let shown = key.example ?? key.display(root) {
+                    #expect(key.rule.fault(shown) == nil, "\(key.name)")
+                }
+            }
+        }
+        check(ConfigurationSchema.keys, WorkerConfiguration())
+        check(ConfigurationSchema.appKeys, WorkerConfiguration.App(name: "x"))
+        check(ConfigurationSchema.policyKeys, Policy(name: "x"))
         for key in ConfigurationSchema.keys {
-            if case .integer(let range) = key.shape {
-                #expect(key.display(WorkerConfiguration()).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
-            }
-            if !key.isRequired, let standard = key.display(WorkerConfiguration()), key.shape == .text {
-                #expect(key.complaint(standard) == nil, "\(key.name)")
-            }
             #expect(
                 !ConfigurationNames.isServiceLink(ConfigurationNames.variable(of: key.name), value: "1"),
                 "\(key.name)"

@@ -13,7 +13,7 @@ struct WorkerCommand: AsyncParsableCommand {
         commandName: "worker",
         abstract: "Carry commands from Kafka to APNs until told to stop.",
         discussion: """
-            Every key of the configuration is explained in Config/causeway.yaml, and can be an environment variable \
+            causeway configuration yaml explains every key of the configuration. A key can be an environment variable \
             instead: worker.lanes is CAUSEWAY_WORKER_LANES. Anything wrong is reported with its place before anything \
             starts.
 
@@ -25,7 +25,7 @@ struct WorkerCommand: AsyncParsableCommand {
             which shows people the traffic, what waits, and what is wrong (http.host and http.port in the configuration).
 
             After SIGHUP or a change of the file it reads the configuration again. It takes the keys that \
-            Config/causeway.yaml marks with "Reloadable."; for other changed keys it logs that they need a restart. A file \
+            causeway configuration yaml marks with "Reloadable."; for other changed keys it logs that they need a restart. A file \
             with a fault is refused completely.
 
             Examples:

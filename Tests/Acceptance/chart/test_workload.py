@@ -146,25 +146,20 @@ class Pods(unittest.TestCase):
                 self.assertNotEqual(checksum(before), checksum(chart.render({"config": {section: member}})))
 
     def test_what_a_worker_takes_while_it_runs_restarts_nothing(self):
-        """Every key that the file marks as reloadable, with its new value in the ConfigMap."""
-        config, reloadable, path, comment = {}, {}, [], ""
-        for line in (chart.root / "Config/causeway.yaml").read_text().splitlines():
-            comment = comment + line if line else ""
-            key = re.fullmatch(r"( *)([A-Za-z0-9]+):(?: (.*))?", line)
-            if key:
-                path[len(key[1]) // 2 :] = [key[2]]
-                if "Reloadable." in comment:
-                    numbers = re.search(r"Range (\d+) to (\d+)\.", comment)
-                    reloadable[tuple(path)] = numbers and int(numbers[2])
-                    self.assertNotEqual(key[3], numbers and numbers[2])
-                comment = ""
-        self.assertGreater(len(reloadable), 15)
+        """Every key that a running worker applies, with its new value in the ConfigMap."""
+        config = {}
+        rows = [line for line in (chart.chart / "CONFIG.md").read_text().splitlines() if line.endswith("| at once |")]
+        self.assertGreater(len(rows), 15)
         texts = {("log", "level"): "debug", ("apps", "match", "policy"): "sports"}
-        for (*parents, name), number in reloadable.items():
+        for row in rows:
+            key, *_, default, limits, _ = row.strip("| ").split(" | ")
+            path = key.strip("`").replace("<app>", "match").replace("<policy>", "default").split(".")
+            *parents, name = path
             section = config
             for parent in parents:
                 section = section.setdefault(parent, {})
-            section[name] = texts[*parents, name] if number is None else number
+            section[name] = texts[tuple(path)] if tuple(path) in texts else int(limits.rpartition(" to ")[2])
+            self.assertNotEqual(str(section[name]), default)
         config["policies"]["sports"] = config["policies"]["default"]
         before, after = chart.rendered("minimal"), chart.render({"config": config})
         written = chart.worker_configuration(after)

@@ -21,11 +21,27 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// What is wrong with a member's name; nil if it is valid.
-    func complaint(_ name: String) -> String? {
+    /// The member that the pages show.
+    var exampleMember: String {
         switch self {
-        case .apps: ConfigurationRule.appName(name)
-        case .policies: ConfigurationRule.policyName(name)
+        case .apps: "match"
+        case .policies: WorkerConfiguration.defaultPolicyName
+        }
+    }
+
+    /// What stands for a member's name on the page of all keys.
+    var placeholder: String {
+        switch self {
+        case .apps: "<app>"
+        case .policies: "<policy>"
+        }
+    }
+
+    /// The rule for a member's name.
+    var nameRule: ConfigurationRule {
+        switch self {
+        case .apps: .appName
+        case .policies: .policyName
         }
     }
 

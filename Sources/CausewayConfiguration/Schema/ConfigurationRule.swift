@@ -2,10 +2,30 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// The rules for texts. Each returns what is wrong, or nil.
-enum ConfigurationRule {
+/// A rule for a text.
+struct ConfigurationRule: Sendable {
+    /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a worker does. It
+    /// accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
+    let pattern: String?
+    /// What is wrong with a text; nil if it is valid.
+    let fault: @Sendable (String) -> String?
+
+    init(pattern: String? = nil, fault: @escaping @Sendable (String) -> String?) {
+        self.pattern = pattern
+        self.fault = fault
+    }
+
+    /// The same rule, but the empty text is valid too.
+    var orEmpty: ConfigurationRule {
+        ConfigurationRule(pattern: pattern.map { "^$|\($0)" }) { text in text.isEmpty ? nil : fault(text) }
+    }
+}
+
+extension ConfigurationRule {
+    static let any = ConfigurationRule { _ in nil }
+
     /// Kafka's own rule for topic names.
-    static func topic(_ text: String) -> String? {
+    static let topic = ConfigurationRule(pattern: "^[A-Za-z0-9._-]{1,249}$") { text in
         guard (1...249).contains(text.utf8.count), text != ".", text != "..",
             text.utf8.allSatisfy({
                 isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-")
@@ -14,12 +34,18 @@ enum ConfigurationRule {
         return nil
     }
 
-    static func groupIdentifier(_ text: String) -> String? {
+    static let groupIdentifier = ConfigurationRule { text in
         (1...255).contains(text.utf8.count) ? nil : "must have 1 to 255 bytes"
     }
 
+    /// A host alone, an address that ends in a bracket, or either with a port; several separated by commas.
+    private static let serverList = {
+        let server = #"([^\s,:]+|[^\s,]*\]|[^\s,]+:[1-9][0-9]{0,4})"#
+        return "^\(server)(,\(server))*$"
+    }()
+
     /// `host:port`, several separated by commas. librdkafka uses port 9092 if there is none.
-    static func bootstrapServers(_ text: String) -> String? {
+    static let bootstrapServers = ConfigurationRule(pattern: serverList) { text in
         let servers = text.split(separator: ",", omittingEmptySubsequences: false)
         let isGood = servers.allSatisfy { server in
             guard !server.isEmpty, !server.contains(where: \.isWhitespace) else { return false }
@@ -29,7 +55,7 @@ enum ConfigurationRule {
         return isGood ? nil : "must be host:port, several separated by commas without spaces"
     }
 
-    static func redisURL(_ text: String) -> String? {
+    static let redisURL = ConfigurationRule(pattern: "^(rediss?|unix)://.") { text in
         do {
             _ = try RedisURL(text)
             return nil
@@ -39,7 +65,7 @@ enum ConfigurationRule {
         }
     }
 
-    static func sentinelURL(_ text: String) -> String? {
+    static let sentinelURL = ConfigurationRule(pattern: "^rediss?://.") { text in
         do {
             let url = try RedisURL(text, portDefault: RedisURL.sentinelPortDefault)
             if case .unix = url.location { return "Sentinels need a host and a port" }
@@ -50,17 +76,17 @@ enum ConfigurationRule {
     }
 
     /// A numeric address: listening on it needs no look-up.
-    static func numericAddress(_ text: String) -> String? {
+    static let numericAddress = ConfigurationRule { text in
         SocketAddress(numeric: text, port: 0) == nil
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
     }
 
-    static func collectorURL(_ text: String) -> String? {
+    static let collectorURL = ConfigurationRule(pattern: "^https?://.") { text in
         CollectorAddress(text) == nil ? "must be http://host[:port][/path], or https" : nil
     }
 
     /// A DNS name or a numeric address.
-    static func host(_ text: String) -> String? {
+    static let host = ConfigurationRule(pattern: "^[A-Za-z0-9.:-]{1,253}$") { text in
         let isGood =
             (1...253).contains(text.utf8.count)
             && text.utf8.allSatisfy {
@@ -70,7 +96,7 @@ enum ConfigurationRule {
     }
 
     /// Apple's rule for bundle ids. The id becomes part of a header and of Redis keys.
-    static func bundleIdentifier(_ text: String) -> String? {
+    static let bundleIdentifier = ConfigurationRule(pattern: "^[A-Za-z0-9.-]{1,155}$") { text in
         let isGood =
             (1...155).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
@@ -78,19 +104,19 @@ enum ConfigurationRule {
     }
 
     /// A team or key id.
-    static func appleIdentifier(_ text: String) -> String? {
+    static let appleIdentifier = ConfigurationRule(pattern: "^[A-Z0-9]{10}$") { text in
         let isGood =
             text.utf8.count == 10
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
         return isGood ? nil : "must be Apple's ten capital letters and digits"
     }
 
-    static func path(_ text: String) -> String? {
+    static let path = ConfigurationRule { text in
         text.isEmpty ? "must name a file" : nil
     }
 
     /// The name of an app. It has no separators, so that an environment variable's name says clearly which app it belongs to.
-    static func appName(_ text: String) -> String? {
+    static let appName = ConfigurationRule(pattern: "^[a-z0-9]{1,32}$") { text in
         let isGood =
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
@@ -99,7 +125,7 @@ enum ConfigurationRule {
     }
 
     /// The name of a policy; commands use it too.
-    static func policyName(_ text: String) -> String? {
+    static let policyName = ConfigurationRule(pattern: "^[A-Za-z0-9_-]{1,64}$") { text in
         let isGood =
             (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
@@ -107,7 +133,7 @@ enum ConfigurationRule {
     }
 
     /// An audience id, or the beginning of audience ids followed by `*`.
-    static func audiencePattern(_ text: String) -> String? {
+    static let audiencePattern = ConfigurationRule { text in
         let isGood = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
         return isGood ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
     }
@@ -119,8 +145,8 @@ enum ConfigurationRule {
         "group.id": "is set by kafka.groupId",
     ]
 
-    static func propertyName(_ name: String) -> String? {
-        if let complaint = ownedProperties[name] { return complaint }
+    static let propertyName = ConfigurationRule { name in
+        if let fault = ownedProperties[name] { return fault }
         let isGood =
             (1...128).contains(name.utf8.count)
             && name.utf8.allSatisfy {

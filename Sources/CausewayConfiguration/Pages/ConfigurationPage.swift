@@ -1,0 +1,24 @@
+/// A text about all keys, written from `ConfigurationSchema`. The repository holds a copy of each; a test compares them.
+package enum ConfigurationPage: String, CaseIterable, Sendable {
+    /// `Config/causeway.yaml`, the documented file.
+    case yaml
+    /// `Config/causeway.schema.json`, for editors.
+    case jsonSchema = "json-schema"
+    /// `Helm/causeway/CONFIG.md`.
+    case markdown
+    /// `config` in `Helm/causeway/values.schema.json`.
+    case chartSchema = "chart-schema"
+
+    /// The name of the JSON Schema beside the documented file.
+    package static let schemaFile = "causeway.schema.json"
+
+    package var text: String {
+        switch self {
+        case .yaml:
+            YAMLPage.text(of: .file, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
+        case .jsonSchema: JSONSchemaPage.file(.file).text() + "\n"
+        case .markdown: MarkdownPage.text(of: ConfigurationSchema.descriptions)
+        case .chartSchema: JSONSchemaPage.chart(.file).text() + "\n"
+        }
+    }
+}

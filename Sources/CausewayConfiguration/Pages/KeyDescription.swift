@@ -1,0 +1,72 @@
+/// What the pages say about a key.
+struct KeyDescription: Sendable {
+    /// What applies if the file does not have the key.
+    enum Standard: Sendable {
+        /// The start fails. The file shows `example`.
+        case required(example: String)
+        case value(KeyValue)
+        /// The property is unset. `replacement` says what then applies, if the meaning does not.
+        case unset(replacement: String?)
+    }
+
+    /// The whole name, with `*` for a name that the operator chooses: `apps.*.keyId`.
+    let name: String
+    let shape: KeyShape
+    let meaning: String
+    let standard: Standard
+    /// Where the default comes from.
+    let source: String?
+    /// The allowed values in words, if neither the shape nor the meaning says them.
+    let limits: String?
+    /// Lines that the file shows as members of the key.
+    let samples: [String]
+    let isReloadable: Bool
+    /// Whether the value names a file.
+    let isFile: Bool
+    /// A regular expression that every valid text matches.
+    let pattern: String?
+
+    /// - Parameters:
+    ///   - root: has the default.
+    ///   - section: the section of `key`, with a dot at its end.
+    init<Root>(_ key: SchemaKey<Root>, of root: Root, below section: String = "") {
+        name = section + key.name
+        shape = key.shape
+        meaning = key.meaning
+        source = key.source
+        limits = key.limits
+        samples = key.samples
+        isReloadable = key.isReloadable
+        isFile = key.isFile
+        pattern = key.rule.pattern
+        standard =
+            if let example = key.example {
+                .required(example: example)
+            } else if let value = key.value(root) {
+                .value(value)
+            } else {
+                .unset(replacement: key.replacement)
+            }
+    }
+
+    /// Meaning and source on one line.
+    var explanation: String { [meaning.onOneLine, source].compactMap(\.self).joined(separator: " ") }
+
+    var isRequired: Bool {
+        if case .required = standard { true } else { false }
+    }
+
+    /// The default in words; nil for a required key.
+    var standardText: String? {
+        switch standard {
+        case .required: nil
+        case .value(let value): value.display
+        case .unset(let replacement): replacement.map { "none: \($0)" } ?? "none"
+        }
+    }
+}
+
+extension String {
+    /// The text without its line breaks.
+    var onOneLine: String { split(separator: "\n").joined(separator: " ") }
+}

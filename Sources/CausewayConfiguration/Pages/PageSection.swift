@@ -1,0 +1,41 @@
+/// A section of the file with its keys and sections, in the order of the pages.
+struct PageSection: Sendable {
+    enum Member: Sendable {
+        case key(KeyDescription)
+        case section(PageSection)
+    }
+
+    /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`. Empty for the
+    /// whole file.
+    let name: String
+    let members: [(name: String, member: Member)]
+
+    /// The whole file.
+    static let file = PageSection(name: "", keys: ConfigurationSchema.descriptions)
+
+    /// - Parameter keys: the keys of the section and of the sections in it. Keys of one section are neighbours.
+    init(name: String, keys: [KeyDescription]) {
+        let prefix = name.isEmpty ? "" : name + "."
+        var groups: [(name: String, keys: [KeyDescription])] = []
+        for key in keys {
+            let member = String(key.name.dropFirst(prefix.count).prefix { $0 != "." })
+            if groups.last?.name == member {
+                groups[groups.count - 1].keys.append(key)
+            } else {
+                groups.append((member, [key]))
+            }
+        }
+        self.name = name
+        members = groups.map { group in
+            let whole = prefix + group.name
+            if let key = group.keys.first, key.name == whole { return (group.name, .key(key)) }
+            return (group.name, .section(PageSection(name: whole, keys: group.keys)))
+        }
+    }
+
+    /// What the pages say about the section; nil if its keys need no more words.
+    var meaning: String? { ConfigurationSchema.sections[name] }
+
+    /// The section whose members the operator names, if this is such a section.
+    var named: NamedSection? { NamedSection(rawValue: name) }
+}

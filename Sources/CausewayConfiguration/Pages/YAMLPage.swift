@@ -1,0 +1,70 @@
+/// Writes the documented YAML file. Its values are the defaults.
+enum YAMLPage {
+    /// The width to which comments are wrapped, with their indentation.
+    static let columns = 132
+
+    static func text(of file: PageSection, introduction: String, schemaFile: String) -> String {
+        var lines = ["# yaml-language-server: $schema=\(schemaFile)", "#"]
+        lines += comment(introduction, indentation: "")
+        lines.append("")
+        lines += members(of: file, depth: 0)
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static func members(of section: PageSection, depth: Int) -> [String] {
+        let indentation = String(repeating: "  ", count: depth)
+        let blocks = section.members.map { name, member -> [String] in
+            switch member {
+            case .key(let key):
+                return self.key(key, name: name, indentation: indentation)
+            case .section(let inner):
+                let shown = section.named?.exampleMember ?? name
+                return (inner.meaning.map { comment($0, indentation: indentation) } ?? [])
+                    + ["\(indentation)\(shown):"] + members(of: inner, depth: depth + 1)
+            }
+        }
+        return Array(blocks.joined(separator: [""]))
+    }
+
+    private static func key(_ key: KeyDescription, name: String, indentation: String) -> [String] {
+        let value =
+            switch key.standard {
+            case .required(let example): example
+            case .value(let value): value.display ?? ""
+            case .unset: ""
+            }
+        return comment(key.meaning, indentation: indentation)
+            + key.samples.map { "\(indentation)#   \($0)" }
+            + (key.source.map { comment($0, indentation: indentation) } ?? [])
+            + comment(facts(of: key), indentation: indentation)
+            + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
+    }
+
+    /// The sentences with the default, the allowed values, and when a change applies.
+    private static func facts(of key: KeyDescription) -> String {
+        var sentences = [key.standardText.map { "Default \($0)." } ?? "Required."]
+        switch key.shape {
+        case .integer(let range): sentences.append("Range \(range.lowerBound) to \(range.upperBound).")
+        case .choice(let choices): sentences.append("One of \(choices.joined(separator: ", ")).")
+        case .choices(let choices): sentences.append("One or more of \(choices.joined(separator: ", ")).")
+        case .text, .texts, .properties: break
+        }
+        if let limits = key.limits { sentences.append("\(limits).") }
+        if key.isReloadable { sentences.append("Reloadable.") }
+        return sentences.joined(separator: " ")
+    }
+
+    /// The text as lines of a comment. Its line breaks stay, and long lines are wrapped between words.
+    private static func comment(_ text: String, indentation: String) -> [String] {
+        text.split(separator: "\n", omittingEmptySubsequences: false)
+            .flatMap { line in
+                let words = line.split(separator: " ")
+                var lines = [indentation + "#"]
+                for word in words {
+                    if lines[lines.count - 1].count + 1 + word.count > columns { lines.append(indentation + "#") }
+                    lines[lines.count - 1] += " \(word)"
+                }
+                return lines
+            }
+    }
+}

@@ -1,0 +1,96 @@
+extension ConfigurationSchema {
+    /// What the pages say about sections.
+    static let appSections = [
+        "apps": """
+        The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters \
+        and digits. The name appears only in logs and in variables: CAUSEWAY_APPS_MATCH_KEY_FILE is the keyFile of \
+        `match`. If you configure by environment only, CAUSEWAY_APPS=match,ride names the apps.
+        """,
+        "apps.*.channels": """
+        Broadcast channels (iOS 18 and newer): one request reaches all subscribers of an audience. The app needs \
+        Apple's Broadcast Capability.
+        """,
+    ]
+
+    /// The keys of each member of `apps`.
+    static let appKeys: [SchemaKey<WorkerConfiguration.App>] = [
+        .text(
+            "bundleId",
+            \.bundleId,
+            .bundleIdentifier,
+            """
+            The bundle id that commands name in `app`; each bundle id once. 1 to 155 letters, digits, dots and \
+            hyphens.
+            """
+        )
+        .required(example: "com.example.match"),
+        .text("teamId", \.teamId, .appleIdentifier, "The team id: Apple's ten capital letters and digits.")
+            .required(example: "EXAMPLE123"),
+        .text(
+            "keyId",
+            \.keyId,
+            .appleIdentifier,
+            "The id of the key that signs provider tokens: Apple's ten capital letters and digits."
+        )
+        .required(example: "EXAMPLEKEY"),
+        .text("keyFile", \.keyFile, .path, "The .p8 file of the key keyId.")
+            .required(example: "/etc/causeway/AuthKey_EXAMPLEKEY.p8")
+            .file,
+        .environments(
+            "environments",
+            \.environments,
+            "The environments of the app's tokens. The worker opens connections only for these."
+        ),
+        .optional(
+            "sandboxKeyId",
+            \.sandboxKeyId,
+            .appleIdentifier,
+            """
+            The id of a key for the sandbox only, because Apple ties new keys to one environment; set it together with \
+            sandboxKeyFile or not at all.
+            """
+        )
+        .otherwise("keyId"),
+        .optionalFile("sandboxKeyFile", \.sandboxKeyFile, "The .p8 file of the key sandboxKeyId.")
+            .otherwise("keyFile"),
+        .text(
+            "policy",
+            \.policy,
+            .policyName,
+            "The policy for the app's commands, unless a command names another one in `policy`."
+        )
+        .limits("A name in `policies`")
+        .reloadable,
+        .texts(
+            "channels.audiences",
+            \.channels.audiences,
+            .audiencePattern,
+            """
+            Audiences that get a channel automatically; a * at the end matches any ending: ["match-*"]. Any other \
+            audience gets a channel by a command with `"channel": true`, or by `causeway channels create`.
+            """
+        ),
+        .choice(
+            "channels.storage",
+            \.channels.storage,
+            """
+            What APNs stores for offline phones. newest: the last message, for 8 h at most. none: nothing, and Apple \
+            gives the channel a larger budget. A change applies only to new channels.
+            """
+        ),
+        .integer(
+            "channels.keepSeconds",
+            \.channels.keepSeconds,
+            0...2_592_000,
+            """
+            Seconds from the end of an audience to the deletion of its channel. After that its subscribers get nothing \
+            more.
+            """
+        ),
+        .environments(
+            "channels.environments",
+            \.channels.environments,
+            "The environments that get channels: a channel belongs to one of Apple's environments."
+        ),
+    ]
+}

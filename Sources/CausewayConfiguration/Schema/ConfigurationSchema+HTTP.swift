@@ -1,0 +1,23 @@
+extension ConfigurationSchema {
+    /// What the pages say about sections.
+    static let httpSections = [
+        "http": """
+        The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \
+        (/statusz). They change nothing and show no secrets.
+        """
+    ]
+
+    /// The keys of `http`.
+    static let httpKeys: [SchemaKey<WorkerConfiguration>] = [
+        .text(
+            "http.host",
+            \.http.host,
+            .numericAddress,
+            """
+            The numeric address to listen on: 0.0.0.0 is all of IPv4, :: is all of IPv6, 127.0.0.1 is this machine \
+            only.
+            """
+        ),
+        .integer("http.port", \.http.port, 0...65_535, "The port to listen on; with 0 the worker serves no pages."),
+    ]
+}

@@ -1,0 +1,11 @@
+extension ConfigurationSchema {
+    /// The keys of `log`.
+    static let logKeys: [SchemaKey<WorkerConfiguration>] = [
+        .choice("log.level", \.log.level, "The least severe events that are logged.").reloadable,
+        .choice(
+            "log.format",
+            \.log.format,
+            "The form of log lines, one for each event, on standard error: json for machines, text for people."
+        ),
+    ]
+}

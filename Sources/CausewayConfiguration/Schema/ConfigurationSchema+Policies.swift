@@ -1,0 +1,175 @@
+import LiveActivity
+
+extension ConfigurationSchema {
+    /// What the pages say about sections.
+    static let policySections = [
+        "policies": """
+        Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \
+        these numbers, so they are yours to choose. Each key names the source of its default: documented by Apple \
+        ("Starting and updating Live Activities with ActivityKit push notifications", "Displaying live data with \
+        Live Activities"), said by an Apple engineer (threads of developer.apple.com/forums), measured in the \
+        field (by others; it may change with any release), or our choice.
+
+        A policy is a set of numbers with a name of your choice, 1 to 64 letters, digits, hyphens and underscores. \
+        There are at most 64 policies, including `default`. A key that a policy leaves out has the default from \
+        this file, not the value in `default`. `default` exists even if you do not write it. A variable: \
+        CAUSEWAY_POLICIES_DEFAULT_BUDGET_PUSHES. CAUSEWAY_POLICIES=sports names policies that no file has. \
+        examples/policies.yaml has policies to start from.
+        """,
+        "policies.*.budget": """
+        Pushes of priority 10 to one activity. Documented by Apple: the phone counts them, drops or delays those \
+        over its budget without telling the sender, and does not count priority 5. Said by an Apple engineer: the \
+        numbers are not published and may change (thread 747624); one push every 3 s uses up any budget (797554). \
+        Causeway drops nothing: over the budget a push goes at priority 5.
+        """,
+        "policies.*.frequentBudget": """
+        The same budget while the user allows the app frequent updates, which the app reports as `frequentUpdates` \
+        when it registers its token. Documented by Apple: the budget is larger then, and can still run out.
+        """,
+        "policies.*.startBudget": """
+        Starts on one device, for all its activities. A start that finds the bucket empty waits, and expires with \
+        the reason startBudget if it waits too long. Said by an Apple engineer: the budget is the phone's own, \
+        fixed, the same in both environments, and frequent updates do not enlarge it (thread 799505).
+        """,
+        "policies.*.expiration": """
+        How long a start or an alert is valid, and how long APNs may store a push for an unreachable phone if the \
+        command has no `expiration`. Without an expiration APNs would store it for up to 30 days. The limit is 12 \
+        hours, because an activity lives no longer: documented by Apple.
+        """,
+    ]
+
+    /// The keys of each member of `policies`. A key that is left out has the built-in default, not the value of another
+    /// policy. So a change to `default` never changes other policies.
+    static let policyKeys: [SchemaKey<Policy>] = policyNumbers.map(\.reloadable)
+
+    private static let policyNumbers: [SchemaKey<Policy>] = [
+        .integer(
+            "spacingMilliseconds",
+            \.spacingMilliseconds,
+            1_000...3_600_000,
+            """
+            The minimum time between two pushes of one activity; meanwhile a newer state replaces the waiting one. The \
+            minimum is one second, because aps.timestamp counts whole seconds and the older of two is dropped: \
+            documented by Apple.
+            """
+        )
+        .source(
+            """
+            Our choice: as fresh as the timestamps allow. Measured in the field: since iOS 18 a phone redraws an \
+            activity every 5 to 15 s at most (Apple to 9to5Mac, September 2024), so 5000 loses little.
+            """
+        ),
+        .integer(
+            "budget.pushes",
+            \.budget.pushes,
+            1...Policy.Bucket.pushesMax,
+            "The size of the bucket. Every activity begins with a full one."
+        )
+        .source("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
+        .integer(
+            "budget.refillPerHour",
+            \.budget.refillPerHour,
+            1...Policy.Bucket.refillPerHourMax,
+            "Pushes that the bucket gains in an hour, evenly."
+        )
+        .source("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
+        .integer(
+            "budget.reservedForAlerts",
+            \.budget.reservedForAlerts,
+            0...Policy.Bucket.pushesMax,
+            "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
+        )
+        .source("Our choice: a third."),
+        .integer(
+            "frequentBudget.pushes",
+            \.frequentBudget.pushes,
+            1...Policy.Bucket.pushesMax,
+            "The size of the bucket."
+        )
+        .source(
+            """
+            Measured in the field: a phone with iOS 26.6 had 229 to 236 left (github.com/kylebshr/luka-ios, issue \
+            146). Our choice is to stay below.
+            """
+        ),
+        .integer(
+            "frequentBudget.refillPerHour",
+            \.frequentBudget.refillPerHour,
+            1...Policy.Bucket.refillPerHourMax,
+            "Pushes that the bucket gains in an hour, evenly."
+        )
+        .source(
+            "Our choice: one bucket an hour, as for `budget`. How fast a phone refills its own budget is not known."
+        ),
+        .integer(
+            "frequentBudget.reservedForAlerts",
+            \.frequentBudget.reservedForAlerts,
+            0...Policy.Bucket.pushesMax,
+            "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
+        )
+        .source("Our choice: a quarter."),
+        .integer("startBudget.pushes", \.startBudget.pushes, 1...Policy.Bucket.pushesMax, "The size of the bucket.")
+            .source(
+                """
+                Said by an Apple engineer: starts stop after about 10 in a short time (799505). Our choice is to stay \
+                below.
+                """
+            ),
+        .integer(
+            "startBudget.refillPerHour",
+            \.startBudget.refillPerHour,
+            1...Policy.Bucket.refillPerHourMax,
+            "Starts that the bucket gains in an hour, evenly."
+        )
+        .source("Our choice: how fast a phone refills its own budget is not known."),
+        .integer(
+            "throttledSpacingMaxMilliseconds",
+            \.throttledSpacingMaxMilliseconds,
+            1_000...3_600_000,
+            """
+            Each 429 TooManyRequests for a token doubles the spacing of its activity, up to this limit. Not less than \
+            spacingMilliseconds. The answer is documented by Apple; the rate that causes it is not.
+            """
+        )
+        .source("Our choice."),
+        .integer(
+            "throttleRecoveryMilliseconds",
+            \.throttleRecoveryMilliseconds,
+            1_000...3_600_000,
+            "Time without a 429 after which one doubling is undone."
+        )
+        .source("Our choice."),
+        .integer(
+            "expiration.startSeconds",
+            \.expiration.startSeconds,
+            1...43_200,
+            """
+            The maximum age of a start when it is sent, and the time for which APNs stores it, both counted from its \
+            aps.timestamp. If the command has an earlier `expiration`, that applies. A late start surprises the user.
+            """
+        )
+        .source("Our choice."),
+        .integer(
+            "expiration.alertSeconds",
+            \.expiration.alertSeconds,
+            1...43_200,
+            """
+            The maximum age of the alert of an update or an end when it is sent, counted from its command's \
+            aps.timestamp. If the alert is older, the state is sent without it.
+            """
+        )
+        .source("Our choice."),
+        .integer(
+            "expiration.updateSeconds",
+            \.expiration.updateSeconds,
+            1...43_200,
+            """
+            How long APNs stores an update without a stale date. An update with a stale date is stored until that \
+            date.
+            """
+        )
+        .source("Our choice."),
+        .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200, "How long APNs stores an end.")
+            .source("Documented by Apple: an ended activity stays on the Lock Screen for up to four hours."),
+    ]
+}

@@ -1,0 +1,52 @@
+import LiveActivity
+
+/// All keys, and what the pages say about them. A key that is not here is unknown, in the file and in the environment.
+///
+/// Each section has a file: `ConfigurationSchema+Kafka.swift`. `ConfigurationPage` writes the documented YAML file, the
+/// chart's page and the JSON Schemas from here, with the initial values of `WorkerConfiguration` as the defaults.
+enum ConfigurationSchema {
+    static let keys: [SchemaKey<WorkerConfiguration>] =
+        logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys + workerKeys + tracingKeys
+
+    /// What the pages say about a section, by its pattern: `kafka.topics`, `policies.*.budget`. Most sections need no words.
+    static let sections: [String: String] = [httpSections, kafkaSections, appSections, policySections, tracingSections]
+        .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
+
+    /// All keys in the order of the pages.
+    static let descriptions: [KeyDescription] = {
+        let standard = WorkerConfiguration()
+        let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)
+        let policy = Policy(name: NamedSection.policies.exampleMember)
+        return (logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys).map { KeyDescription($0, of: standard) }
+            + appKeys.map { KeyDescription($0, of: app, below: "apps.*.") }
+            + policyKeys.map { KeyDescription($0, of: policy, below: "policies.*.") }
+            + (workerKeys + tracingKeys).map { KeyDescription($0, of: standard) }
+    }()
+
+    /// The beginning of the documented file.
+    static let introduction = """
+        Causeway's configuration: every key with its meaning, its default and its range.
+
+        The values in this file are the defaults. A key that is left out or empty has its default. Six texts have no \
+        default and are required: kafka.bootstrapServers, redis.url, and the first four keys of each app.
+
+        Environment variables override the file. A variable's name is CAUSEWAY_ and the key in capitals, with _ between \
+        words: worker.lanes is CAUSEWAY_WORKER_LANES. Separate the members of a list with commas. Put secrets into \
+        variables, or into files that keys name.
+
+        A running worker reads the file again on SIGHUP and when the file changes. It applies the keys marked \
+        "Reloadable." and new policies. The log names all other changes; they apply from the next start: the form of log \
+        lines, the address of the pages, Kafka and Redis with their files, APNs, the lanes with their limits and drain \
+        time, apps, tracing. A removed policy stays until then. A replaced key file needs no reload, nor does a changed \
+        tracing.headersFile. If the new file has an error, the worker rejects all of it and keeps the previous \
+        configuration.
+
+        An unknown key, in this file or as a CAUSEWAY_ variable, and a value out of range stop the start. All errors are \
+        reported at once, with their places. `causeway check --config FILE` does the same and starts nothing. Paths are \
+        relative to the directory that the worker is started in.
+
+        `causeway configuration yaml` prints this file. An editor that knows YAML completes and checks keys with the \
+        JSON Schema: write it beside your file with `causeway configuration json-schema > causeway.schema.json`, and \
+        keep the first line. The editor does not see variables, so it also asks for required keys that a variable sets.
+        """
+}

@@ -1,0 +1,195 @@
+import LiveActivity
+
+extension SchemaKey {
+    typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
+
+    /// - Parameters:
+    ///   - read: the property's value from a value of the key's shape; nil to leave the property alone.
+    ///   - show: the other way round; nil if the property is unset.
+    private init<Property: Equatable & SendableMetatype>(
+        _ name: String,
+        _ path: any Path<Property>,
+        _ shape: KeyShape,
+        _ rule: ConfigurationRule,
+        _ meaning: String,
+        read: @escaping @Sendable (KeyValue) -> Property?,
+        show: @escaping @Sendable (Property) -> KeyValue?
+    ) {
+        self.init(
+            name: name,
+            shape: shape,
+            rule: rule,
+            meaning: meaning,
+            assign: { root, value in
+                if let property = read(value) { root[keyPath: path] = property }
+            },
+            value: { show($0[keyPath: path]) },
+            isSame: { $0[keyPath: path] == $1[keyPath: path] },
+            copy: { $0[keyPath: path] = $1[keyPath: path] }
+        )
+    }
+
+    static func integer<Number: FixedWidthInteger & SendableMetatype>(
+        _ name: String,
+        _ path: any Path<Number>,
+        _ range: ClosedRange<Int>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .integer(range),
+            .any,
+            meaning,
+            read: { value in
+                guard case .integer(let number) = value else { return nil }
+                return Number(clamping: number)
+            },
+            show: { .integer(Int(clamping: $0)) }
+        )
+    }
+
+    static func text(
+        _ name: String,
+        _ path: any Path<String>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .text,
+            rule,
+            meaning,
+            read: { value in
+                guard case .text(let text) = value else { return nil }
+                return text
+            },
+            show: { .text($0) }
+        )
+    }
+
+    /// An optional text. Empty counts as left out.
+    static func optional(
+        _ name: String,
+        _ path: any Path<String?>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .text,
+            rule.orEmpty,
+            meaning,
+            read: { value in
+                guard case .text(let text) = value else { return nil }
+                return .some(text.isEmpty ? nil : text)
+            },
+            show: { $0.map { .text($0) } }
+        )
+    }
+
+    /// The path of a file that need not be given.
+    static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
+        optional(name, path, .any, meaning).file
+    }
+
+    static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
+        _ name: String,
+        _ path: any Path<Choice>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .choice(Choice.allCases.map(\.rawValue)),
+            .any,
+            meaning,
+            read: { value in
+                guard case .text(let text) = value else { return nil }
+                return Choice(rawValue: text)
+            },
+            show: { .text($0.rawValue) }
+        )
+    }
+
+    static func environments(
+        _ name: String,
+        _ path: any Path<[DeviceEnvironment]>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .choices(DeviceEnvironment.allCases.map { "\($0.name)" }),
+            .any,
+            meaning,
+            read: { value in
+                guard case .choices(let texts) = value else { return nil }
+                return texts.compactMap { text in
+                    DeviceEnvironment.allCases.first { "\($0.name)" == text }
+                }
+            },
+            show: { .choices($0.map { "\($0.name)" }) }
+        )
+    }
+
+    /// A list of texts without repetition; empty if left out.
+    static func texts(
+        _ name: String,
+        _ path: any Path<[String]>,
+        _ rule: ConfigurationRule,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .texts,
+            rule,
+            meaning,
+            read: { value in
+                guard case .texts(let texts) = value else { return nil }
+                return texts
+            },
+            show: { .texts($0) }
+        )
+    }
+
+    static func properties(_ name: String, _ path: any Path<[KafkaProperty]>, _ meaning: String) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .properties,
+            .any,
+            meaning,
+            read: { value in
+                guard case .properties(let properties) = value else { return nil }
+                return properties
+            },
+            show: { .properties($0) }
+        )
+        .secret
+    }
+
+    /// A map from a librdkafka property to the file that has its value.
+    static func propertyFiles(
+        _ name: String,
+        _ path: any Path<[KafkaPropertyFile]>,
+        _ meaning: String
+    ) -> SchemaKey {
+        SchemaKey(
+            name,
+            path,
+            .properties,
+            .path,
+            meaning,
+            read: { value in
+                guard case .properties(let files) = value else { return nil }
+                return files.map { KafkaPropertyFile(name: $0.name, path: $0.value) }
+            },
+            show: { .properties($0.map { KafkaProperty(name: $0.name, value: $0.path) }) }
+        )
+        .file
+    }
+}

@@ -1,0 +1,105 @@
+/// The form of a value, for reading it and for messages.
+enum KeyShape: Sendable, Equatable {
+    case text
+    case integer(ClosedRange<Int>)
+    case choice([String])
+    /// A list without repetition; not empty.
+    case choices([String])
+    /// A list of texts; may be empty.
+    case texts
+    /// A map from a librdkafka property to its value.
+    case properties
+}
+
+/// A value that has its key's shape.
+enum KeyValue: Sendable {
+    case text(String)
+    case integer(Int)
+    case choices([String])
+    case texts([String])
+    case properties([KafkaProperty])
+
+    /// The value as the file writes it; nil for properties, which may be secret, unless there are none.
+    var display: String? {
+        switch self {
+        case .text(let text): text
+        case .integer(let number): "\(number)"
+        case .choices(let texts), .texts(let texts): "[\(texts.joined(separator: ", "))]"
+        case .properties(let properties): properties.isEmpty ? "{}" : nil
+        }
+    }
+}
+
+/// One key of the configuration: its name, its allowed values, the property that it sets, and what the pages say about it.
+///
+/// Used by the loader, the check of the file, the names of the environment variables, and the pages. `SchemaKey+Forms.swift`
+/// has a function for each form of key.
+struct SchemaKey<Root: Sendable>: Sendable {
+    /// The name below its section, with dots: `topics.commands`.
+    let name: String
+    let shape: KeyShape
+    let rule: ConfigurationRule
+    /// What the key means. The YAML file keeps its line breaks.
+    let meaning: String
+    let assign: @Sendable (inout Root, KeyValue) -> Void
+    /// The value in `Root`; nil if unset.
+    let value: @Sendable (Root) -> KeyValue?
+    /// Whether two configurations have the same value.
+    let isSame: @Sendable (Root, Root) -> Bool
+    /// Sets the first configuration's value to the second's.
+    let copy: @Sendable (inout Root, Root) -> Void
+
+    /// A value that the file shows for a required key. Nil if the key has a default, or may be unset.
+    private(set) var example: String?
+    private(set) var isSecret = false
+    /// Whether the value names a file that must be readable when the worker starts.
+    private(set) var isFile = false
+    /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
+    private(set) var isReloadable = false
+    /// Where the default comes from.
+    private(set) var source: String?
+    /// The allowed values in words, if neither the shape nor the meaning says them.
+    private(set) var limits: String?
+    /// What applies while the key is unset.
+    private(set) var replacement: String?
+    /// Lines that the file shows as members of the key.
+    private(set) var samples: [String] = []
+
+    var isRequired: Bool { example != nil }
+
+    /// The value in `root`, as the file would write it; nil if unset.
+    func display(_ root: Root) -> String? { value(root)?.display }
+}
+
+/// Each returns the same key with one more fact.
+extension SchemaKey {
+    /// A running worker takes its changed value.
+    var reloadable: SchemaKey { with { $0.isReloadable = true } }
+
+    /// Its value must not be printed.
+    var secret: SchemaKey { with { $0.isSecret = true } }
+
+    /// Its value names a file that must be readable when the worker starts.
+    var file: SchemaKey { with { $0.isFile = true } }
+
+    /// It has no default. The file shows `example`.
+    func required(example: String) -> SchemaKey { with { $0.example = example } }
+
+    /// Where its default comes from, in sentences.
+    func source(_ source: String) -> SchemaKey { with { $0.source = source } }
+
+    /// Its allowed values in words.
+    func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
+
+    /// What applies while it is unset.
+    func otherwise(_ replacement: String) -> SchemaKey { with { $0.replacement = replacement } }
+
+    /// Lines that the file shows as members.
+    func samples(_ lines: String...) -> SchemaKey { with { $0.samples = lines } }
+
+    private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {
+        var key = self
+        change(&key)
+        return key
+    }
+}

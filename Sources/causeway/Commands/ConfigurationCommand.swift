@@ -1,0 +1,28 @@
+import ArgumentParser
+import CausewayConfiguration
+
+/// `causeway configuration`: what the program knows about its own keys.
+struct ConfigurationCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "configuration",
+        abstract: "Print every key of the configuration with its meaning, default and range.",
+        discussion: """
+            yaml is a file with every key and its default: a configuration to start from. json-schema is the JSON Schema of such \
+            files, with which an editor completes and checks keys. markdown is a table of all keys. chart-schema is the part \
+            of the Helm chart's JSON Schema for its value config.
+
+            Examples:
+              causeway configuration yaml > causeway.yaml
+              causeway configuration json-schema > causeway.schema.json
+
+            Exit codes: 0 success; 64 the command line is wrong.
+            """
+    )
+
+    @Argument(help: "What to print.")
+    var page: ConfigurationPage
+
+    func run() { print(page.text, terminator: "") }
+}
+
+extension ConfigurationPage: ExpressibleByArgument {}

@@ -1,0 +1,141 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayConfiguration
+
+/// How a key looks on each page.
+@Suite("Configuration pages", .ownThread)
+struct ConfigurationPageTests {
+    private let keys: [KeyDescription] = {
+        let required: SchemaKey<WorkerConfiguration> = .text("one.address", \.kafka.groupId, .host, "A host | name.")
+            .required(example: "example.com")
+        let number: SchemaKey<WorkerConfiguration> =
+            .integer("one.two.port", \.http.port, 1...9_999, "First.\n\nSecond.")
+            .source("Our choice.")
+            .reloadable
+        let unset: SchemaKey<WorkerConfiguration> =
+            .optional("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
+            .otherwise("nothing is sent")
+        let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, "Properties.")
+            .samples("a: 1", "b: 2")
+        let list: SchemaKey<WorkerConfiguration.App> = .environments("environments", \.environments, "A list.")
+        return [required, number, unset, properties].map { KeyDescription($0, of: WorkerConfiguration()) }
+            + [KeyDescription(list, of: WorkerConfiguration.App(name: "x"), below: "apps.*.")]
+    }()
+
+    @Test("YAML: comment, value, sections; a blank line between neighbours")
+    func yaml() throws {
+        let page = YAMLPage.text(of: PageSection(name: "", keys: keys), introduction: "All keys.", schemaFile: "s.json")
+        let expected = """
+            # yaml-language-server: $schema=s.json
+            #
+            # All keys.
+
+            one:
+              # A host | name.
+              # Required.
+              address: example.com
+
+              two:
+                # First.
+                #
+                # Second.
+                # Our choice.
+                # Default 9464. Range 1 to 9999. Reloadable.
+                port: 9464
+
+                # An address.
+                # Default none: nothing is sent.
+                url:
+
+            # Properties.
+            #   a: 1
+            #   b: 2
+            # Default {}.
+            three: {}
+
+
+            """
+        let apps = try #require(page.range(of: "# The apps"))
+        #expect(String(page[..<apps.lowerBound]) == expected)
+        let end = """
+            apps:
+              match:
+                # A list.
+                # Default [production, sandbox]. One or more of production, sandbox.
+                environments: [production, sandbox]
+
+            """
+        #expect(page.hasSuffix(end))
+    }
+
+    @Test("YAML: a long line is wrapped between words and loses none")
+    func wrapping() {
+        let words = (1...60).map { "word\($0)" }
+        let key: SchemaKey<WorkerConfiguration> = .properties("a.b", \.kafka.consumer, words.joined(separator: " "))
+        let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
+        let lines = YAMLPage.text(of: file, introduction: "", schemaFile: "").split(separator: "\n")
+        #expect(lines.allSatisfy { $0.count <= YAMLPage.columns })
+        let comment = lines.filter { $0.hasPrefix("  # word") }
+        #expect(comment.flatMap { $0.dropFirst(4).split(separator: " ").map(String.init) } == words)
+        // The first word of each line did not fit on the line before.
+        for (line, next) in zip(comment, comment.dropFirst()) {
+            let first = next.dropFirst(4).prefix { $0 != " " }
+            #expect(line.count + 1 + first.count > YAMLPage.columns)
+        }
+    }
+
+    @Test("Markdown: one row for each key")
+    func markdown() {
+        let rows = MarkdownPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
+        #expect(
+            rows == [
+                "| `one.address` | A host \\| name. | required |  | from the next start |",
+                "| `one.two.port` | First. Second. Our choice. | 9464 | 1 to 9999 | at once |",
+                "| `one.two.url` | An address. | none: nothing is sent |  | from the next start |",
+                "| `three` | Properties. | {} |  | from the next start |",
+                "| `apps.<app>.environments` | A list. | [production, sandbox] | production, sandbox | from the next start |",
+            ]
+        )
+    }
+
+    @Test("JSON Schema: types, limits, patterns, defaults, and what is required")
+    func jsonSchema() throws {
+        let schema = try parsed(JSONSchemaPage.file(PageSection(name: "", keys: keys)))
+        #expect(schema["required"] as? [String] == ["one", "apps"])
+        let one = try member(["one"], of: schema)
+        #expect(one["type"] as? String == "object")
+        #expect(one["required"] as? [String] == ["address"])
+        #expect(one["additionalProperties"] as? Bool == false)
+        let address = try member(["one", "address"], of: schema)
+        #expect(address["pattern"] as? String == ConfigurationRule.host.pattern)
+        #expect(address["description"] as? String == "A host | name. Required.")
+        #expect(address["default"] == nil)
+        let port = try member(["one", "two", "port"], of: schema)
+        #expect([port["minimum"] as? Int, port["maximum"] as? Int, port["default"] as? Int] == [1, 9_999, 9_464])
+        #expect(port["description"] as? String == "First. Second. Our choice. Default 9464.")
+        let apps = try member(["apps"], of: schema)
+        #expect((apps["patternProperties"] as? [String: Any])?.keys.map(\.self) == ["^[a-z0-9]{1,32}$"])
+        #expect([apps["minProperties"] as? Int, apps["maxProperties"] as? Int] == [1, 255])
+        let chart = try parsed(JSONSchemaPage.chart(PageSection(name: "", keys: keys)))
+        #expect(try member(["one", "two", "port"], of: chart)["default"] == nil)
+    }
+
+    @Test("JSON texts are escaped")
+    func escaping() throws {
+        let text = "a\"b\\c\nd\te\u{1}f\u{1f}g…"
+        #expect(try parsed(["text": .text(text)])["text"] as? String == text)
+    }
+
+    private func parsed(_ node: JSONNode) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(node.text().utf8)) as? [String: Any])
+    }
+
+    private func member(_ path: [String], of schema: [String: Any]) throws -> [String: Any] {
+        try path.reduce(schema) { part, name in
+            let properties = try #require(part["properties"] as? [String: Any])
+            return try #require(properties[name] as? [String: Any])
+        }
+    }
+}

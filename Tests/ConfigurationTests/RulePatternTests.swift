@@ -1,0 +1,41 @@
+import Testbed
+import Testing
+
+@testable import CausewayConfiguration
+
+/// The patterns of the JSON Schemas beside the rules of the loader.
+@Suite("Patterns of rules", .ownThread)
+struct RulePatternTests {
+    private static let texts =
+        [
+            "", "a", "name", "Name", "none", "päckchen", "a b", "a/b", "a_b", "a.b-c", "*", "match-*", "0123456789",
+            "A1B2C3D4E5", "a1b2c3d4e5", "A1B2C3D4E", "A1B2C3D4E5F", "com.example.match", "kafka:9092", "a:1,b:65535",
+            "[::1]:9092", "::1:9092", "[::1]", "::1", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",
+            "a b:1",
+            "kafka:0", "a:9092,", "a:65536", "a:65536,b:1", "17.0.0.1", "redis://a", "rediss://user@a:6380/3",
+            "redis://a,b:1",
+            "unix:///run/redis.sock", "unix://", "redis:", "redis://", "REDIS://a", "http://otel:4318/v1/traces",
+            "https://otel", "http://", "grpc://otel", "/path",
+        ] + [32, 33, 64, 65, 155, 156, 249, 250, 253, 254, 255, 256].map { String(repeating: "a", count: $0) }
+
+    private static var rules: [(name: String, rule: ConfigurationRule)] {
+        ConfigurationSchema.keys.map { ($0.name, $0.rule) } + ConfigurationSchema.appKeys.map { ($0.name, $0.rule) }
+            + NamedSection.allCases.map { ($0.rawValue, $0.nameRule) }
+    }
+
+    @Test("A pattern refuses no text that the rule accepts, and refuses some")
+    func patterns() throws {
+        var patterns = 0
+        for (name, rule) in Self.rules {
+            guard let pattern = rule.pattern else { continue }
+            patterns += 1
+            let expression = try Regex(pattern)
+            let accepted = Set(Self.texts.filter { $0.contains(expression) })
+            let valid = Set(Self.texts.filter { rule.fault($0) == nil })
+            #expect(!valid.isEmpty, "\(name)")
+            #expect(valid.isSubset(of: accepted), "\(name): \(valid.subtracting(accepted))")
+            #expect(accepted.count < Self.texts.count, "\(name)")
+        }
+        #expect(patterns > 20)
+    }
+}
