@@ -34,7 +34,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
-        .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -49,6 +48,7 @@ let package = Package(
         .target(name: "Delivery", dependencies: ["Numbers", "CProcessor", "LiveActivity"], swiftSettings: settings),
         .target(name: "Audiences", dependencies: ["Numbers", "Delivery", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
+        .target(name: "HTTP", dependencies: ["Numbers", "Reactor"], swiftSettings: settings),
         .target(name: "Kafka", dependencies: ["CProcessor", "CRdkafka", "Reactor"], swiftSettings: settings),
         .target(name: "Redis", dependencies: ["Numbers", "CHiredis", "Reactor"], swiftSettings: settings),
         .target(
@@ -77,7 +77,7 @@ let package = Package(
             name: "Observability",
             dependencies: [
                 "Numbers",
-                "CausewayConfiguration", "LiveActivity", "Delivery", "Reactor",
+                "CausewayConfiguration", "HTTP", "LiveActivity", "Delivery", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -99,18 +99,17 @@ let package = Package(
             name: "APNsSimulator",
             dependencies: [
                 "Numbers",
-                "CNghttp2", "COpenSSL", "Reactor", "LiveActivity",
-                .product(name: "FlyingFox", package: "FlyingFox"),
+                "CNghttp2", "COpenSSL", "HTTP", "Reactor", "LiveActivity",
             ],
             swiftSettings: settings
         ),
         // Input and output of both programs. The name `CommandLine` is taken by a type of the standard library.
-        .target(name: "CausewayCommandLine", dependencies: ["Kafka", "Reactor"], swiftSettings: settings),
+        .target(name: "CausewayCommandLine", dependencies: ["Kafka"], swiftSettings: settings),
         .executableTarget(
             name: "causeway",
             dependencies: [
                 "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker",
-                "COpenSSL", "Kafka", "LiveActivity", "Observability", "Reactor", "Redis",
+                "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor", "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -123,7 +122,7 @@ let package = Package(
             dependencies: [
                 "Numbers",
                 "APNs", "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery",
-                "Kafka", "LiveActivity", "Reactor",
+                "HTTP", "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -149,6 +148,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "ReactorTests", dependencies: ["Reactor", "COpenSSL", "Testbed"], swiftSettings: settings),
+        .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Reactor", "Testbed"], swiftSettings: settings),
         .testTarget(name: "KafkaTests", dependencies: ["Kafka", "CRdkafka", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "ActivityStoreTests",
@@ -189,7 +189,7 @@ let package = Package(
             name: "ObservabilityTests",
             dependencies: [
                 "Numbers",
-                "CausewayConfiguration", "Observability", "Reactor", "Testbed",
+                "CausewayConfiguration", "HTTP", "Observability", "Reactor", "Testbed",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -234,7 +234,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "causeway", "CausewayCommandLine", "CausewayLab", "Delivery", "Kafka", "LiveActivity", "Reactor",
+                "causeway", "CausewayCommandLine", "CausewayLab", "Delivery", "HTTP", "Kafka", "LiveActivity",
+                "Reactor",
                 "Testbed",
             ],
             swiftSettings: settings

@@ -140,7 +140,7 @@ public final class Simulator: Sendable {
             return running
         }
         guard let running else { return }
-        running.bell.wakeAll()
+        running.bell.close()
         await running.interface?.stop()
         end(running)
     }

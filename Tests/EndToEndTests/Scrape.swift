@@ -1,5 +1,5 @@
-import CausewayCommandLine
 import Foundation
+import HTTP
 import Testbed
 
 @testable import CausewayLab
@@ -54,8 +54,8 @@ struct Page {
     let text: String
 
     init(_ path: String, port: UInt16) throws {
-        let address = PageAddress(host: "127.0.0.1", port: port, path: path)
-        let answer = try PageClient(address: address, timeoutSeconds: 10).request()
+        let address = HTTPAddress(host: "127.0.0.1", port: port, path: path)
+        let answer = try HTTPClient(address: address, timeoutMilliseconds: 10_000).request()
         status = answer.status
         text = String(decoding: answer.body, as: UTF8.self)
     }

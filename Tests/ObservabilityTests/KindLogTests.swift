@@ -1,4 +1,5 @@
 import Logging
+import Reactor
 import Testing
 
 @testable import Observability
@@ -30,12 +31,15 @@ struct KindLogTests {
     }
 
     /// Logs without their own cells: the control side's, and the endpoint's.
-    @Test func whatAnyLogSuppressesIsCounted() {
+    @Test func whatAnyLogSuppressesIsCounted() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
         for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
-        let pages = WorkerPages(registry: registry, logger: LogCollector().logger)
-        for _ in 0..<13 { pages.refused(status: 400, nowMilliseconds: 1, wallMilliseconds: 1) }
+        let loop = try EventLoop()
+        let pages = WorkerPages(registry: registry, logger: LogCollector().logger, loop: loop)
+        withExtendedLifetime(loop) {
+            for _ in 0..<13 { _ = pages.refusal(status: 400) }
+        }
         let totals = registry.totals(nowMilliseconds: 1)
         #expect(totals[.logLinesSuppressed, Int(LogKind.configurationReloaded.rawValue)] == 4)
         #expect(totals[.logLinesSuppressed, Int(LogKind.httpFailed.rawValue)] == 3)

@@ -3,6 +3,7 @@ import Logging
 import Numbers
 import Testing
 
+@testable import HTTP
 @testable import Observability
 
 struct StatusPageTests {
@@ -182,12 +183,14 @@ struct StatusPageTests {
         #expect(StatusPage.html(report).contains("All is well."))
     }
 
-    @Test func jsonIsForWhoeverAsksForIt() {
-        #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", query: "format=json")))
-        #expect(WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "application/json;q=0.9")))
-        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "text/html,application/json")))
-        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: "*/*")))
-        #expect(!WorkerPages.wantsJSON(.init(method: "GET", path: "/statusz", accept: ",;")))
+    @Test(arguments: [
+        ("?format=json", "", true), ("?a=b&format=json", "text/html", true), ("", "application/json;q=0.9", true),
+        ("", "text/html,application/json", false), ("", "*/*", false), ("", ",;", false), ("?format=html", "", false),
+    ])
+    func jsonIsForWhoeverAsksForIt(query: String, accept: String, wantsJSON: Bool) throws {
+        let text = "GET /statusz\(query) HTTP/1.1\r\nHost: a\r\nAccept: \(accept)\r\n\r\n"
+        let head = try #require(try HTTPRequestHead.parse(Array(text.utf8))).head
+        #expect(WorkerPages.wantsJSON(head) == wantsJSON)
     }
 }
 

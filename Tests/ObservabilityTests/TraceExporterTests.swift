@@ -22,7 +22,7 @@ struct TraceExporterTests {
             Thread {
                 let began = ContinuousClock.now
                 var failure: CollectorRequest.Failure?
-                do throws(CollectorRequest.Failure) { _ = try request.post("{}") } catch { failure = error }
+                do throws(CollectorRequest.Failure) { _ = try request.post(Array("{}".utf8)) } catch { failure = error }
                 continuation.resume(returning: (ContinuousClock.now - began, failure))
             }
             .start()
@@ -144,7 +144,7 @@ struct TraceExporterTests {
         let (exporter, rings) = (try scene.exporter(), scene.rings)
         for _ in 0..<TraceExporter.tracesPerRequest * 3 { rings[0].push(Fixture.trace) }
         rings[1].push(Fixture.trace)
-        #expect(await exporter.nextBatch()?.count == TraceExporter.tracesPerRequest)
+        #expect(await exporter.nextBatch()?.traces.count == TraceExporter.tracesPerRequest)
         #expect(rings[1].pop() != nil, "the first batch was the first ring's")
         rings[1].push(Fixture.trace)
         _ = await exporter.nextBatch()

@@ -1,8 +1,10 @@
+import HTTP
+
 /// One call of the HTTP interface.
 struct ControlCall: Sendable {
     var method: String
     var path: String
-    var query: [String: String]
+    var query: HTTPQuery
     var body: [UInt8]
 
     /// Reads the body, which must be a JSON object.

@@ -1,3 +1,5 @@
+import HTTP
+
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
     /// The most phones or activities that one call creates.

@@ -1,7 +1,5 @@
-import FlyingFox
-import FlyingSocks
-import FoundationEssentials
-import Glibc
+import HTTP
+import Reactor
 
 /// The HTTP/1.1 interface of the simulator, on 127.0.0.1 only, for demonstrations and for tests in other processes.
 ///
@@ -48,11 +46,6 @@ import Glibc
 ///
 /// If an item of a list is faulty, the items before it have been carried out.
 final class ControlInterface: Sendable {
-    /// The largest body. Bodies are read completely, and larger ones are refused.
-    static let bodyBytesMax = JSONTape.textBytesMax
-    /// Longer than the longest long poll.
-    private static let timeoutSeconds = 90.0
-
     let port: UInt16
     private let server: HTTPServer
     private let task: Task<Void, any Error>
@@ -63,82 +56,92 @@ final class ControlInterface: Sendable {
         self.task = task
     }
 
+    private static var limits: HTTPServerLimits {
+        var limits = HTTPServerLimits()
+        limits.connectionsMax = 256
+        limits.bodyBytesMax = JSONTape.textBytesMax
+        limits.bodiesBytesMax = 4 * JSONTape.textBytesMax
+        limits.exchangesMax = 256
+        return limits
+    }
+
     static func start(port: UInt16, simulator: Simulator) async throws(SimulatorError) -> ControlInterface {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr = in_addr(s_addr: UInt32(0x7F00_0001).bigEndian)
-        let configuration = HTTPServer.Configuration(
-            address: address,
-            timeout: timeoutSeconds,
-            sharedRequestBufferSize: 65_536,
-            logger: .disabled
-        )
-        let server = HTTPServer(config: configuration, handler: ControlHandler(simulator: simulator))
-        let task = Task { try await server.run() }
         do {
-            try await server.waitUntilListening(timeout: timeoutSeconds)
-            guard case .ip4(_, let port) = await server.listeningAddress else {
-                throw SimulatorError(.cannotListen, "the HTTP interface has no port")
-            }
-            return ControlInterface(port: port, server: server, task: task)
+            let server = try HTTPServer(name: "control", address: .loopback(port: port), limits: limits)
+            let task = Task { try await serve(server, simulator: simulator) }
+            return ControlInterface(port: try await server.port(), server: server, task: task)
         } catch {
-            task.cancel()
-            throw SimulatorError(.cannotListen, "HTTP interface: \(error)")
+            throw SimulatorError(.cannotListen, "the HTTP interface \(error)")
         }
     }
 
+    /// Returns when the server and all calls have ended.
+    private static func serve(_ server: HTTPServer, simulator: Simulator) async throws {
+        let calls = AsyncStream<HTTPExchange>.makeStream()
+        try await withThrowingDiscardingTaskGroup { group in
+            group.addTask {
+                defer { calls.continuation.finish() }
+                try await server.run { _ in ControlCalls(calls.continuation) }
+            }
+            let handler = ControlHandler(simulator: simulator)
+            for await exchange in calls.stream {
+                group.addTask { exchange.answer(await handler.answer(exchange)) }
+            }
+        }
+    }
+
+    /// Ends all connections. Returns when all calls have ended, so the simulator must have ended their waits before.
     func stop() async {
-        await server.stop()
-        task.cancel()
+        server.requestStop()
+        _ = await task.result
+    }
+}
+
+/// Passes the server's requests on to tasks, since most calls wait for the service's thread. The server bounds them.
+private final class ControlCalls: HTTPRequestHandler {
+    private let calls: AsyncStream<HTTPExchange>.Continuation
+
+    init(_ calls: AsyncStream<HTTPExchange>.Continuation) { self.calls = calls }
+
+    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+        calls.yield(exchange)
+        return nil
+    }
+
+    func refusal(status: Int) -> HTTPAnswer {
+        let error =
+            switch status {
+            case 413, 431, 503: SimulatorError(.limitReached, HTTPAnswer.phrase(of: status))
+            default: SimulatorError(.invalidRequest, HTTPAnswer.phrase(of: status))
+            }
+        return ControlHandler.answer(status, to: error)
     }
 }
 
 /// Finds the endpoint of a request, and turns errors into answers.
-struct ControlHandler: HTTPHandler {
+struct ControlHandler: Sendable {
     let simulator: Simulator
 
-    func handleRequest(_ request: HTTPRequest) async throws -> HTTPResponse {
-        do {
-            let call = ControlCall(
-                method: request.method.rawValue,
-                path: request.path,
-                query: Self.parameters(request),
-                body: try await Self.body(request)
-            )
-            return response(200, try await answer(call))
-        } catch let error as SimulatorError {
-            var writer = JSONWriter()
-            writer.object { writer in
-                writer.member("error", error.code.rawValue)
-                writer.member("reason", error.reason)
-            }
-            return response(error.status, writer.bytes)
-        }
-    }
-
-    /// Reads the body, whether its length is known beforehand or not.
-    private static func body(_ request: HTTPRequest) async throws -> [UInt8] {
-        let tooLong = SimulatorError(.limitReached, "body: longer than \(ControlInterface.bodyBytesMax) bytes")
-        guard (request.bodySequence.count ?? 0) <= ControlInterface.bodyBytesMax else { throw tooLong }
-        var body: [UInt8] = []
-        for try await part in request.bodySequence {
-            guard body.count + part.count <= ControlInterface.bodyBytesMax else { throw tooLong }
-            body.append(contentsOf: part)
-        }
-        return body
-    }
-
-    private static func parameters(_ request: HTTPRequest) -> [String: String] {
-        Dictionary(request.query.map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
-    }
-
-    private func response(_ status: Int, _ body: [UInt8]) -> HTTPResponse {
-        HTTPResponse(
-            statusCode: HTTPStatusCode(status, phrase: status == 200 ? "OK" : "Error"),
-            headers: [.contentType: "application/json"],
-            body: Data(body)
+    func answer(_ exchange: HTTPExchange) async -> HTTPAnswer {
+        let call = ControlCall(
+            method: exchange.head.method,
+            path: exchange.head.path,
+            query: exchange.head.query,
+            body: exchange.body
         )
+        do throws(SimulatorError) {
+            return HTTPAnswer(status: 200, contentType: "application/json", body: try await answer(call))
+        } catch {
+            return Self.answer(error.status, to: error)
+        }
+    }
+
+    static func answer(_ status: Int, to error: SimulatorError) -> HTTPAnswer {
+        let body = object { writer in
+            writer.member("error", error.code.rawValue)
+            writer.member("reason", error.reason)
+        }
+        return HTTPAnswer(status: status, contentType: "application/json", body: body)
     }
 
     private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

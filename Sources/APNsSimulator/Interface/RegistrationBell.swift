@@ -12,6 +12,8 @@ final class RegistrationBell: Sendable {
 
     private struct State {
         var count = 0
+        /// The service has ended: nobody waits any longer.
+        var isClosed = false
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
         /// Readers whose time was over before they had begun to wait.
@@ -35,9 +37,10 @@ final class RegistrationBell: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Wakes all readers because the service ends.
-    func wakeAll() {
+    /// Wakes all readers because the service ends. Later ones do not wait.
+    func close() {
         let woken = state.withLock { state in
+            state.isClosed = true
             defer { state.waiters = [:] }
             return Array(state.waiters.values)
         }
@@ -60,7 +63,7 @@ final class RegistrationBell: Sendable {
         }
         let isAdmitted = await withCheckedContinuation { continuation in
             let isAdmitted: Bool? = state.withLock { state in
-                if state.expired.remove(identifier) != nil || state.count != cursor { return true }
+                if state.expired.remove(identifier) != nil || state.count != cursor || state.isClosed { return true }
                 if state.waiters.count >= Self.waitersMax { return false }
                 state.waiters[identifier] = Waiter(cursor: cursor, continuation: continuation)
                 return nil

@@ -1,20 +1,20 @@
-import CausewayCommandLine
+import HTTP
 
 /// Sends requests to the simulator's control interface, one at a time, and waits for each answer. Nothing of this runs during the season:
 /// phones are created before and queried after it.
 struct ControlClient {
     static let answerBytesMax = 256 << 20
-    static let timeoutSeconds = 60
+    static let timeoutMilliseconds = 120_000
 
     let port: UInt16
 
     /// - Throws: if there is no answer, or if it is not HTTP. An answer with any status is returned.
-    func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> PageClient.Answer {
-        let client = PageClient(
-            address: PageAddress(host: "127.0.0.1", port: port, path: target),
-            timeoutSeconds: Self.timeoutSeconds,
-            answerBytesMax: Self.answerBytesMax
+    func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Answer {
+        var client = HTTPClient(
+            address: HTTPAddress(host: "127.0.0.1", port: port, path: target),
+            timeoutMilliseconds: Self.timeoutMilliseconds
         )
+        client.answerBytesMax = Self.answerBytesMax
         do {
             return try client.request(method, body: body)
         } catch {

@@ -1,4 +1,5 @@
 import CausewayConfiguration
+import HTTP
 
 /// The headers that a collector requires, above all its authorization. Read from a file with one `Name: value` per
 /// line; empty lines and lines that begin with `#` are ignored.
@@ -41,20 +42,10 @@ package enum CollectorHeaders {
                 "is not a header of the form Name: value"
         }
         let name = line[..<colon]
-        guard name.utf8.allSatisfy(isTokenByte) else { return "has an invalid header name" }
+        guard HTTPFields.isName(name) else { return "has an invalid header name" }
         guard line[colon...].utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 }) else {
             return "has an invalid header value"
         }
         return reserved.contains(name.lowercased()) ? "is a header that the worker sets itself" : nil
-    }
-
-    /// Whether the byte may be in a token (RFC 9110, section 5.6.2).
-    private static func isTokenByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
     }
 }

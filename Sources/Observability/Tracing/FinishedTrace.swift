@@ -3,9 +3,9 @@ public import LiveActivity
 import Numbers
 
 /// A lane's report about one record of a sampled trace, made when its result is produced. Has all data for its spans, in a fixed size.
-public struct FinishedTrace: BitwiseCopyable, Equatable {
+public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
-    enum Ending: BitwiseCopyable, Equatable {
+    enum Ending: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
         /// A command to an audience was fanned out into one record per range of members. These records are parts of the same trace.
         case fannedOut

@@ -1,10 +1,10 @@
 import CausewayConfiguration
 import Delivery
+import FoundationEssentials
 import Glibc
 import LiveActivity
 
-/// Finished traces in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest): ids are hexadecimal, 64-bit
-/// numbers are strings. A record has up to three spans:
+/// Makes OpenTelemetry's request (`TraceRequest`) of finished traces. A record has up to three spans:
 ///
 /// - `consume <topic>`, kind consumer: from its receipt until its result was handed to the producer. The result names
 ///   this span as its parent.
@@ -17,7 +17,7 @@ import LiveActivity
 ///
 /// The attributes follow OpenTelemetry's conventions for messaging and HTTP, and our own begin with `causeway.`. None
 /// of them has an id of an activity or device, or a token.
-package struct SpanDocument {
+package struct SpanDocument: Sendable {
     var commandsTopic: String
     var registrationsTopic: String
     var fanoutTopic: String
@@ -38,14 +38,19 @@ package struct SpanDocument {
         instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 
-    func json(_ traces: [FinishedTrace]) -> String {
-        let spans = traces.flatMap(spans).joined(separator: ",")
-        let resource = [Self.text("service.name", "causeway"), Self.text("service.instance.id", instance)]
-        return #"{"resourceSpans":[{"resource":{"attributes":["# + resource.joined(separator: ",")
-            + #"]},"scopeSpans":[{"scope":{"name":"causeway"},"spans":["# + spans + "]}]}]}"
+    /// The body of a request.
+    func json(_ traces: [FinishedTrace]) throws -> [UInt8] {
+        let resource = TraceRequest.Resource(attributes: [
+            .init("service.name", "causeway"), .init("service.instance.id", instance),
+        ])
+        let scope = TraceRequest.ScopeSpans(scope: .init(name: "causeway"), spans: traces.flatMap(spans))
+        let request = TraceRequest(resourceSpans: [.init(resource: resource, scopeSpans: [scope])])
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        return Array(try encoder.encode(request))
     }
 
-    private func spans(of trace: FinishedTrace) -> [String] {
+    private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {
         var spans = [consume(trace)]
         if trace.admittedMilliseconds >= 0 {
             spans.append(
@@ -70,10 +75,10 @@ package struct SpanDocument {
                     kind: .client,
                     times: (trace.sentMilliseconds, trace.answeredMilliseconds),
                     attributes: [
-                        Self.text("http.request.method", "POST"),
-                        Self.number("http.response.status_code", Int64(trace.status)),
-                        Self.number("causeway.attempts", Int64(trace.attempts)),
-                        Self.number("causeway.priority", Int64(trace.priority)),
+                        .init("http.request.method", "POST"),
+                        .init("http.response.status_code", Int64(trace.status)),
+                        .init("causeway.attempts", Int64(trace.attempts)),
+                        .init("causeway.priority", Int64(trace.priority)),
                     ]
                 )
             )
@@ -81,26 +86,26 @@ package struct SpanDocument {
         return spans
     }
 
-    private func consume(_ trace: FinishedTrace) -> String {
+    private func consume(_ trace: FinishedTrace) -> TraceRequest.Span {
         let topic = topic(of: trace)
-        var attributes = [
-            Self.text("messaging.system", "kafka"),
-            Self.text("messaging.operation.name", "consume"),
-            Self.text("messaging.operation.type", "process"),
-            Self.text("messaging.destination.name", topic),
-            Self.text("messaging.destination.partition.id", "\(trace.partition)"),
-            Self.text("messaging.consumer.group.name", groupIdentifier),
-            Self.number("messaging.kafka.offset", trace.offset),
-            Self.text("causeway.outcome", "\(trace.ending.name)"),
+        var attributes: [TraceRequest.Attribute] = [
+            .init("messaging.system", "kafka"),
+            .init("messaging.operation.name", "consume"),
+            .init("messaging.operation.type", "process"),
+            .init("messaging.destination.name", topic),
+            .init("messaging.destination.partition.id", "\(trace.partition)"),
+            .init("messaging.consumer.group.name", groupIdentifier),
+            .init("messaging.kafka.offset", trace.offset),
+            .init("causeway.outcome", "\(trace.ending.name)"),
         ]
         if case .range(_, let members) = trace.ending {
-            attributes.append(Self.number("causeway.members", Int64(members)))
+            attributes.append(.init("causeway.members", Int64(members)))
         }
         if trace.ending != .outcome(.invalid) {
-            attributes.append(Self.text("causeway.event", "\(trace.event.name)"))
+            attributes.append(.init("causeway.event", "\(trace.event.name)"))
         }
         if applications.indices.contains(trace.application) {
-            attributes.append(Self.text("causeway.app", applications[trace.application]))
+            attributes.append(.init("causeway.app", applications[trace.application]))
         }
         return Self.span(
             trace,
@@ -118,43 +123,30 @@ package struct SpanDocument {
         return trace.topic == .commands ? commandsTopic : registrationsTopic
     }
 
-    private enum Kind: Int {
-        case `internal` = 1
-        case client = 3
-        case consumer = 5
-    }
-
     private static func span(
         _ trace: FinishedTrace,
         identifier: UInt64,
         parent: UInt64?,
         name: String,
-        kind: Kind,
+        kind: TraceRequest.Span.Kind,
         times: (begin: Int64, end: Int64),
-        attributes: [String]
-    ) -> String {
-        let isError = trace.ending.isError && kind != .internal
-        return #"{"traceId":""# + hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow)
-            + #"","spanId":""# + hexadecimal(identifier) + #"","#
-            + (parent.map { #""parentSpanId":""# + hexadecimal($0) + #"","# } ?? "")
+        attributes: [TraceRequest.Attribute]
+    ) -> TraceRequest.Span {
+        TraceRequest.Span(
+            traceId: hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow),
+            spanId: hexadecimal(identifier),
+            parentSpanId: parent.map(hexadecimal),
             // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, which is possible
             // only for `consume`.
-            + #""flags":"# + String(trace.context.flags | (kind == .consumer && parent != nil ? 0x300 : 0x100))
-            + #","name":""# + name + #"","kind":"# + String(kind.rawValue)
-            + #","startTimeUnixNano":""# + nanoseconds(times.begin)
+            flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
+            name: name,
+            kind: kind,
+            startTimeUnixNano: nanoseconds(times.begin),
             // The times may come from two threads, so make sure that the end is not before the beginning.
-            + #"","endTimeUnixNano":""# + nanoseconds(max(times.begin, times.end))
-            + #"","attributes":["# + attributes.joined(separator: ",") + "]"
-            + (isError ? #","status":{"code":2}}"# : "}")
-    }
-
-    /// A key has nothing that JSON escapes; a value, such as a host's or group's name, may.
-    private static func text(_ key: String, _ value: String) -> String {
-        #"{"key":""# + key + #"","value":{"stringValue":"# + JSONLiteral.string(value) + "}}"
-    }
-
-    private static func number(_ key: String, _ value: Int64) -> String {
-        #"{"key":""# + key + #"","value":{"intValue":""# + String(value) + #""}}"#
+            endTimeUnixNano: nanoseconds(max(times.begin, times.end)),
+            attributes: attributes,
+            status: trace.ending.isError && kind != .internal ? .error : nil
+        )
     }
 
     private static func nanoseconds(_ milliseconds: Int64) -> String { String(max(0, milliseconds)) + "000000" }

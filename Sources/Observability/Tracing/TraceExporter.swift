@@ -45,7 +45,7 @@ package actor TraceExporter {
     /// Requests block a thread of this queue.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// The batch that has not been taken yet.
-    private var waiting: (body: String, count: Int, attempts: Int)?
+    private var waiting: (traces: [FinishedTrace], attempts: Int)?
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not displace the others.
     private var firstRing = 0
     private var isTroubled = false
@@ -90,7 +90,7 @@ package actor TraceExporter {
 
     /// Drops and counts the remaining traces. Also for a worker that ends without waiting.
     package func giveUp() {
-        var records = waiting?.count ?? 0
+        var records = waiting?.traces.count ?? 0
         waiting = nil
         for ring in rings {
             while ring.pop() != nil { records += 1 }
@@ -114,24 +114,24 @@ package actor TraceExporter {
         return hasSent
     }
 
-    func nextBatch() -> (body: String, count: Int, attempts: Int)? {
+    func nextBatch() -> (traces: [FinishedTrace], attempts: Int)? {
         var traces: [FinishedTrace] = []
         for number in rings.indices {
             let ring = rings[(firstRing + number) % rings.count]
             while traces.count < Self.tracesPerRequest, let trace = ring.pop() { traces.append(trace) }
         }
         firstRing = (firstRing + 1) % max(1, rings.count)
-        return traces.isEmpty ? nil : (document.json(traces), traces.count, 0)
+        return traces.isEmpty ? nil : (traces, 0)
     }
 
     /// - Returns: whether the waiting batch is done: taken or given up.
     private func offer(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waiting else { return true }
         batch.attempts += 1
-        let refusal = await post(batch.body, timeoutMilliseconds: timeoutMilliseconds)
+        let refusal = await post(batch.traces, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
             waiting = nil
-            counters.noteExported(batch.count)
+            counters.noteExported(batch.traces.count)
             if isTroubled { log(.tracesTaken) }
             isTroubled = false
             return true
@@ -143,14 +143,14 @@ package actor TraceExporter {
         }
         let isPassing = refusal.cause != .refused
         let isGivenUp = !isPassing || batch.attempts >= Self.attemptsMax
-        if isGivenUp { counters.noteDropped(batch.count, isPassing ? .undelivered : .refused) }
+        if isGivenUp { counters.noteDropped(batch.traces.count, isPassing ? .undelivered : .refused) }
         waiting = isGivenUp ? nil : batch
         return !isPassing
     }
 
     /// - Returns: nil if the collector took the batch, else why not. The protocol defines which statuses allow a retry
     ///   (OTLP specification, "OTLP/HTTP Response").
-    private func post(_ body: String, timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
+    private func post(_ traces: [FinishedTrace], timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
         let request = CollectorRequest(
             address: collector.address,
             tls: collector.tls,
@@ -159,9 +159,11 @@ package actor TraceExporter {
             interruption: interruption
         )
         let answer = await withCheckedContinuation { continuation in
-            queue.async {
+            queue.async { [document] in
                 continuation.resume(
-                    returning: Result { () throws(CollectorRequest.Failure) in try request.post(body) }
+                    returning: Result { () throws(CollectorRequest.Failure) in
+                        try request.post(try Self.encode(traces, document))
+                    }
                 )
             }
         }
@@ -171,6 +173,17 @@ package actor TraceExporter {
             let mayPass = [429, 502, 503, 504].contains(status)
             return .init(cause: mayPass ? .overloaded : .refused, description: "status \(status)")
         case .failure(let failure): return failure
+        }
+    }
+
+    private static func encode(
+        _ traces: [FinishedTrace],
+        _ document: SpanDocument
+    ) throws(CollectorRequest.Failure) -> [UInt8] {
+        do {
+            return try document.json(traces)
+        } catch {
+            throw .init(cause: .refused, description: "traces that cannot be encoded: \(error)")
         }
     }
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
+import HTTP
 
 /// `causeway health`: for the health check of a container without curl.
 struct HealthCommand: ParsableCommand {
@@ -34,42 +35,42 @@ struct HealthCommand: ParsableCommand {
     var url: String?
 
     /// Limit for the whole answer.
-    static let timeoutSeconds = 3
+    static let timeoutMilliseconds = 3_000
 
     func validate() throws {
         if [url != nil, config != nil, process != nil].count(where: { $0 }) > 1 {
             throw ValidationError("--url, --config and --process exclude each other")
         }
-        if let url, PageAddress(url: url) == nil {
+        if let url, HTTPAddress(url: url) == nil {
             throw ValidationError("--url must be http://ADDRESS:PORT/PAGE with a numeric address")
         }
     }
 
     func run() throws {
         let address = try address()
-        let client = PageClient(address: address, timeoutSeconds: Self.timeoutSeconds)
+        let client = HTTPClient(address: address, timeoutMilliseconds: Self.timeoutMilliseconds)
         do {
             let answer = try client.request()
             print(String(decoding: answer.body, as: UTF8.self), terminator: "")
             guard answer.status == 200 else { throw ExitCode(1) }
-        } catch let error as PageClientError {
+        } catch let error as HTTPClientError {
             StandardStreams.printError("causeway health: \(error)")
             throw ExitCode(1)
         }
     }
 
-    private func address() throws -> PageAddress {
-        if let url, let address = PageAddress(url: url) { return address }
+    private func address() throws -> HTTPAddress {
+        if let url, let address = HTTPAddress(url: url) { return address }
         if let config { return try address(of: ConfigurationOption.load(path: config, requiresFiles: false).http) }
         if let process {
             guard let address = WorkerProcess(identifier: process).listeningAddress else {
                 throw Self.failure("process \(process) does not listen, or this user may not inspect it")
             }
-            return PageAddress(host: address.host, port: address.port, path: "/livez")
+            return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
         let workers = WorkerProcess.all
         if workers.count == 1, let address = workers[0].listeningAddress {
-            return PageAddress(host: address.host, port: address.port, path: "/livez")
+            return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
         if workers.count > 1 {
             let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
@@ -81,11 +82,11 @@ struct HealthCommand: ParsableCommand {
         return try address(of: Self.environmentsHTTP())
     }
 
-    private func address(of http: WorkerConfiguration.HTTP) throws -> PageAddress {
+    private func address(of http: WorkerConfiguration.HTTP) throws -> HTTPAddress {
         guard let port = UInt16(exactly: http.port), port > 0 else {
             throw Self.failure("http.port is 0, so the worker has no pages")
         }
-        return PageAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
+        return HTTPAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
     }
 
     /// The address from the environment, for a worker whose other settings are not known here.
@@ -100,7 +101,7 @@ struct HealthCommand: ParsableCommand {
             }
             http.port = port
         }
-        guard PageAddress(url: "http://\(http.host.contains(":") ? "[\(http.host)]" : http.host):1/") != nil else {
+        guard HTTPAddress(url: "http://\(http.host.contains(":") ? "[\(http.host)]" : http.host):1/") != nil else {
             StandardStreams.printError("CAUSEWAY_HTTP_HOST: must be a numeric address")
             throw ExitCode.configuration
         }

@@ -1,47 +1,66 @@
 import Glibc
+import HTTP
 import Logging
+import Reactor
 
-/// The four pages of a worker.
-final class WorkerPages: ObservedPages {
+/// The four pages of a worker. Used only on the server's thread.
+final class WorkerPages: HTTPRequestHandler, TimerHandler {
+    /// The time between two samples of the numbers from which rates are computed.
+    static let sampleMilliseconds: Int64 = 5_000
+
     private let registry: MetricRegistry
     private let host: String
+    /// The loop keeps the pages alive by their timer.
+    private unowned let loop: EventLoop
     private var log: KindLog
     private var history = TotalsHistory()
     private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
     private var startedAtMilliseconds: Int64?
 
-    init(registry: MetricRegistry, logger: Logger) {
+    init(registry: MetricRegistry, logger: Logger, loop: EventLoop) {
         self.registry = registry
+        self.loop = loop
         log = KindLog(logger: logger, events: registry.events)
         host = Self.hostName()
+        _ = loop.schedule(afterMilliseconds: 0, handler: self, tag: 0)
     }
 
-    func answer(_ head: HTTPRequestHead, nowMilliseconds: Int64) -> HTTPAnswer {
+    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+        let head = exchange.head
+        guard head.method == "GET" || head.method == "HEAD" else {
+            var answer = HTTPAnswer.plain(405)
+            answer.allow = "GET, HEAD"
+            return answer
+        }
+        let nowMilliseconds = loop.nowMilliseconds
         switch head.path {
-        case "/metrics": metrics(nowMilliseconds: nowMilliseconds)
-        case "/livez": Self.answer(live(nowMilliseconds: nowMilliseconds))
-        case "/readyz": Self.answer(ready(nowMilliseconds: nowMilliseconds))
-        case "/statusz": status(wantsJSON: Self.wantsJSON(head), nowMilliseconds: nowMilliseconds)
-        case "/": HTTPAnswer(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
-        default: .plain(404)
+        case "/metrics": return metrics(nowMilliseconds: nowMilliseconds)
+        case "/livez": return Self.answer(live(nowMilliseconds: nowMilliseconds))
+        case "/readyz": return Self.answer(ready(nowMilliseconds: nowMilliseconds))
+        case "/statusz": return status(wantsJSON: Self.wantsJSON(head), nowMilliseconds: nowMilliseconds)
+        case "/": return HTTPAnswer(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
+        default: return .plain(404)
         }
     }
 
-    func sample(nowMilliseconds: Int64) {
+    func refusal(status: Int) -> HTTPAnswer {
+        let isWritten = log.log(
+            .httpFailed,
+            nowMilliseconds: loop.nowMilliseconds,
+            wallMilliseconds: loop.wallMilliseconds,
+            ["status": "\(status)"]
+        )
+        if !isWritten { registry.events.countSuppressed(.httpFailed) }
+        return .plain(status)
+    }
+
+    func timerFired(tag: UInt64) {
+        let nowMilliseconds = loop.nowMilliseconds
         if startedAtMilliseconds == nil { startedAtMilliseconds = nowMilliseconds }
         history.append(registry.totals(nowMilliseconds: nowMilliseconds))
         if processHistory.count == TotalsHistory.samplesMax { processHistory.removeFirst() }
         processHistory.append((nowMilliseconds, .now()))
-    }
-
-    func refused(status: Int, nowMilliseconds: Int64, wallMilliseconds: Int64) {
-        let isWritten = log.log(
-            .httpFailed,
-            nowMilliseconds: nowMilliseconds,
-            wallMilliseconds: wallMilliseconds,
-            ["status": "\(status)"]
-        )
-        if !isWritten { registry.events.countSuppressed(.httpFailed) }
+        _ = loop.schedule(afterMilliseconds: Self.sampleMilliseconds, handler: self, tag: 0)
     }
 
     private func upMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
@@ -98,10 +117,10 @@ final class WorkerPages: ObservedPages {
 
     /// Whether the client asks for JSON by name. Browsers accept anything, and get the HTML page.
     static func wantsJSON(_ head: HTTPRequestHead) -> Bool {
-        if head.query.split(separator: "&").contains("format=json") { return true }
-        return head.accept.split(separator: ",")
-            .contains { $0.split(separator: ";").first?.trimmed == "application/json" }
-            && !head.accept.contains("text/html")
+        if head.query["format"] == "json" { return true }
+        let accept = head.fields["accept"] ?? ""
+        return accept.split(separator: ",").contains { $0.split(separator: ";").first?.trimmed == "application/json" }
+            && !accept.contains("text/html")
     }
 
     private static func hostName() -> String {

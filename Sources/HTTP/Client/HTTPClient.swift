@@ -1,0 +1,77 @@
+import Reactor
+
+/// Makes requests over HTTP/1.1, each over a connection and a loop of its own. A request blocks its thread.
+package struct HTTPClient: Sendable {
+    /// The most addresses of one name that are tried.
+    static let addressesMax = 8
+
+    package struct Answer: Sendable, Equatable {
+        package var status: Int
+        package var body: [UInt8]
+    }
+
+    package var address: HTTPAddress
+    /// Nil for a connection without TLS.
+    package var tls: TLSContext?
+    /// The limit for a whole request, including the name look-up.
+    package var timeoutMilliseconds: Int
+    package var answerBytesMax = 16 << 20
+    /// Whether only the status of the answer matters. Then the request ends with the answer's head.
+    package var readsOnlyStatus = false
+    /// Signalled when nobody waits any longer. It is never drained, so that later requests end at once, too.
+    package var interruption: Wakeup?
+
+    package init(address: HTTPAddress, timeoutMilliseconds: Int) {
+        self.address = address
+        self.timeoutMilliseconds = timeoutMilliseconds
+    }
+
+    /// - Parameters:
+    ///   - fields: more lines of the head, each with its line end.
+    ///   - contentType: the type of the body.
+    /// - Throws: if there is no answer, or it is not HTTP. An answer with any status is returned.
+    package func request(
+        _ method: String = "GET",
+        contentType: String = "application/json",
+        fields: String = "",
+        body: [UInt8] = []
+    ) throws(HTTPClientError) -> Answer {
+        var head = "\(method) \(address.path) HTTP/1.1\r\nHost: \(address.authority)\r\n"
+        if !body.isEmpty { head += "Content-Type: \(contentType)\r\n" }
+        head += fields
+        if !body.isEmpty || method != "GET" { head += "Content-Length: \(body.count)\r\n" }
+        head += "Connection: close\r\n\r\n"
+        let call: HTTPClientCall
+        do throws(SystemError) {
+            call = try HTTPClientCall(self, method: method, head: Array(head.utf8), body: body)
+        } catch {
+            throw HTTPClientError(cause: .unconnected, description: error.description)
+        }
+        return try call.run()
+    }
+}
+
+/// Why a request has no answer.
+package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
+    package enum Cause: Sendable, Equatable {
+        /// The host's name could not be resolved.
+        case unresolved
+        /// No connection could be made.
+        case unconnected
+        /// The server's certificate is not trusted, out of date, or for another name.
+        case certificate
+        /// The connection ended, or TLS failed otherwise, before the end of the answer.
+        case lost
+        /// The answer is not HTTP.
+        case malformed
+        /// The answer is larger than allowed.
+        case tooLarge
+        /// The time limit passed before the end of the answer.
+        case late
+        case interrupted
+    }
+
+    package var cause: Cause
+    /// For logs and people. Has nothing from the request.
+    package var description: String
+}

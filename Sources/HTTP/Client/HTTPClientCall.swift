@@ -1,0 +1,161 @@
+import Reactor
+
+/// A request in progress. Used on one thread.
+final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
+    private let loop: EventLoop
+    private let client: HTTPClient
+    private let method: String
+    private let head: [UInt8]
+    private let body: [UInt8]
+    private var places: ArraySlice<SocketAddress> = []
+    private var stream: Stream?
+    private var output: HTTPOutput?
+    /// The bytes of the answer's head.
+    private var received: [UInt8] = []
+    private var status = 0
+    /// Nil until the answer's head is complete.
+    private var bodyReader: HTTPBodyReader?
+    private var result: Result<HTTPClient.Answer, HTTPClientError>?
+    private var deadline = TimerIdentifier.none
+    private var deadlineMilliseconds: Int64 = 0
+
+    init(_ client: HTTPClient, method: String, head: [UInt8], body: [UInt8]) throws(SystemError) {
+        loop = try EventLoop()
+        self.client = client
+        self.method = method
+        self.head = head
+        self.body = body
+    }
+
+    func run() throws(HTTPClientError) -> HTTPClient.Answer {
+        begin()
+        if result == nil { loop.run() }
+        guard let result else { preconditionFailure("the loop ends with the request") }
+        return try result.get()
+    }
+
+    private func begin() {
+        loop.refreshClock()
+        let limit = Int64(client.timeoutMilliseconds)
+        deadlineMilliseconds = loop.nowMilliseconds + limit
+        deadline = loop.schedule(afterMilliseconds: limit, handler: self, tag: 0)
+        if let interruption = client.interruption {
+            do throws(SystemError) {
+                try loop.add(descriptor: interruption.descriptor, interest: .readable, handler: self)
+            } catch {
+                return end(.unconnected, error.description)
+            }
+        }
+        // The look-up may outlive the request, since nobody waits for its thread.
+        loop.resolve(host: client.address.host, port: client.address.port) { [weak self] resolution in
+            self?.resolved(resolution)
+        }
+    }
+
+    private func resolved(_ resolution: Result<[SocketAddress], ResolveError>) {
+        guard result == nil else { return }
+        switch resolution {
+        case .success(let addresses):
+            places = addresses.prefix(HTTPClient.addressesMax)
+            connectToNext(after: (.unresolved, "no address"))
+        case .failure(let error): end(.unresolved, error.description)
+        }
+    }
+
+    private func connectToNext(after failure: (cause: HTTPClientError.Cause, text: String)) {
+        guard let place = places.popFirst() else { return end(failure.cause, failure.text) }
+        let stream = Stream(loop: loop, handler: self)
+        self.stream = stream
+        stream.connect(
+            to: place,
+            tls: client.tls,
+            serverName: client.address.host,
+            timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
+        )
+    }
+
+    private func end(_ cause: HTTPClientError.Cause, _ text: String) {
+        end(.failure(HTTPClientError(cause: cause, description: text)))
+    }
+
+    private func end(_ result: Result<HTTPClient.Answer, HTTPClientError>) {
+        guard self.result == nil else { return }
+        self.result = result
+        stream?.close()
+        loop.cancel(deadline)
+        if let interruption = client.interruption { loop.remove(descriptor: interruption.descriptor) }
+        loop.stop()
+    }
+
+    // MARK: - Events
+
+    func timerFired(tag: UInt64) { end(.late, "no answer within the time limit") }
+
+    func descriptorReady(_ events: Interest) { end(.interrupted, "nobody waits for the answer any longer") }
+
+    func streamConnected(_ stream: Stream) {
+        head.withUnsafeBytes { stream.write($0) }
+        output = HTTPOutput(body)
+        _ = output?.write(to: stream)
+    }
+
+    func streamDrained(_ stream: Stream) { _ = output?.write(to: stream) }
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        guard result == nil else { return }
+        do throws(HTTPFault) {
+            if bodyReader != nil {
+                _ = try bodyReader?.read(bytes)
+                endIfWhole()
+            } else {
+                received.append(contentsOf: bytes)
+                try readHeads()
+            }
+        } catch {
+            if error == .bodyTooLarge {
+                end(.tooLarge, "the answer is larger than \(client.answerBytesMax >> 20) MiB")
+            } else {
+                end(.malformed, "the answer is not HTTP")
+            }
+        }
+    }
+
+    func streamClosed(_ stream: Stream, error: StreamError?) {
+        let reason = error?.reason ?? ""
+        switch error?.code {
+        case .connectFailed:
+            let place = stream.peer.map { "\($0)" } ?? client.address.authority
+            connectToNext(after: (.unconnected, "nobody answers at \(place): \(reason)"))
+        case .connectTimeout: end(.late, reason)
+        case .certificate: connectToNext(after: (.certificate, "its certificate: \(reason)"))
+        case nil where bodyReader?.endsWithConnection == true: endWithAnswer()
+        case nil: end(.lost, "the connection ended before the end of the answer")
+        default: end(.lost, reason)
+        }
+    }
+
+    // MARK: - The answer
+
+    /// Reads heads until the final one: a server may send informational answers first.
+    private func readHeads() throws(HTTPFault) {
+        while bodyReader == nil, result == nil {
+            guard let (head, length) = try HTTPAnswerHead.parse(received) else { return }
+            received.removeFirst(length)
+            guard head.status >= 200 else { continue }
+            status = head.status
+            guard !client.readsOnlyStatus else { return endWithAnswer() }
+            let bodyLength = try head.bodyLength(method: method)
+            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.answerBytesMax)
+            _ = try bodyReader?.read(received)
+            endIfWhole()
+        }
+    }
+
+    private func endIfWhole() {
+        if bodyReader?.isWhole == true { endWithAnswer() }
+    }
+
+    private func endWithAnswer() {
+        end(.success(HTTPClient.Answer(status: status, body: bodyReader?.takeBody() ?? [])))
+    }
+}

@@ -1,0 +1,130 @@
+import Numbers
+
+/// Collects the body of a request or of an answer, in any of the forms that end it (RFC 9112, section 6).
+struct HTTPBodyReader {
+    enum Length: Sendable, Equatable {
+        case bytes(Int)
+        case chunked
+        /// The peer ends the connection. For answers only.
+        case untilEnd
+    }
+
+    /// The most bytes of a chunk's first line, and of the fields behind the last chunk.
+    private static let lineBytesMax = 1_024
+    private static let trailerLinesMax = 64
+
+    private enum State: Equatable {
+        case counted(remaining: Int)
+        case untilEnd
+        /// → `chunk`, `trailer`.
+        case chunkSize
+        /// → `chunkEnd`.
+        case chunk(remaining: Int)
+        /// → `chunkSize`.
+        case chunkEnd
+        /// → `whole`.
+        case trailer(lines: Int)
+        /// Final.
+        case whole
+    }
+
+    private(set) var body: [UInt8] = []
+    private var state: State
+    private let bytesMax: Int
+    /// The part of a line that has arrived, in chunked form.
+    private var line: [UInt8] = []
+
+    /// - Throws: if a longer body is announced than `bytesMax`.
+    init(_ length: Length, bytesMax: Int) throws(HTTPFault) {
+        self.bytesMax = bytesMax
+        switch length {
+        case .bytes(let count):
+            guard count <= bytesMax else { throw .bodyTooLarge }
+            state = count == 0 ? .whole : .counted(remaining: count)
+            // The memory is touched only as the bytes arrive.
+            body.reserveCapacity(count)
+        case .chunked: state = .chunkSize
+        case .untilEnd: state = .untilEnd
+        }
+    }
+
+    var isWhole: Bool { state == .whole }
+    /// Whether the end of the connection ends the body.
+    var endsWithConnection: Bool { state == .untilEnd }
+
+    /// Takes the bytes of the body.
+    ///
+    /// - Returns: how many of the bytes are the body's. The others are behind it.
+    mutating func read(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
+        var rest = bytes[...]
+        while !isWhole, !rest.isEmpty {
+            switch state {
+            case .counted(let remaining):
+                let count = try take(&rest, atMost: remaining)
+                state = count == remaining ? .whole : .counted(remaining: remaining - count)
+            case .untilEnd: _ = try take(&rest, atMost: rest.count)
+            case .chunk(let remaining):
+                let count = try take(&rest, atMost: remaining)
+                state = count == remaining ? .chunkEnd : .chunk(remaining: remaining - count)
+            case .chunkSize, .chunkEnd, .trailer:
+                guard try takeLine(&rest) else { break }
+                try endLine()
+                line = []
+            case .whole: break
+            }
+        }
+        return bytes.count - rest.count
+    }
+
+    mutating func read(_ bytes: [UInt8]) throws(HTTPFault) -> Int {
+        let count = bytes.withUnsafeBytes { bytes in Result { () throws(HTTPFault) in try read(bytes) } }
+        return try count.get()
+    }
+
+    private mutating func take(_ rest: inout Slice<UnsafeRawBufferPointer>, atMost limit: Int) throws(HTTPFault) -> Int
+    {
+        let part = rest.prefix(limit)
+        guard part.count <= bytesMax - body.count else { throw .bodyTooLarge }
+        body.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
+        rest = rest.dropFirst(part.count)
+        return part.count
+    }
+
+    /// - Returns: whether the line is complete.
+    private mutating func takeLine(_ rest: inout Slice<UnsafeRawBufferPointer>) throws(HTTPFault) -> Bool {
+        let end = rest.firstIndex(of: 0x0A)
+        let part = rest[..<(end.map { $0 + 1 } ?? rest.endIndex)]
+        guard line.count + part.count <= Self.lineBytesMax else { throw .malformed }
+        line.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
+        rest = rest.dropFirst(part.count)
+        guard end != nil else { return false }
+        guard line.suffix(2).elementsEqual([0x0D, 0x0A]) else { throw .malformed }
+        line.removeLast(2)
+        return true
+    }
+
+    private mutating func endLine() throws(HTTPFault) {
+        switch state {
+        case .chunkSize:
+            // Behind a semicolon there may be extensions, which nobody uses.
+            let digits = line.prefix { $0 != UInt8(ascii: ";") }
+            let size = String(decoding: digits, as: UTF8.self)[...].trimmed
+            guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.value($0) != nil }) else { throw .malformed }
+            guard let count = Int(size, radix: 16), count <= bytesMax - body.count else { throw .bodyTooLarge }
+            state = count == 0 ? .trailer(lines: 0) : .chunk(remaining: count)
+        case .chunkEnd:
+            guard line.isEmpty else { throw .malformed }
+            state = .chunkSize
+        case .trailer(let lines):
+            guard lines < Self.trailerLinesMax else { throw .malformed }
+            state = line.isEmpty ? .whole : .trailer(lines: lines + 1)
+        case .counted, .untilEnd, .chunk, .whole: break
+        }
+    }
+
+    /// Gives the body away, without a copy.
+    mutating func takeBody() -> [UInt8] {
+        defer { body = [] }
+        return body
+    }
+}

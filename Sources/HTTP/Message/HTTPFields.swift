@@ -1,0 +1,95 @@
+/// The header fields of a message, in their order.
+package struct HTTPFields: Sendable, Equatable {
+    struct Field: Sendable, Equatable {
+        /// In lower case.
+        var name: String
+        var value: String
+    }
+
+    private(set) var all: [Field] = []
+
+    package init() {}
+
+    mutating func append(name: Substring, value: Substring) {
+        all.append(Field(name: name.lowercased(), value: String(value)))
+    }
+
+    /// The values of all fields with this name, as one list with commas (RFC 9110, section 5.3); nil if there is none.
+    ///
+    /// - Parameter name: in lower case.
+    package subscript(name: String) -> String? {
+        let values = values(of: name)
+        return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
+
+    /// The value of each field with this name.
+    func values(of name: String) -> [String] {
+        all.filter { $0.name == name }.map(\.value)
+    }
+
+    /// Whether a field with this name lists the word, in any case.
+    func list(_ name: String, has word: String) -> Bool {
+        values(of: name)
+            .contains { value in
+                value.lowercased().split(separator: ",").contains { $0.trimmed == word }
+            }
+    }
+
+    /// Whether the text is a token (RFC 9110, section 5.6.2): the name of a field, or a method.
+    package static func isName(_ text: Substring) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// The length that the fields announce for a body; nil if they announce none.
+    func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
+        let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
+        guard codings.isEmpty else {
+            // Two parties that believe different fields would see different messages.
+            guard lengths.isEmpty else { throw .malformed }
+            guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownCoding }
+            return .chunked
+        }
+        guard let text = lengths.first else { return nil }
+        guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
+        else { throw .malformed }
+        // A number with too many digits is larger than any limit.
+        return .bytes(Int(text) ?? .max)
+    }
+}
+
+/// Why a message cannot be read.
+enum HTTPFault: Error, Equatable {
+    case malformed
+    case unknownCoding
+    /// The head has too many bytes or fields.
+    case headTooLarge
+    case bodyTooLarge
+    case unknownVersion
+
+    /// The status that a server answers.
+    var status: Int {
+        switch self {
+        case .malformed: 400
+        case .bodyTooLarge: 413
+        case .headTooLarge: 431
+        case .unknownCoding: 501
+        case .unknownVersion: 505
+        }
+    }
+}
+
+extension Substring {
+    /// The text without spaces and tabs around it: OWS in RFC 9110, section 5.6.3.
+    package var trimmed: Substring {
+        var text = self
+        while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return text
+    }
+}

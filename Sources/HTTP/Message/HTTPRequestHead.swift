@@ -1,0 +1,83 @@
+import Numbers
+
+/// The head of an HTTP/1.1 request (RFC 9112, section 3).
+package struct HTTPRequestHead: Sendable, Equatable {
+    package var method: String
+    /// The text before the question mark, with percent-encoding resolved.
+    package var path: String
+    package var query: HTTPQuery
+    package var fields: HTTPFields
+    /// Whether the client reads more than HTTP/1.0: chunks, and answers behind each other.
+    var isModern: Bool
+    /// Nil if there is no body.
+    var bodyLength: HTTPBodyReader.Length?
+
+    var keepsAlive: Bool { isModern && !fields.list("connection", has: "close") }
+    /// Whether the client sends its body only when it is told to.
+    var awaitsContinue: Bool { isModern && fields.list("expect", has: "100-continue") }
+
+    /// Reads one head from the beginning of the received bytes.
+    ///
+    /// - Returns: the head and its number of bytes; nil if it is not complete.
+    static func parse(
+        _ bytes: [UInt8],
+        bytesMax: Int = HTTPHead.bytesMax
+    ) throws(HTTPFault) -> (head: HTTPRequestHead, length: Int)? {
+        guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
+        let words = head.firstLine.split(separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 3, HTTPFields.isName(words[0]), words[1].hasPrefix("/") else { throw .malformed }
+        guard words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0" else { throw .unknownVersion }
+        let isModern = words[2] == "HTTP/1.1"
+        let hosts = head.fields.values(of: "host").count
+        guard hosts == 1 || !isModern && hosts == 0 else { throw .malformed }
+        let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let path = HTTPQuery.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
+        else { throw .malformed }
+        let request = HTTPRequestHead(
+            method: String(words[0]),
+            path: path,
+            query: query,
+            fields: head.fields,
+            isModern: isModern,
+            bodyLength: try head.fields.bodyLength()
+        )
+        return (request, length)
+    }
+}
+
+/// The named values behind the question mark of a request's target: `a=1&b=2`.
+package struct HTTPQuery: Sendable, Equatable {
+    private var values: [String: String] = [:]
+
+    /// Nil if a percent sign is not followed by two hexadecimal digits, or the decoded text is not UTF-8.
+    package init?(_ text: Substring) {
+        for part in text.split(separator: "&") {
+            let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = Self.decode(sides[0]),
+                let value = Self.decode(sides.count == 2 ? sides[1] : "")
+            else { return nil }
+            // Of equal names the first counts.
+            if values[name] == nil { values[name] = value }
+        }
+    }
+
+    /// Nil if there is no such name.
+    package subscript(name: String) -> String? { values[name] }
+
+    /// Resolves percent-encoding (RFC 3986, section 2.1).
+    static func decode(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Hexadecimal.value),
+                let low = rest.popFirst().flatMap(Hexadecimal.value)
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,65 @@
+/// The answer to a request.
+package struct HTTPAnswer: Sendable, Equatable {
+    package var status: Int
+    package var contentType: String
+    /// What a browser may load for this page. The default allows a page its own style, and nothing else.
+    package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
+    /// The methods that the page has; for status 405.
+    package var allow: String?
+    package var body: [UInt8]
+
+    package init(status: Int, contentType: String, body: [UInt8]) {
+        self.status = status
+        self.contentType = contentType
+        self.body = body
+    }
+
+    package init(status: Int, contentType: String = "text/plain; charset=utf-8", text: String) {
+        self.init(status: status, contentType: contentType, body: Array(text.utf8))
+    }
+
+    /// An answer that has only its status as text.
+    package static func plain(_ status: Int) -> HTTPAnswer {
+        HTTPAnswer(status: status, text: "\(status) \(phrase(of: status))\n")
+    }
+
+    package static func phrase(of status: Int) -> String {
+        switch status {
+        case 200: "OK"
+        case 400: "Bad Request"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 413: "Content Too Large"
+        case 431: "Request Header Fields Too Large"
+        case 500: "Internal Server Error"
+        case 501: "Not Implemented"
+        case 503: "Service Unavailable"
+        case 505: "HTTP Version Not Supported"
+        default: "Status"
+        }
+    }
+
+    /// How a client finds the end of the body.
+    enum Framing {
+        case length
+        case chunks
+        case endOfConnection
+    }
+
+    /// The bytes of the head.
+    func head(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
+        var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
+        switch framing {
+        case .length: head += "Content-Length: \(body.count)\r\n"
+        case .chunks: head += "Transfer-Encoding: chunked\r\n"
+        case .endOfConnection: break
+        }
+        head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+        head += "Content-Security-Policy: \(contentSecurityPolicy)\r\n"
+        if let allow { head += "Allow: \(allow)\r\n" }
+        head += "Connection: \(keepsAlive ? "keep-alive" : "close")\r\n\r\n"
+        return Array(head.utf8)
+    }
+}

@@ -1,0 +1,136 @@
+import Reactor
+import Synchronization
+
+/// An HTTP/1.1 server for a few clients. It has a loop and a thread of its own, so that it answers while the rest of the process is busy.
+/// Everything in it has a limit (`HTTPServerLimits`).
+package final class HTTPServer: Sendable {
+    private enum Phase {
+        /// → `listening`, `ended`.
+        case starting
+        /// → `ended`.
+        case listening(UInt16)
+        /// Final.
+        case ended(HTTPServerError?)
+    }
+
+    private typealias Port = Result<UInt16, HTTPServerError>
+
+    private struct State {
+        var phase = Phase.starting
+        var waitingForPort: [CheckedContinuation<Port, Never>] = []
+        var waitingForEnd: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let name: String
+    private let address: SocketAddress
+    private let inbox: HTTPServerInbox
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - name: the thread's.
+    ///   - address: with port 0 for a port of the system's choice.
+    package init(name: String, address: SocketAddress, limits: HTTPServerLimits) throws(SystemError) {
+        self.name = name
+        self.address = address
+        inbox = try HTTPServerInbox(limits: limits)
+    }
+
+    /// The port that it listens on. Waits until it listens.
+    ///
+    /// - Throws: why it does not listen.
+    package func port() async throws(HTTPServerError) -> UInt16 {
+        let port: Port = await withCheckedContinuation { continuation in
+            let known: Port? = state.withLock { state in
+                switch state.phase {
+                case .starting:
+                    state.waitingForPort.append(continuation)
+                    return nil
+                case .listening(let port): return .success(port)
+                case .ended(let error): return .failure(error ?? .hasEnded)
+                }
+            }
+            if let known { continuation.resume(returning: known) }
+        }
+        return try port.get()
+    }
+
+    /// Makes `run` return. Answers in progress may still be sent for a second.
+    package func requestStop() { inbox.requestStop() }
+
+    /// Serves until `requestStop`. Call it once.
+    ///
+    /// - Parameter makeHandler: makes the handler on the server's thread. The loop is that thread's.
+    /// - Throws: if it cannot listen.
+    package func run(_ makeHandler: @escaping @Sendable (EventLoop) -> any HTTPRequestHandler)
+        async throws(HTTPServerError)
+    {
+        let thread: LoopThread
+        do throws(SystemError) {
+            thread = try LoopThread.start(name: name) { [self] loop in serve(loop, makeHandler) }
+        } catch {
+            // Callers that wait for the port must get the error, too.
+            let failure = HTTPServerError(reason: "cannot start its thread: \(error)")
+            noteEnded(failure)
+            throw failure
+        }
+        await waitUntilEnded()
+        thread.join()
+        if case .ended(let error?) = state.withLock({ $0.phase }) { throw error }
+    }
+
+    package var usage: HTTPServerUsage { inbox.usage }
+
+    private func serve(_ loop: EventLoop, _ makeHandler: (EventLoop) -> any HTTPRequestHandler) {
+        do throws(SystemError) {
+            let server = try HTTPServerLoop(loop: loop, address: address, handler: makeHandler(loop), inbox: inbox)
+            noteListening(port: server.port)
+            loop.run()
+            server.close()
+            noteEnded(nil)
+        } catch {
+            inbox.close()
+            noteEnded(HTTPServerError(reason: "cannot listen on \(address): \(error)"))
+        }
+    }
+
+    private func noteListening(port: UInt16) {
+        let waiting = state.withLock { state in
+            state.phase = .listening(port)
+            defer { state.waitingForPort = [] }
+            return state.waitingForPort
+        }
+        for continuation in waiting { continuation.resume(returning: .success(port)) }
+    }
+
+    private func noteEnded(_ error: HTTPServerError?) {
+        let (port, end) = state.withLock { state in
+            state.phase = .ended(error)
+            defer {
+                state.waitingForPort = []
+                state.waitingForEnd = []
+            }
+            return (state.waitingForPort, state.waitingForEnd)
+        }
+        for continuation in port { continuation.resume(returning: .failure(error ?? .hasEnded)) }
+        for continuation in end { continuation.resume() }
+    }
+
+    private func waitUntilEnded() async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if case .ended = state.phase { return true }
+                state.waitingForEnd.append(continuation)
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+}
+
+/// Why a server does not serve.
+package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
+    package var reason: String
+    package var description: String { reason }
+
+    static let hasEnded = HTTPServerError(reason: "has ended")
+}

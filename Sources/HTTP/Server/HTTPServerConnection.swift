@@ -1,0 +1,292 @@
+import Reactor
+
+/// One client's connection to a server.
+final class HTTPServerConnection: StreamHandler {
+    enum State {
+        /// Waits for a request head, or for the rest of one. → `body`, `answering`, `sending`, `ending`.
+        case head
+        /// Waits for the rest of a body. → `answering`, `sending`, `ending`.
+        case body
+        /// The handler has the request. → `sending`, `streaming`, `ending`.
+        case answering
+        /// Parts of an answer's body wait for room. → `head`, `ending`.
+        case sending
+        /// A stream answers. → `ending`.
+        case streaming
+        /// Sends the last answer. Final.
+        case ending
+    }
+
+    private(set) lazy var stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: nil)
+    /// The connection's number, in the order of arrival.
+    let number: UInt64
+    private let descriptor: Int32
+    private unowned let server: HTTPServerLoop
+    private let limits: HTTPServerLimits
+    private(set) var state = State.head
+    /// The time at which the connection is closed.
+    private(set) var deadlineMilliseconds: Int64
+
+    /// Bytes of heads, and requests behind the one that is being answered.
+    private var received: [UInt8] = []
+    /// The request in progress.
+    private var request: HTTPRequestHead?
+    private var bodyReader: HTTPBodyReader?
+    /// The bytes of `bodyReader` that the inbox has counted.
+    private var bodyBytesCounted = 0
+    private var output: HTTPOutput?
+    private var keepsAlive = false
+    private var answerStream: HTTPAnswerStream?
+    private var isChunked = false
+
+    /// For the progress of a client that takes an answer.
+    private var writtenBytes = 0
+    private var takenBytesSeen = 0
+
+    init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
+        self.number = number
+        self.descriptor = descriptor
+        self.server = server
+        limits = server.limits
+        deadlineMilliseconds = server.loop.nowMilliseconds + limits.headMilliseconds
+    }
+
+    func start() { _ = stream }
+
+    /// Whether a request waits for its answer.
+    var isBusy: Bool {
+        switch state {
+        case .answering, .streaming: true
+        case .head, .body, .sending, .ending: false
+        }
+    }
+
+    // MARK: - The stream
+
+    func streamConnected(_ stream: Stream) {}
+
+    func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
+        switch state {
+        case .head:
+            if received.isEmpty { setDeadline(limits.headMilliseconds) }
+            received.append(contentsOf: bytes)
+            readRequests()
+        case .body:
+            readBody(bytes)
+            readRequests()
+        case .answering, .sending:
+            received.append(contentsOf: bytes)
+            if received.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
+        case .streaming, .ending: break
+        }
+    }
+
+    func streamDrained(_ stream: Stream) {
+        switch state {
+        case .sending: sendOutput()
+        case .streaming: sendStreamed()
+        case .head, .body, .answering, .ending: break
+        }
+        readRequests()
+    }
+
+    func streamClosed(_ stream: Stream, error: StreamError?) { abandon() }
+
+    // MARK: - Requests
+
+    private func readRequests() {
+        var requests = 0
+        while state == .head {
+            stream.resumeReading()
+            guard !received.isEmpty else { return }
+            // Do not read from a client that does not read its answers.
+            guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
+            guard requests < HTTPServerLimits.requestsPerArrivalMax else { return refuse(400) }
+            do throws(HTTPFault) {
+                guard let (head, length) = try HTTPRequestHead.parse(received, bytesMax: limits.headBytesMax)
+                else { return }
+                received.removeFirst(length)
+                requests += 1
+                try begin(head)
+            } catch {
+                return refuse(error.status)
+            }
+        }
+    }
+
+    private func begin(_ head: HTTPRequestHead) throws(HTTPFault) {
+        request = head
+        guard let length = head.bodyLength, length != .bytes(0) else { return answer(head, body: []) }
+        guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
+        bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
+        state = .body
+        setDeadline(limits.bodyMilliseconds)
+        if head.awaitsContinue, received.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
+        let early = received
+        received = []
+        early.withUnsafeBytes(readBody)
+    }
+
+    /// Takes the body's bytes, and keeps those behind it.
+    private func readBody(_ bytes: UnsafeRawBufferPointer) {
+        do throws(HTTPFault) {
+            guard let count = try bodyReader?.read(bytes) else { return }
+            received.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
+        } catch {
+            return refuse(error.status)
+        }
+        let grown = (bodyReader?.body.count ?? 0) - bodyBytesCounted
+        bodyBytesCounted += grown
+        guard server.inbox.addBodyBytes(grown) else { return refuse(503) }
+        guard bodyReader?.isWhole == true, let request, let body = bodyReader?.takeBody() else { return }
+        bodyReader = nil
+        answer(request, body: body)
+    }
+
+    private func answer(_ head: HTTPRequestHead, body: [UInt8]) {
+        guard server.inbox.beginExchange() else { return refuse(503) }
+        // The exchange drops the body's bytes from now on.
+        bodyBytesCounted = 0
+        state = .answering
+        setDeadline(limits.answerMilliseconds)
+        let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connection: number)
+        guard let answer = server.handler.answer(exchange), exchange.take() else { return }
+        send(answer)
+    }
+
+    private func dropBody() {
+        bodyReader = nil
+        server.inbox.dropBodyBytes(bodyBytesCounted)
+        bodyBytesCounted = 0
+    }
+
+    // MARK: - Answers
+
+    /// Sends the answer of another thread, and reads the next request.
+    func sendLate(_ answer: HTTPAnswer) {
+        send(answer)
+        readRequests()
+    }
+
+    /// The answer to the request in progress. It is too late if the connection has been told to end.
+    private func send(_ answer: HTTPAnswer) {
+        guard state == .answering, let request else { return }
+        send(answer, keepsAlive: request.keepsAlive && !server.isStopping)
+    }
+
+    private func refuse(_ status: Int) {
+        dropBody()
+        received = []
+        send(server.handler.refusal(status: status), keepsAlive: false)
+    }
+
+    private func send(_ answer: HTTPAnswer, keepsAlive: Bool) {
+        state = .sending
+        self.keepsAlive = keepsAlive
+        write(answer.head(.length, keepsAlive: keepsAlive))
+        output = HTTPOutput(request?.method == "HEAD" ? [] : answer.body)
+        sendOutput()
+    }
+
+    private func sendOutput() {
+        setDeadline(limits.idleMilliseconds)
+        let pending = stream.pendingOutputBytes
+        let isWritten = output?.write(to: stream) ?? true
+        writtenBytes += stream.pendingOutputBytes - pending
+        guard isWritten else { return }
+        output = nil
+        request = nil
+        guard keepsAlive else { return finish() }
+        state = .head
+        if !received.isEmpty { setDeadline(limits.headMilliseconds) }
+    }
+
+    /// Answers the request in progress by a stream.
+    func begin(_ answerStream: HTTPAnswerStream) {
+        guard state == .answering, let request else { return answerStream.end() }
+        self.answerStream = answerStream
+        guard !server.isStopping else { return finish() }
+        state = .streaming
+        isChunked = request.isModern
+        received = []
+        stream.resumeReading()
+        setDeadline(limits.idleMilliseconds)
+        write(answerStream.head.head(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
+        if request.method == "HEAD" { finish() } else { sendStreamed() }
+    }
+
+    /// Sends what waits in the stream, if the client takes what it has been sent.
+    func sendStreamed() {
+        guard state == .streaming, let answerStream, stream.pendingOutputBytes <= Stream.highWaterBytes
+        else { return }
+        let (bytes, isLast) = answerStream.take()
+        if !bytes.isEmpty {
+            if isChunked { write(Array("\(String(bytes.count, radix: 16))\r\n".utf8)) }
+            write(bytes)
+            if isChunked { write([0x0D, 0x0A]) }
+        }
+        guard isLast else { return }
+        if isChunked { write(Array("0\r\n\r\n".utf8)) }
+        finish()
+    }
+
+    private func write(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { stream.write($0) }
+        writtenBytes += bytes.count
+    }
+
+    // MARK: - Ends
+
+    private func setDeadline(_ milliseconds: Int64) {
+        deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
+    }
+
+    /// Closes the connection if its time is over.
+    func sweep() {
+        let pending = stream.pendingOutputBytes
+        let taken = writtenBytes - pending
+        switch state {
+        case .sending, .streaming, .ending:
+            if taken > takenBytesSeen || pending == 0 && state == .streaming { setDeadline(limits.idleMilliseconds) }
+        case .head, .body, .answering: break
+        }
+        takenBytesSeen = taken
+        guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
+        switch state {
+        case .head where received.isEmpty: abandon()
+        case .head, .body: refuse(408)
+        case .answering: refuse(503)
+        case .sending, .streaming, .ending: abandon()
+        }
+    }
+
+    /// The server stops. An answer in progress may still be sent.
+    func stop() {
+        switch state {
+        case .head, .body, .streaming: finish()
+        case .sending: keepsAlive = false
+        case .answering, .ending: break
+        }
+    }
+
+    /// Sends what is written, then closes.
+    private func finish() {
+        state = .ending
+        dropBody()
+        received = []
+        answerStream?.end()
+        answerStream = nil
+        setDeadline(limits.idleMilliseconds)
+        stream.resumeReading()
+        stream.shutdownAfterFlush()
+    }
+
+    func abandon() {
+        state = .ending
+        dropBody()
+        answerStream?.end()
+        answerStream = nil
+        stream.close()
+        server.connectionEnded(self)
+    }
+}

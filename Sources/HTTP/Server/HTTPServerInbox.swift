@@ -1,0 +1,129 @@
+import Reactor
+import Synchronization
+
+/// What other threads have for a server's thread, and the counts that they share with it.
+///
+/// Its queue is bounded by the exchanges and streams that are open: each has at most two entries in it.
+final class HTTPServerInbox: Sendable {
+    enum Message {
+        case answer(HTTPAnswer, connection: UInt64)
+        case streamBegan(HTTPAnswerStream, connection: UInt64)
+        /// A stream has bytes, or has finished, for the first time since its last bytes were taken.
+        case streamReady(connection: UInt64)
+    }
+
+    private struct State {
+        var messages: [Message] = []
+        var isStopRequested = false
+        /// The server has ended and takes nothing.
+        var isClosed = false
+        var connections = 0
+        var exchanges = 0
+        var streams = 0
+        var bodyBytes = 0
+    }
+
+    let limits: HTTPServerLimits
+    let wakeup: Wakeup
+    private let state = Mutex(State())
+
+    init(limits: HTTPServerLimits) throws(SystemError) {
+        self.limits = limits
+        wakeup = try Wakeup()
+    }
+
+    func requestStop() {
+        state.withLock { $0.isStopRequested = true }
+        wakeup.signal()
+    }
+
+    func post(_ message: Message) {
+        let isOpen = state.withLock { state in
+            if !state.isClosed { state.messages.append(message) }
+            return !state.isClosed
+        }
+        if isOpen { wakeup.signal() }
+    }
+
+    /// Called on the server's thread.
+    func take() -> (messages: [Message], isStopRequested: Bool) {
+        wakeup.drain()
+        return state.withLock { state in
+            defer { state.messages = [] }
+            return (state.messages, state.isStopRequested)
+        }
+    }
+
+    /// Called on the server's thread when it ends. Streams that were never seen there end, too.
+    func close() {
+        let messages = state.withLock { state in
+            state.isClosed = true
+            defer { state.messages = [] }
+            return state.messages
+        }
+        for case .streamBegan(let stream, _) in messages { stream.end() }
+    }
+
+    /// - Returns: false if there are as many as allowed.
+    func beginExchange() -> Bool {
+        state.withLock { state in
+            guard state.exchanges < limits.exchangesMax else { return false }
+            state.exchanges += 1
+            return true
+        }
+    }
+
+    func endExchange(bodyBytes: Int) {
+        state.withLock { state in
+            state.exchanges -= 1
+            state.bodyBytes -= bodyBytes
+        }
+    }
+
+    /// - Returns: false if there are as many as allowed, or the server has ended.
+    func beginStream() -> Bool {
+        state.withLock { state in
+            guard state.streams < limits.streamsMax, !state.isClosed else { return false }
+            state.streams += 1
+            return true
+        }
+    }
+
+    func endStream() { state.withLock { $0.streams -= 1 } }
+
+    /// Counts bytes of a body that have arrived.
+    ///
+    /// - Returns: false if all bodies together are now larger than allowed.
+    func addBodyBytes(_ count: Int) -> Bool {
+        state.withLock { state in
+            state.bodyBytes += count
+            return state.bodyBytes <= limits.bodiesBytesMax
+        }
+    }
+
+    /// The bytes of a body that no exchange has.
+    func dropBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
+
+    func noteConnections(_ count: Int) { state.withLock { $0.connections = count } }
+
+    var usage: HTTPServerUsage {
+        state.withLock { state in
+            HTTPServerUsage(
+                connections: state.connections,
+                exchanges: state.exchanges,
+                streams: state.streams,
+                bodyBytes: state.bodyBytes
+            )
+        }
+    }
+}
+
+/// What a server holds at the moment.
+package struct HTTPServerUsage: Sendable, Equatable {
+    package var connections = 0
+    /// Requests without an answer, also those of clients that have gone.
+    package var exchanges = 0
+    package var streams = 0
+    /// The bytes of all bodies that are received or not answered yet.
+    package var bodyBytes = 0
+}

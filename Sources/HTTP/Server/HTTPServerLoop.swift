@@ -1,0 +1,102 @@
+import Glibc
+import Reactor
+
+/// The part of a server on its own thread: the listener, the connections, and their deadlines.
+final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
+    private static let sweepMilliseconds: Int64 = 200
+
+    private enum TimerTag {
+        static let sweep: UInt64 = 0
+        static let stop: UInt64 = 1
+    }
+
+    let loop: EventLoop
+    let handler: any HTTPRequestHandler
+    let inbox: HTTPServerInbox
+    private var listener: Listener?
+    private var connections: [UInt64: HTTPServerConnection] = [:]
+    private var acceptedCount: UInt64 = 0
+    private(set) var isStopping = false
+
+    init(
+        loop: EventLoop,
+        address: SocketAddress,
+        handler: any HTTPRequestHandler,
+        inbox: HTTPServerInbox
+    ) throws(SystemError) {
+        self.loop = loop
+        self.handler = handler
+        self.inbox = inbox
+        listener = try Listener(loop: loop, address: address, handler: self, backlog: 64)
+        try loop.add(descriptor: inbox.wakeup.descriptor, interest: .readable, handler: self)
+        _ = loop.schedule(afterMilliseconds: Self.sweepMilliseconds, handler: self, tag: TimerTag.sweep)
+    }
+
+    var limits: HTTPServerLimits { inbox.limits }
+    var port: UInt16 { listener?.port ?? 0 }
+
+    func accepted(descriptor: Int32, from: SocketAddress?) {
+        guard !isStopping, makeRoom() else {
+            Glibc.close(descriptor)
+            return
+        }
+        acceptedCount += 1
+        let connection = HTTPServerConnection(number: acceptedCount, descriptor: descriptor, server: self)
+        connections[connection.number] = connection
+        inbox.noteConnections(connections.count)
+        connection.start()
+    }
+
+    /// - Returns: whether there is room for one more connection.
+    private func makeRoom() -> Bool {
+        guard connections.count >= limits.connectionsMax else { return true }
+        let replaced = connections.values.filter { !$0.isBusy }
+            .min { ($0.deadlineMilliseconds, $0.number) < ($1.deadlineMilliseconds, $1.number) }
+        replaced?.abandon()
+        return replaced != nil
+    }
+
+    func connectionEnded(_ connection: HTTPServerConnection) {
+        connections[connection.number] = nil
+        inbox.noteConnections(connections.count)
+        if isStopping, connections.isEmpty { loop.stop() }
+    }
+
+    func timerFired(tag: UInt64) {
+        guard tag == TimerTag.sweep else {
+            for connection in connections.values { connection.abandon() }
+            return loop.stop()
+        }
+        for connection in connections.values { connection.sweep() }
+        _ = loop.schedule(afterMilliseconds: Self.sweepMilliseconds, handler: self, tag: TimerTag.sweep)
+    }
+
+    func descriptorReady(_ events: Interest) {
+        let (messages, isStopRequested) = inbox.take()
+        for message in messages {
+            switch message {
+            case .answer(let answer, let number): connections[number]?.sendLate(answer)
+            case .streamBegan(let stream, let number):
+                if let connection = connections[number] { connection.begin(stream) } else { stream.end() }
+            case .streamReady(let number): connections[number]?.sendStreamed()
+            }
+        }
+        if isStopRequested, !isStopping { stop() }
+    }
+
+    private func stop() {
+        isStopping = true
+        listener?.close()
+        listener = nil
+        guard !connections.isEmpty else { return loop.stop() }
+        _ = loop.schedule(afterMilliseconds: HTTPServerLimits.stopMilliseconds, handler: self, tag: TimerTag.stop)
+        for connection in connections.values { connection.stop() }
+    }
+
+    /// Releases everything, after the loop has ended.
+    func close() {
+        listener?.close()
+        loop.remove(descriptor: inbox.wakeup.descriptor)
+        inbox.close()
+    }
+}

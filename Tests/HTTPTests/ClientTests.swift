@@ -1,0 +1,150 @@
+import Glibc
+import Reactor
+import Testbed
+import Testing
+
+@testable import HTTP
+
+/// The client with our server and with peers that are no servers.
+@Suite(.timeLimit(.minutes(5)))
+struct ClientTests {
+    private static func client(_ port: UInt16, _ path: String = "/") -> HTTPClient {
+        HTTPClient(address: HTTPAddress(host: "127.0.0.1", port: port, path: path), timeoutMilliseconds: 60_000)
+    }
+
+    @Test func bodiesOfAnySizeGoBothWays() async throws {
+        var limits = HTTPServerLimits()
+        limits.bodyBytesMax = 32 << 20
+        limits.bodiesBytesMax = 32 << 20
+        let answering: TestServer.Answering = { exchange in
+            HTTPAnswer(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
+        }
+        try await TestServer.run(limits, answering: answering) { server in
+            for count in [0, 1, 100_000, 32 << 20] {
+                let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+                var client = Self.client(server.port)
+                client.answerBytesMax = 32 << 20
+                let answer = try client.request("PUT", body: body)
+                #expect(answer.status == 200 && answer.body == body)
+            }
+            let answer = try Self.client(server.port).request()
+            #expect(answer.status == 404)
+        }
+    }
+
+    @Test func chunkedAnswersAreRead() async throws {
+        var limits = HTTPServerLimits()
+        limits.streamsMax = 1
+        let answering: TestServer.Answering = { exchange in
+            let stream = exchange.stream(HTTPAnswer(status: 200, text: "1"))
+            stream?.append([UInt8(ascii: "2")])
+            stream?.finish()
+            return nil
+        }
+        try await TestServer.run(limits, answering: answering) { server in
+            let answer = try Self.client(server.port).request()
+            #expect(answer.body == Array("12".utf8))
+        }
+    }
+
+    @Test func anAnswerIsBounded() async throws {
+        try await TestServer.run { server in
+            var client = Self.client(server.port, "/12345")
+            client.answerBytesMax = 5
+            #expect(throws: HTTPClientError.self) { try client.request() }
+            client.answerBytesMax = 6
+            let whole = try client.request()
+            #expect(whole.body.count == 6)
+            client.answerBytesMax = 0
+            client.readsOnlyStatus = true
+            let status = try client.request()
+            #expect(status == HTTPClient.Answer(status: 200, body: []))
+        }
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200), ("HTTP/1.1 404 Error\r\n\r\n{}", 404),
+        ("HTTP/1.0 200 OK\r\n\r\n{}", 200),
+        ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
+    ])
+    func answersOfOtherServersAreRead(_ text: String, _ status: Int) async throws {
+        let answer = try await ScriptedPeer.answering(text) { try Self.client($0).request() }
+        #expect(answer.status == status && answer.body == Array("{}".utf8))
+    }
+
+    @Test(arguments: [
+        ("", HTTPClientError.Cause.lost), ("HTTP/1.1 200 OK\r\n", .lost), ("SSH-2.0-OpenSSH\r\n\r\n", .malformed),
+        ("HTTP/1.1 abc\r\n\r\n", .malformed), ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", .lost),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .lost), ("220 mail", .malformed),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .tooLarge),
+    ])
+    func whatIsNoAnswerIsSaid(_ text: String, _ cause: HTTPClientError.Cause) async throws {
+        let error = await #expect(throws: HTTPClientError.self) {
+            try await ScriptedPeer.answering(text) { try Self.client($0).request() }
+        }
+        #expect(error?.cause == cause)
+    }
+
+    @Test func nobodyListens() async throws {
+        let port = try Listener.unusedLoopbackPort()
+        let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
+        #expect(error?.cause == .unconnected)
+        #expect(error?.description == "nobody answers at 127.0.0.1:\(port): Connection refused")
+    }
+
+    @Test(arguments: [true, false]) func aRequestEndsInTime(isInterrupted: Bool) async throws {
+        let kept = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            kept.give($0)
+            return nil
+        }
+        let interruption = try Wakeup()
+        try await TestServer.run(answering: answering) { server in
+            var client = Self.client(server.port)
+            if isInterrupted { interruption.signal() } else { client.timeoutMilliseconds = 200 }
+            client.interruption = interruption
+            let error = #expect(throws: HTTPClientError.self) { try client.request() }
+            #expect(error?.cause == (isInterrupted ? .interrupted : .late))
+            // An interruption may come before the request has left.
+            if !isInterrupted { try await kept.next().answer(.plain(200)) }
+        }
+    }
+
+    @Test(arguments: [
+        ("http://127.0.0.1:9464/readyz", "127.0.0.1", 9_464, "/readyz"), ("http://127.0.0.1", "127.0.0.1", 80, "/"),
+        ("http://[::1]:8080/a?b=c#d", "::1", 8_080, "/a?b=c"), ("HTTP://127.0.0.1?x", "127.0.0.1", 80, "/?x"),
+    ])
+    func addressesAreRead(url: String, host: String, port: UInt16, path: String) {
+        #expect(HTTPAddress(url: url) == HTTPAddress(host: host, port: port, path: path))
+    }
+
+    @Test(arguments: [
+        "https://127.0.0.1/", "127.0.0.1:80", "http://localhost/", "http://127.0.0.1:0/", "http://127.0.0.1:65536/",
+        "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
+    ])
+    func otherAddressesAreNot(url: String) {
+        #expect(HTTPAddress(url: url) == nil)
+    }
+}
+
+/// A listener that gives its one client a text, whatever it asks, and ends the connection.
+private enum ScriptedPeer {
+    static func answering<Value: Sendable>(
+        _ text: String,
+        _ body: @Sendable @escaping (UInt16) throws -> Value
+    ) async throws -> Value {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        let address = Reactor.SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
+        try #require(address.withRaw { bind(descriptor, $0, $1) } == 0 && listen(descriptor, 1) == 0)
+        async let value = onOwnThread { try body(address.port) }
+        try await onOwnThread {
+            let connection = accept(descriptor, nil, nil)
+            var request = [UInt8](repeating: 0, count: 4_096)
+            _ = recv(connection, &request, request.count, 0)
+            _ = Array(text.utf8).withUnsafeBytes { send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            close(connection)
+        }
+        return try await value
+    }
+}

@@ -1,0 +1,181 @@
+import Reactor
+import Synchronization
+import Testbed
+import Testing
+
+@testable import HTTP
+
+/// Each limit of the server, reached by real clients.
+@Suite(.timeLimit(.minutes(5)))
+struct LimitTests {
+    private static func limits(_ change: (inout HTTPServerLimits) -> Void) -> HTTPServerLimits {
+        var limits = HTTPServerLimits()
+        change(&limits)
+        return limits
+    }
+
+    @Test func aCrowdOfIdleClientsKeepsNoProbeOut() async throws {
+        let limits = Self.limits { $0.connectionsMax = 8 }
+        try await TestServer.run(limits) { server in
+            let idle = try (0..<20).map { _ in try server.connect() }
+            #expect(try server.connect().get("/").status == 200)
+            // The first client of the crowd made room.
+            #expect(idle[0].rest() == "")
+            #expect(server.server.usage.connections <= 8)
+        }
+    }
+
+    /// Connections whose requests wait are not replaced: a further client is refused.
+    @Test func aRequestThatWaitsKeepsItsConnection() async throws {
+        let exchanges = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            exchanges.give($0)
+            return nil
+        }
+        try await TestServer.run(Self.limits { $0.connectionsMax = 2 }, answering: answering) { server in
+            let clients = try (0..<2).map { _ in try server.connect() }
+            var waiting: [HTTPExchange] = []
+            for client in clients {
+                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                waiting.append(try await exchanges.next())
+            }
+            #expect(try server.connect().rest() == "")
+            for exchange in waiting { exchange.answer(.plain(200)) }
+            for client in clients { #expect(try client.answer().status == 200) }
+        }
+    }
+
+    @Test func requestsThatWaitAreCounted() async throws {
+        let exchanges = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            exchanges.give($0)
+            return nil
+        }
+        try await TestServer.run(Self.limits { $0.exchangesMax = 1 }, answering: answering) { server in
+            var gone: RawHTTPClient? = try server.connect()
+            gone?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            let exchange = try await exchanges.next()
+            // A client that goes makes no room, since its handler still works.
+            gone = nil
+            #expect(try server.connect().get("/").status == 503)
+            exchange.answer(.plain(200))
+        }
+    }
+
+    @Test(arguments: [
+        ("", ""), ("GET / HTTP/1.1\r\nX", "HTTP/1.1 408 "),
+        ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 408 "),
+    ])
+    func slowRequestsEnd(_ request: String, _ answer: String) async throws {
+        let limits = Self.limits {
+            ($0.headMilliseconds, $0.bodyMilliseconds) = (300, 300)
+            ($0.bodyBytesMax, $0.bodiesBytesMax) = (10, 10)
+        }
+        try await TestServer.run(limits) { server in
+            let client = try server.connect()
+            client.send(request)
+            #expect(client.rest().hasPrefix(answer))
+        }
+    }
+
+    /// Each byte comes in time, and all together do not.
+    @Test func aDrippingHeadEnds() async throws {
+        try await TestServer.run(Self.limits { $0.headMilliseconds = 300 }) { server in
+            let client = try server.connect()
+            client.send("GET / HTTP/1.1\r\nX: ")
+            try await server.awaitConnections(1)
+            var drips = 0
+            while server.server.usage.connections > 0 {
+                client.send("x")
+                drips += 1
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(drips > 2)
+        }
+    }
+
+    @Test func anIdleConnectionEnds() async throws {
+        try await TestServer.run(Self.limits { $0.idleMilliseconds = 300 }) { server in
+            let client = try server.connect()
+            #expect(try client.get("/").status == 200)
+            #expect(client.rest() == "")
+        }
+    }
+
+    @Test func aHandlerThatIsSlowIsNotWaitedFor() async throws {
+        let kept = Mutex<HTTPExchange?>(nil)
+        let answering: TestServer.Answering = { exchange in
+            kept.withLock { $0 = exchange }
+            return nil
+        }
+        try await TestServer.run(Self.limits { $0.answerMilliseconds = 300 }, answering: answering) { server in
+            let client = try server.connect()
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(client.rest().hasPrefix("HTTP/1.1 503 "))
+            kept.withLock { exchange in
+                exchange?.answer(.plain(200))
+                exchange = nil
+            }
+        }
+    }
+
+    /// A body that comes in chunks grows until it is too large.
+    @Test func aBodyIsBounded() async throws {
+        let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_000) }
+        try await TestServer.run(limits) { server in
+            let client = try server.connect()
+            client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n")
+            client.send(String(repeating: "x", count: 1_000) + "\r\n1\r\n")
+            #expect(client.rest().hasPrefix("HTTP/1.1 413 "))
+        }
+    }
+
+    /// Bodies of several clients, of which each is small enough.
+    @Test func allBodiesAreBounded() async throws {
+        let exchanges = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            exchanges.give($0)
+            return nil
+        }
+        let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_500) }
+        try await TestServer.run(limits, answering: answering) { server in
+            let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1_000)
+            let first = try server.connect()
+            first.send(put)
+            var exchange: HTTPExchange? = try await exchanges.next()
+            #expect(server.server.usage.bodyBytes == 1_000)
+            let second = try server.connect()
+            second.send(put)
+            #expect(second.rest().hasPrefix("HTTP/1.1 503 "))
+            exchange?.answer(.plain(200))
+            exchange = nil
+            #expect(try first.answer().status == 200)
+            first.send(put)
+            exchange = try await exchanges.next()
+            #expect(exchange?.body.count == 1_000)
+            exchange = nil
+            #expect(try first.answer().status == 500)
+        }
+    }
+
+    /// A long poll waits while the server stops: its answer still goes out, and one without an answer ends.
+    @Test(arguments: [true, false]) func aStopDuringALongPoll(isAnswered: Bool) async throws {
+        let exchanges = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            exchanges.give($0)
+            return nil
+        }
+        let began = ContinuousClock.now
+        try await TestServer.run(answering: answering) { server in
+            let (client, idle) = (try server.connect(), try server.connect())
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            let exchange = try await exchanges.next()
+            server.server.requestStop()
+            if isAnswered { exchange.answer(HTTPAnswer(status: 200, text: "late")) }
+            let answer = client.rest()
+            #expect(answer.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && answer.isEmpty == !isAnswered)
+            #expect(idle.rest() == "")
+        }
+        #expect(ContinuousClock.now - began < .seconds(60))
+    }
+}

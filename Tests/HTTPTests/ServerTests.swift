@@ -1,0 +1,140 @@
+import Reactor
+import Synchronization
+import Testbed
+import Testing
+
+@testable import HTTP
+
+/// What the server answers, over real sockets.
+@Suite(.timeLimit(.minutes(5)))
+struct ServerTests {
+    private static let bodies = {
+        var limits = HTTPServerLimits()
+        limits.bodyBytesMax = 4 << 20
+        limits.bodiesBytesMax = 4 << 20
+        return limits
+    }()
+    /// Answers with the request's body.
+    private static let echo: TestServer.Answering = { HTTPAnswer(status: 200, contentType: "x/y", body: $0.body) }
+
+    @Test func aConnectionServesManyRequestsAlsoAtOnce() async throws {
+        try await TestServer.run { server in
+            let client = try server.connect()
+            for number in 0..<20 { #expect(try client.get("/\(number)").body == "/\(number)") }
+            client.send((0..<3).map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
+            for number in 0..<3 { #expect(try client.answer().body == "/\(number)") }
+            // The same, byte by byte.
+            for byte in "GET /bytes HTTP/1.1\r\nHost: a\r\n\r\n" { client.send(String(byte)) }
+            #expect(try client.answer().body == "/bytes")
+        }
+    }
+
+    @Test func bodiesOfEachFormAreRead() async throws {
+        try await TestServer.run(Self.bodies, answering: Self.echo) { server in
+            let client = try server.connect()
+            let counted = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+            let chunks = "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
+            let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+            client.send(counted + chunked + counted)
+            for _ in 0..<3 { #expect(try client.answer().body == "hello") }
+            for byte in chunked { client.send(String(byte)) }
+            #expect(try client.answer().body == "hello")
+            let large = String(repeating: "0123456789abcdef", count: 250_000)
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(large.utf8.count)\r\n\r\n\(large)")
+            #expect(try client.answer().body == large)
+        }
+    }
+
+    /// A client such as curl sends a large body only when the server wants it.
+    @Test func aBodyIsAskedFor() async throws {
+        try await TestServer.run(Self.bodies, answering: Self.echo) { server in
+            let client = try server.connect()
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+            #expect(try client.read(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            client.send("hello")
+            #expect(try client.answer().body == "hello")
+            // A body that is too large is not asked for.
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
+            #expect(client.rest().hasPrefix("HTTP/1.1 413 "))
+        }
+    }
+
+    @Test func aHeadHasNoBody() async throws {
+        try await TestServer.run { server in
+            let client = try server.connect()
+            client.send("HEAD /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            let all = client.rest()
+            #expect(all.hasPrefix("HTTP/1.1 200 OK\r\n") && all.hasSuffix("\r\n\r\n"))
+            #expect(all.contains("Content-Length: 5\r\n"))
+        }
+    }
+
+    @Test(arguments: [
+        ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", 413),
+        ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+        ("\u{16}\u{3}\u{1}\r\n\r\n", 400), ("GET / HTTP/1.1\r\nX: " + String(repeating: "x", count: 9_000), 431),
+        ("GET / HTTP/1.1\r\n" + String(repeating: "X: y\r\n", count: 65) + "\r\n", 431),
+        (String(repeating: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", count: 40), 400),
+    ])
+    func whatIsRefusedIsAnsweredAndEnded(_ request: String, _ status: Int) async throws {
+        try await TestServer.run { server in
+            let client = try server.connect()
+            client.send(request)
+            #expect(client.rest().contains("HTTP/1.1 \(status) "))
+            #expect(try server.connect().get("/").status == 200)
+        }
+    }
+
+    /// Another thread answers, and the requests behind wait for that.
+    @Test func anAnswerMayComeLater() async throws {
+        let exchanges = Handover<HTTPExchange>()
+        let answering: TestServer.Answering = {
+            exchanges.give($0)
+            return nil
+        }
+        try await TestServer.run(answering: answering) { server in
+            let client = try server.connect()
+            client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            for number in 1...2 {
+                let exchange = try await exchanges.next()
+                #expect(exchange.head.path == "/\(number)")
+                exchange.answer(HTTPAnswer(status: 200, text: "late \(number)"))
+                exchange.answer(HTTPAnswer(status: 200, text: "never"))
+                #expect(try client.answer().body == "late \(number)")
+            }
+            // An exchange that nobody answers any more.
+            client.send("GET /3 HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = try await exchanges.next()
+            #expect(try client.answer().status == 500)
+            // A client that has gone is no reason to fail.
+            let gone = Mutex<RawHTTPClient?>(try server.connect())
+            gone.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
+            let exchange = try await exchanges.next()
+            gone.withLock { $0 = nil }
+            exchange.answer(.plain(200))
+        }
+    }
+
+    /// More than a stream holds, to a client that reads it and to one that does not.
+    @Test func aLargeAnswerIsSentInParts() async throws {
+        let large = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
+        var limits = HTTPServerLimits()
+        limits.idleMilliseconds = 500
+        let requests = Handover<Void>()
+        let answering: TestServer.Answering = { _ in
+            requests.give(())
+            return HTTPAnswer(status: 200, contentType: "x/y", body: large)
+        }
+        try await TestServer.run(limits, answering: answering) { server in
+            let client = try server.connect()
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            #expect(client.rest().utf8.count > large.count)
+            try await requests.next()
+            let idle = try server.connect(receiveBytes: 4_096)
+            idle.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            try await requests.next()
+            try await server.awaitConnections(0)
+            #expect(idle.rest().utf8.count < large.count)
+        }
+    }
+}

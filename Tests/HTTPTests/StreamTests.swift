@@ -1,0 +1,142 @@
+import Reactor
+import Synchronization
+import Testbed
+import Testing
+
+@testable import HTTP
+
+/// Answers that grow, such as Server-Sent Events.
+@Suite(.timeLimit(.minutes(5)))
+struct StreamTests {
+    private static let events = HTTPAnswer(status: 200, contentType: "text/event-stream", text: ": begin\n\n")
+
+    private static func limits(_ change: (inout HTTPServerLimits) -> Void = { _ in }) -> HTTPServerLimits {
+        var limits = HTTPServerLimits()
+        limits.streamsMax = 1
+        change(&limits)
+        return limits
+    }
+
+    /// Runs a server that answers each request by a stream, and hands the streams over.
+    private static func run(
+        _ limits: HTTPServerLimits = limits(),
+        _ body: @Sendable @escaping (TestServer, Handover<HTTPAnswerStream>) async throws -> Void
+    ) async throws {
+        let streams = Handover<HTTPAnswerStream>()
+        let answering: TestServer.Answering = { exchange in
+            guard let stream = exchange.stream(events) else { return .plain(503) }
+            streams.give(stream)
+            return nil
+        }
+        try await TestServer.run(limits, answering: answering) { try await body($0, streams) }
+    }
+
+    @Test func whatIsAppendedArrivesInChunks() async throws {
+        try await Self.run { server, streams in
+            let client = try server.connect()
+            client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let stream = try await streams.next()
+            let head = try client.read(until: "\r\n\r\n")
+            #expect(head.hasPrefix("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"))
+            #expect(head.contains("\r\nTransfer-Encoding: chunked\r\n"))
+            #expect(try client.read(until: ": begin\n\n\r\n") == "9\r\n: begin\n\n\r\n")
+            for number in 0..<20 {
+                #expect(stream.append(Array("data: \(number)\n\n".utf8)) == .taken)
+                #expect(try client.read(until: "\n\n\r\n").hasSuffix("data: \(number)\n\n\r\n"))
+            }
+            stream.append(Array("data: last\n\n".utf8))
+            stream.finish()
+            #expect(client.rest().hasSuffix("data: last\n\n\r\n0\r\n\r\n"))
+            #expect(stream.append([0]) == .ended)
+            try await server.awaitConnections(0)
+            #expect(stream.hasEnded)
+        }
+    }
+
+    @Test func anOldClientReadsToTheEnd() async throws {
+        try await Self.run { server, streams in
+            let client = try server.connect()
+            client.send("GET /events HTTP/1.0\r\n\r\n")
+            let stream = try await streams.next()
+            stream.append(Array("data: 1\n\n".utf8))
+            stream.finish()
+            let all = client.rest()
+            #expect(all.hasSuffix("\r\n\r\n: begin\n\ndata: 1\n\n") && !all.contains("chunked"))
+        }
+    }
+
+    /// A stream ends with its client, and makes room for another one.
+    @Test func aClientThatGoesIsNoticed() async throws {
+        try await Self.run { server, streams in
+            var client: RawHTTPClient? = try server.connect()
+            client?.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let stream = try await streams.next()
+            #expect(try server.connect().get("/events").status == 503)
+            let ends = Handover<Int>()
+            stream.onEnd { ends.give(1) }
+            client = nil
+            #expect(try await ends.next() == 1)
+            #expect(stream.hasEnded && stream.append([0]) == .ended)
+            stream.onEnd { ends.give(2) }
+            #expect(try await ends.next() == 2)
+            let other = try server.connect()
+            other.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            try await streams.next().finish()
+            #expect(other.rest().hasSuffix(": begin\n\n\r\n0\r\n\r\n"))
+        }
+    }
+
+    /// A client that reads nothing: appends are skipped, and then the client is cut.
+    @Test func aSlowReaderIsSkippedAndCut() async throws {
+        let limits = Self.limits { ($0.streamBytesMax, $0.idleMilliseconds) = (100_000, 500) }
+        try await Self.run(limits) { server, streams in
+            let client = try server.connect(receiveBytes: 4_096)
+            client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let stream = try await streams.next()
+            #expect(stream.append([UInt8](repeating: 0, count: 100_001)) == .skipped)
+            var (taken, skipped) = (0, 0)
+            let event = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
+            while true {
+                switch stream.append(event) {
+                case .taken: taken += 1
+                case .skipped: skipped += 1
+                case .ended:
+                    #expect(taken > 10 && skipped > 0)
+                    return #expect(client.rest().utf8.count < (taken + skipped) * 10_000)
+                }
+                try await Task.sleep(for: .milliseconds(1))
+            }
+        }
+    }
+
+    /// A client that waits for events for long is not cut.
+    @Test func aQuietStreamStays() async throws {
+        try await Self.run(Self.limits { $0.idleMilliseconds = 300 }) { server, streams in
+            let client = try server.connect()
+            client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let stream = try await streams.next()
+            // Another connection's idle time passes meanwhile.
+            let idle = try server.connect()
+            #expect(try idle.get("/").status == 503)
+            _ = idle.rest()
+            #expect(stream.append(Array("data: 1\n\n".utf8)) == .taken)
+            stream.finish()
+            #expect(client.rest().hasSuffix("data: 1\n\n\r\n0\r\n\r\n"))
+        }
+    }
+
+    @Test func aStopEndsStreams() async throws {
+        try await Self.run { server, streams in
+            let client = try server.connect()
+            client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let stream = try await streams.next()
+            _ = try client.read(until: ": begin\n\n")
+            let ends = Handover<Int>()
+            stream.onEnd { ends.give(1) }
+            server.server.requestStop()
+            _ = try await ends.next()
+            #expect(stream.append([0]) == .ended)
+            #expect(client.rest() == "\r\n")
+        }
+    }
+}

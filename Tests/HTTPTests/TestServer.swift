@@ -1,0 +1,70 @@
+import Reactor
+import Synchronization
+import Testbed
+import Testing
+
+@testable import HTTP
+
+/// A server for a test. Its handler gives each request to a closure.
+struct TestServer: Sendable {
+    typealias Answering = @Sendable (HTTPExchange) -> HTTPAnswer?
+
+    let port: UInt16
+    let server: HTTPServer
+
+    /// Runs a server around the test's body, which has a thread of its own.
+    static func run(
+        _ limits: HTTPServerLimits = HTTPServerLimits(),
+        answering: @escaping Answering = { .init(status: 200, text: $0.head.path) },
+        _ body: @Sendable @escaping (TestServer) async throws -> Void
+    ) async throws {
+        let server = try HTTPServer(name: "http", address: .loopback(port: 0), limits: limits)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await server.run { _ in Handler(answering) } }
+            let port = try await server.port()
+            defer { server.requestStop() }
+            try await onOwnThread { try await body(TestServer(port: port, server: server)) }
+            server.requestStop()
+            try await group.waitForAll()
+        }
+        #expect(server.usage == HTTPServerUsage())
+    }
+
+    func awaitConnections(_ count: Int) async throws {
+        let deadline = ContinuousClock.now + .seconds(120)
+        while server.usage.connections != count {
+            try #require(ContinuousClock.now < deadline, "\(server.usage)")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    func connect(receiveBytes: Int32? = nil) throws -> RawHTTPClient {
+        try RawHTTPClient(port: port, receiveBytes: receiveBytes)
+    }
+
+    private final class Handler: HTTPRequestHandler {
+        private let answering: Answering
+
+        init(_ answering: @escaping Answering) { self.answering = answering }
+
+        func answer(_ exchange: HTTPExchange) -> HTTPAnswer? { answering(exchange) }
+        func refusal(status: Int) -> HTTPAnswer { .plain(status) }
+    }
+}
+
+/// Things that a handler hands over to a test, in order.
+final class Handover<Value: Sendable>: Sendable {
+    private let values: AsyncStream<Value>
+    private let continuation: AsyncStream<Value>.Continuation
+
+    init() { (values, continuation) = AsyncStream.makeStream() }
+
+    func give(_ value: Value) { continuation.yield(value) }
+
+    func next() async throws -> Value {
+        for await value in values { return value }
+        throw Missing()
+    }
+
+    struct Missing: Error {}
+}

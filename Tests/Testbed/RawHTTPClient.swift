@@ -1,0 +1,93 @@
+import Glibc
+
+/// A blocking client for HTTP/1.1 on loopback, that shares no code with the servers and clients under test.
+public final class RawHTTPClient: Sendable {
+    public struct Answer {
+        public var status: Int
+        public var head: String
+        public var body: String
+    }
+
+    public struct Failure: Error {}
+
+    private let descriptor: Int32
+
+    /// - Parameter receiveBytes: the size of the socket's buffer, for a client that reads slowly.
+    public init(port: UInt16, receiveBytes: Int32? = nil) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var timeout = timeval(tv_sec: 120, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
+        if var receiveBytes {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, socklen_t(MemoryLayout<Int32>.size))
+        }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0 else { throw Failure() }
+    }
+
+    deinit { close(descriptor) }
+
+    public func send(_ text: String) { send(Array(text.utf8)) }
+
+    public func send(_ bytes: [UInt8]) {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes[sent...]
+                .withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return }
+            sent += count
+        }
+    }
+
+    public func ask(_ request: String) throws -> Answer {
+        send(request)
+        return try answer()
+    }
+
+    public func get(_ path: String) throws -> Answer { try ask("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
+
+    /// Everything until the text has come.
+    public func read(until end: String) throws -> String {
+        var bytes: [UInt8] = []
+        while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) {
+            var byte: UInt8 = 0
+            guard recv(descriptor, &byte, 1, 0) == 1 else { throw Failure() }
+            bytes.append(byte)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// One answer, by its length.
+    public func answer() throws -> Answer {
+        let head = try read(until: "\r\n\r\n")
+        guard let status = Int(head.dropFirst(9).prefix(3)),
+            let length = head.firstMatch(of: /Content-Length: ([0-9]+)/).flatMap({ Int($0.1) })
+        else { throw Failure() }
+        var body: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 4_096)
+        while body.count < length {
+            let count = recv(descriptor, &part, min(part.count, length - body.count), 0)
+            guard count > 0 else { throw Failure() }
+            body += part[..<count]
+        }
+        return Answer(status: status, head: head, body: String(decoding: body, as: UTF8.self))
+    }
+
+    /// Everything until the server ends the connection.
+    public func rest() -> String {
+        var all: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &part, part.count, 0)
+            guard count > 0 else { return String(decoding: all, as: UTF8.self) }
+            all += part[..<count]
+        }
+    }
+}
