@@ -53,19 +53,19 @@ enum BreakerSample {
     /// 403, or the 429 about provider tokens.
     case forbidden
     /// Says nothing about the service: counts as an answer, but neither as success nor as failure. A probe that ends so has failed.
-    case indifferent
+    case inconclusive
 
     init(kind: PushAnswer.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .limited, .channelGone: self = .succeeded
         case .tokenSuspect, .topicSuspect: self = .suspect
-        case .ambiguous: self = isDeadline ? .unavailable : .indifferent
+        case .ambiguous: self = isDeadline ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
         case .providerRefused: self = .forbidden
-        case .rejected: self = kind == .answered ? .succeeded : .indifferent
+        case .rejected: self = kind == .answered ? .succeeded : .inconclusive
         // The pool replaces an expired provider token by itself, one request at a time on a new connection.
-        case .retryNow, .refreshProviderToken: self = .indifferent
+        case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }
 }
@@ -169,7 +169,7 @@ struct Breaker {
         case .unavailable: windowFailures += 1
         case .suspect: suspects += 1
         case .forbidden: forbiddenInRow += 1
-        case .indifferent: break
+        case .inconclusive: break
         }
     }
 

@@ -145,13 +145,13 @@ final class Connection {
             guard reviewToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
             enter(.cold)
             startIdleTimer()
-            pool.notice(.connected(connection: identifier, peer: peer?.description ?? ""))
+            pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
             pool.connectionReady(self)
         } else {
             let before = streamsMax
             updateStreamsMax()
             guard streamsMax != before else { return }
-            pool.notice(.streamLimitChanged(connection: identifier, streamsMax: streamsMax))
+            pool.report(.streamLimitChanged(connection: identifier, streamsMax: streamsMax))
         }
     }
 

@@ -30,7 +30,7 @@ public final class ConnectionBudget: Sendable {
     /// fewest connections of the process wins. Nil if no address has room.
     ///
     /// - Parameter isNeeded: whether the pool cannot do without the connection; then the limits do not apply.
-    func take(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
+    func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
             for choice in [preferred, all] {
@@ -50,7 +50,7 @@ public final class ConnectionBudget: Sendable {
     var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
 
     /// Returns the place of a connection that has ended.
-    func give(_ address: SocketAddress) {
+    func release(_ address: SocketAddress) {
         state.withLock { state in
             guard let count = state.byAddress[address] else { preconditionFailure("a place that was not taken") }
             state.total -= 1

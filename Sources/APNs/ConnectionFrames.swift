@@ -70,13 +70,13 @@ extension Connection {
         let slot = slots.pointer(index)
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
-            guard isLast, !head.isMalformed, head.status == 0 else { return disbelieve(index) }
+            guard isLast, !head.isMalformed, head.status == 0 else { return discardAnswer(index) }
             return finishWhole(index)
         }
-        guard !head.isMalformed, head.status != 0 else { return abandon(index, .protocolError) }
+        guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
             // An informational answer does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and 8.6).
-            if isLast || head.status == 101 { abandon(index, .protocolError) }
+            if isLast || head.status == 101 { resetStream(index, .protocolError) }
             return
         }
         slot.pointee.status = head.status
@@ -91,14 +91,14 @@ extension Connection {
     /// Accepts a complete answer, unless its body is shorter than its `content-length` (RFC 9113, section 8.1.1).
     private func finishWhole(_ index: Int32) {
         let slot = slots.pointer(index)
-        guard !slot.pointee.hasContentLength || slot.pointee.answerBytesLeft == 0 else { return disbelieve(index) }
+        guard !slot.pointee.hasContentLength || slot.pointee.answerBytesLeft == 0 else { return discardAnswer(index) }
         finish(index)
     }
 
     /// Discards a malformed answer, whatever its status is (RFC 9113, section 8.1.1).
-    private func disbelieve(_ index: Int32) {
+    private func discardAnswer(_ index: Int32) {
         slots.pointer(index).pointee.status = 0
-        abandon(index, .protocolError)
+        resetStream(index, .protocolError)
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
@@ -106,17 +106,17 @@ extension Connection {
         try consume(frame.flowControlledBytes)
         guard index >= 0 else { return }
         let slot = slots.pointer(index)
-        guard slot.pointee.status != 0 else { return abandon(index, .protocolError) }
+        guard slot.pointee.status != 0 else { return resetStream(index, .protocolError) }
         slots.keepAnswer(index, frame.payload)
         slot.pointee.answerBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
             slot.pointee.answerBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
-            guard slot.pointee.answerBytesLeft >= 0 else { return disbelieve(index) }
+            guard slot.pointee.answerBytesLeft >= 0 else { return discardAnswer(index) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
             finishWhole(index)
         } else if slot.pointee.answerBytesReceived > ConnectionLimits.answerBodyBytesMax {
-            abandon(index, .cancel)
+            resetStream(index, .cancel)
         }
     }
 
@@ -193,11 +193,11 @@ extension Connection {
         }
         let index = try slot(of: frame.stream)
         guard index >= 0 else { return }
-        guard increment > 0 else { return abandon(index, .protocolError) }
+        guard increment > 0 else { return resetStream(index, .protocolError) }
         let slot = slots.pointer(index)
         slot.pointee.windowGain += increment
         guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain <= Int64(Int32.max) else {
-            return abandon(index, .flowControlError)
+            return resetStream(index, .flowControlError)
         }
         hasWindowOpened = true
     }
@@ -208,7 +208,7 @@ extension Connection {
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
         let reason = AnswerBody(data).reason
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
-        pool.notice(.goAway(connection: identifier, code: code, reason: reason, text: text))
+        pool.report(.goAway(connection: identifier, code: code, reason: reason, text: text))
         retire(.goAway)
         // RFC 9113, section 6.8: the server has not processed streams above the last one, and will not.
         for index in 0..<Int32(slots.capacity) {

@@ -106,7 +106,7 @@ extension Connection {
     func reviewToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
-            pool.notice(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
+            pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
         if let token, token.keyGeneration != newest.keyGeneration {
@@ -173,7 +173,7 @@ extension Connection {
             slot.pointee.windowGain -= Int64(count)
             slot.pointee.bodyRest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        slots.unwait(index)
+        slots.stopWaiting(index)
         noteSent(slot)
     }
 
@@ -188,7 +188,7 @@ extension Connection {
     }
 
     /// Gives up a stream because the server broke a rule on it or its time is over. A status that has arrived still counts.
-    func abandon(_ index: Int32, _ code: ErrorCode) {
+    func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)
     }
@@ -232,7 +232,7 @@ extension Connection {
         streams.remove(slot.streamIdentifier)
         slots.free(index)
         if isRefusedKey {
-            pool.notice(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
+            pool.report(.providerTokenTrouble(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endTrial(.refused(reason))
             retire(.providerToken)
         } else if provesKey(slot.status, reason) {

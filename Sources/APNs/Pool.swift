@@ -252,7 +252,7 @@ public final class Pool {
 
     private func retireForToken(_ connection: Connection, _ reason: Reason) {
         guard connection.isLive else { return }
-        notice(.providerTokenTrouble(reason: reason, detail: ""))
+        report(.providerTokenTrouble(reason: reason, detail: ""))
         connection.retire(.providerToken)
     }
 
@@ -261,12 +261,12 @@ public final class Pool {
         case .none:
             break
         case .opened(let cause):
-            notice(.breakerOpened(cause: cause))
+            report(.breakerOpened(cause: cause))
             scheduleProbe()
         case .postponed:
             scheduleProbe()
         case .closed:
-            notice(.breakerClosed)
+            report(.breakerClosed)
         }
     }
 
@@ -310,7 +310,7 @@ public final class Pool {
         }
     }
 
-    func notice(_ notice: PoolNotice) {
+    func report(_ notice: PoolNotice) {
         handler.poolNotice(notice)
     }
 }

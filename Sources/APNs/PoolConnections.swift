@@ -65,7 +65,7 @@ extension Pool {
             case .failure(let error):
                 pool.opening.isUnderWay = false
                 pool.opening.failed()
-                pool.notice(.resolveFailed(host: host, detail: error.reason))
+                pool.report(.resolveFailed(host: host, detail: error.reason))
                 pool.considerOpening()
             }
         }
@@ -80,7 +80,7 @@ extension Pool {
         }
         let used = connections.compactMap(\.peer)
         let unused = addresses.filter { !used.contains($0) }
-        guard let address = configuration.budget.take(preferred: unused, all: addresses, isNeeded: needsConnection)
+        guard let address = configuration.budget.acquire(preferred: unused, all: addresses, isNeeded: needsConnection)
         else {
             opening.isUnderWay = false
             return awaitRoom()
@@ -102,7 +102,7 @@ extension Pool {
 
     /// Waits because the process has as many connections as it may, in all or to each of the addresses.
     private func awaitRoom() {
-        if opening.roomIsAwaited() { notice(.roomAwaited(host: configuration.host)) }
+        if opening.roomIsAwaited() { report(.roomAwaited(host: configuration.host)) }
         considerOpening()
     }
 
@@ -118,23 +118,23 @@ extension Pool {
     /// The connection carried a push to an answer, which proves that connecting works.
     func connectionAuthenticated(_ connection: Connection) {
         opening.succeeded()
-        notice(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
+        report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         if !connection.wasAuthenticated { opening.failed() }
-        notice(.retiring(connection: connection.identifier, cause: cause))
+        report(.retiring(connection: connection.identifier, cause: cause))
         considerOpening()
     }
 
     /// - Parameter phase: the connection's phase when it ended.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
-        if let address = connection.peer { configuration.budget.give(address) }
+        if let address = connection.peer { configuration.budget.release(address) }
         if preferred === connection { preferred = nil }
         if phase == .connecting || phase == .settling { opening.isUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { opening.failed() }
-        notice(.closed(connection: connection.identifier, cause: cause, detail: detail))
+        report(.closed(connection: connection.identifier, cause: cause, detail: detail))
         considerOpening()
         finishDraining()
     }
@@ -142,7 +142,7 @@ extension Pool {
     func finishDraining() {
         guard phase == .draining, connections.isEmpty, malformed.isEmpty else { return }
         phase = .closed
-        notice(.drained)
+        report(.drained)
     }
 }
 

@@ -137,7 +137,7 @@ struct SlotTable: ~Copyable {
     }
 
     /// Takes a slot out of the list of deadlines.
-    func untime(_ index: Int32) {
+    func cancelDeadline(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.isTimed else { return }
         slot.pointee.isTimed = false
@@ -157,7 +157,7 @@ struct SlotTable: ~Copyable {
         lists.pointee.lastWaiting = index
     }
 
-    func unwait(_ index: Int32) {
+    func stopWaiting(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.isWaiting else { return }
         slot.pointee.isWaiting = false
@@ -170,8 +170,8 @@ struct SlotTable: ~Copyable {
 
     /// Frees a slot. Its answer's bytes stay until the slot is taken again.
     func free(_ index: Int32) {
-        untime(index)
-        unwait(index)
+        cancelDeadline(index)
+        stopWaiting(index)
         let slot = pointer(index)
         precondition(slot.pointee.stage != .free)
         slot.pointee.stage = .free

@@ -31,7 +31,7 @@ public final class Simulator: Sendable {
     private struct Running {
         var mailboxes: [Mailbox]
         var threads: [LoopThread]
-        var bell: RegistrationBell
+        var notifier: RegistrationNotifier
         var port: UInt16
         var managementPort: UInt16
         var caFile: String?
@@ -91,7 +91,7 @@ public final class Simulator: Sendable {
         }
         let (tls, caFile) = try configuration.security.context(host: configuration.host)
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
-        let bell = RegistrationBell()
+        let notifier = RegistrationNotifier()
         let model = DeviceModel(
             environment: configuration.environment,
             rules: configuration.rules,
@@ -104,13 +104,13 @@ public final class Simulator: Sendable {
             limits: configuration.limits,
             tls: tls,
             world: World(model: model, isShared: configuration.threads > 1),
-            bell: bell,
+            notifier: notifier,
             pushLogFile: try configuration.pushLog.map { path throws(SimulatorError) in try PushLogFile(path: path) }
         )
         var started = Running(
             mailboxes: [],
             threads: [],
-            bell: bell,
+            notifier: notifier,
             port: 0,
             managementPort: 0,
             caFile: caFile,
@@ -140,7 +140,7 @@ public final class Simulator: Sendable {
             return running
         }
         guard let running else { return }
-        running.bell.close()
+        running.notifier.close()
         await running.interface?.stop()
         end(running)
     }
@@ -272,9 +272,11 @@ public final class Simulator: Sendable {
             guard let page else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
             let left = clock.now.duration(to: deadline)
             if !page.isEmpty || left <= .zero { return (page, cursor + page.count) }
-            guard let bell = running?.bell else { throw SimulatorError(.notRunning, "the simulator does not run") }
+            guard let notifier = running?.notifier else {
+                throw SimulatorError(.notRunning, "the simulator does not run")
+            }
             let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
-            guard await bell.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
+            guard await notifier.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
                 throw SimulatorError(.limitReached, "too many readers wait for registrations")
             }
         }

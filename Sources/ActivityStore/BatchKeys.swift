@@ -34,10 +34,10 @@ struct BatchKeys: ~Copyable {
         writer.argument(key)
         byteCount = writer.count
         let fingerprint = KeyFingerprint(key).value
-        let isAgain = fingerprints[..<count].contains(fingerprint)
+        let keyRepeats = fingerprints[..<count].contains(fingerprint)
         fingerprints.initializeElement(at: count, to: fingerprint)
         count += 1
-        return isAgain
+        return keyRepeats
     }
 
     mutating func removeAll() {

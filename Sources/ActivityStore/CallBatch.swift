@@ -19,7 +19,7 @@ import Redis
 /// After these bytes, if the bits say so, follow thirteen bytes with the version of an alert's command. In an update or an end
 /// this is the older command whose alert it carries; in a settlement it is the command whose alert APNs accepted.
 ///
-/// All values of a command are read before any is written. So a key that comes again in a command carries ``CallBits/isAgain``
+/// All values of a command are read before any is written. So a key that comes again in a command carries ``CallBits/keyRepeats``
 /// and is read again: otherwise its second call would not see what the first one changed.
 ///
 /// The memory is allocated once.
@@ -111,7 +111,7 @@ struct CallBatch: ~Copyable {
     }
 
     private mutating func appendKey(_ key: UnsafeRawBufferPointer) -> UInt8 {
-        keys.append(key) ? CallBits.isAgain : 0
+        keys.append(key) ? CallBits.keyRepeats : 0
     }
 
     /// The maximum number of bytes that `write` needs beside the prefix.
@@ -177,7 +177,7 @@ enum CallBits {
     /// An alert's version follows the call, after its token.
     static let alertFollows: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
-    static let isAgain: UInt8 = 128
+    static let keyRepeats: UInt8 = 128
     /// In the pace's byte: the command is older than the system lets an activity live.
     static let isOld: UInt8 = 128
     /// In the pace's byte: the command comes with a token and is read again, because the server lost what it wrote.

@@ -64,7 +64,7 @@ struct RegistrationBatch: ~Copyable {
         }
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
         if shows != nil { bits |= RegistrationBits.versionFollows }
-        if keys.append(key) { bits |= RegistrationBits.isAgain }
+        if keys.append(key) { bits |= RegistrationBits.keyRepeats }
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.registration(bits, registration, audiences: audiences, shows: shows)
         argumentByteCount = writer.count
@@ -72,7 +72,7 @@ struct RegistrationBatch: ~Copyable {
 
     /// Adds a confirmation of the leaves that were named with a time.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
-        let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.isAgain : 0)
+        let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.confirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
@@ -112,5 +112,5 @@ enum RegistrationBits {
     static let versionFollows: UInt8 = 32
     static let confirms: UInt8 = 64
     /// The key may already be in the command, so the script reads its value again.
-    static let isAgain: UInt8 = 128
+    static let keyRepeats: UInt8 = 128
 }

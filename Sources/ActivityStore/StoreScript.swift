@@ -55,7 +55,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_BYTES", Int64(StoredVersion.bytes)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
-        ("READ_ONCE_MORE", Int64(RegistrationSource.readAgain.rawValue)),
+        ("FROM_READING_AGAIN", Int64(RegistrationSource.readAgain.rawValue)),
         // Flags in the byte of the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.limited)),
@@ -75,10 +75,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("ALERT", Int64(CallBits.carriesAlert)), ("END", Int64(CallBits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallBits.tokenFollows)), ("SETTLES", Int64(CallBits.settles)),
         ("ALERT_FOLLOWS", Int64(CallBits.alertFollows)),
-        ("READ_AGAIN", Int64(CallBits.isAgain)),
+        ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits in the byte of a pace's number.
         ("OLD", Int64(CallBits.isOld)),
-        ("AFTER_LOSS", Int64(CallBits.isReadAgain)),
+        ("IS_READ_AGAIN", Int64(CallBits.isReadAgain)),
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),
@@ -87,7 +87,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
         ("AFTER_VERSION", Int64(RegistrationBits.versionFollows)),
         ("CONFIRMS", Int64(RegistrationBits.confirms)),
-        ("REGISTERS_AGAIN", Int64(RegistrationBits.isAgain)),
+        ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
     ]
 
     private static func letter(_ letter: Unicode.Scalar) -> Int64 { Int64(letter.value) }

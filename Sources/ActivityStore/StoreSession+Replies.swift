@@ -97,13 +97,13 @@ extension StoreSession {
             handler?.replied(tag: call.tag, reply)
         case .failure(let error):
             failed(error)
-            if error.endsConnection { connection.lose(error) }
+            if error.endsConnection { connection.disconnect(error) }
         case .malformedContent:
             failed(RedisError(.foreignValue))
         case .violation:
             let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
             failed(error)
-            connection.lose(error)
+            connection.disconnect(error)
         }
     }
 

@@ -31,7 +31,7 @@ actor ConfigurationReload {
     private var running: WorkerConfiguration
     private let log: SharedKindLog
     /// Gives the changed numbers to the lanes.
-    private let take: @Sendable (WorkerConfiguration) -> Void
+    private let apply: @Sendable (WorkerConfiguration) -> Void
     /// The state of the file that was read last.
     private var read: FileState?
     /// A newer state of the file, seen once. The file is read if the next look finds the same state.
@@ -41,12 +41,12 @@ actor ConfigurationReload {
         _ source: ConfigurationSource,
         running: WorkerConfiguration,
         log: SharedKindLog,
-        take: @escaping @Sendable (WorkerConfiguration) -> Void
+        apply: @escaping @Sendable (WorkerConfiguration) -> Void
     ) {
         self.source = source
         self.running = running
         self.log = log
-        self.take = take
+        self.apply = apply
         read = source.path.flatMap(FileState.init)
         seen = read
     }
@@ -80,7 +80,7 @@ actor ConfigurationReload {
         let change = ConfigurationChange(from: running, to: wanted)
         running = change.configuration
         source.threshold.level = running.log.level
-        if !change.taken.isEmpty { take(running) }
+        if !change.taken.isEmpty { apply(running) }
         if !change.needingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
         }

@@ -42,8 +42,8 @@ package final class Worker: Service {
         self.setup = setup
         configurationReload = source.map { source in
             ConfigurationReload(source, running: configuration, log: setup.log) { configuration in
-                setup.offerNumbers(of: configuration)
-                signals.offerNumbers()
+                setup.offerSettings(of: configuration)
+                signals.offerSettings()
                 setup.wakeup.signal()
             }
         }
@@ -57,9 +57,9 @@ package final class Worker: Service {
     /// Ends a drain that is under way. What has its acknowledged result is committed; the next owner reads everything else again.
     ///
     /// The clients are still closed in order, with half a second for each step. Does nothing before the graceful shutdown.
-    package func hurry() {
-        signals.requestHurry()
-        setup.traceExporter?.hurry()
+    package func stopAtOnce() {
+        signals.requestStopAtOnce()
+        setup.traceExporter?.cancelRequests()
         setup.wakeup.signal()
     }
 

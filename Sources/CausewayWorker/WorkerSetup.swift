@@ -215,9 +215,9 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// Puts the numbers of another configuration into the lanes' mailboxes. It must have the same apps.
-    func offerNumbers(of configuration: WorkerConfiguration) {
-        let numbers = Self.delivery(configuration).numbers
-        for mailbox in mailboxes { mailbox.offer(numbers) }
+    func offerSettings(of configuration: WorkerConfiguration) {
+        let settings = Self.delivery(configuration).settings
+        for mailbox in mailboxes { mailbox.offer(settings) }
     }
 
     /// Has every lane leave its loop.

@@ -105,8 +105,8 @@ public struct Delivery: ~Copyable {
     }
 
     /// Takes other numbers from now on. Activities that already rest or wait keep the times that they were given.
-    public mutating func take(_ numbers: ReloadableSettings) {
-        configuration.take(numbers)
+    public mutating func take(_ settings: ReloadableSettings) {
+        configuration.take(settings)
         policies = PolicyTable(configuration.policies)
         readAhead.take(configuration)
     }

@@ -22,7 +22,7 @@ struct ClientConfiguration: ~Copyable {
         for property in defaults {
             try set(property.name, property.value)
         }
-        for property in defaultsWhereKnown where knows(property.name) {
+        for property in defaultsWhereKnown where hasProperty(property.name) {
             try set(property.name, property.value)
         }
         for property in overrides {
@@ -33,7 +33,7 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    borrowing func knows(_ name: String) -> Bool {
+    borrowing func hasProperty(_ name: String) -> Bool {
         // librdkafka always writes the size of the text, so `size` must be given.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK

@@ -70,7 +70,7 @@ public final class Consumer {
     /// The paused partitions. We keep our own record, because resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []
     /// For partitions whose last records were given back: the offset of the first of them.
-    var rewound: [TopicPartition: Int64] = [:]
+    var rewoundOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether there was an assignment. Closing before the first one aborts the process (a failed assertion in
     /// librdkafka's sticky assignor).
@@ -108,7 +108,7 @@ public final class Consumer {
         }
         handle = client
         commits = OffsetCommits(client: client)
-        stopsFetchingWhenFull = !ClientConfiguration().knows(KafkaProperties.fetchQueueBackoffName)
+        stopsFetchingWhenFull = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
         self.callbacks = callbacks
         self.handler = handler
@@ -144,7 +144,9 @@ public final class Consumer {
             return event(consuming: message)
         }
         let record = Message(taking: message)
-        if !rewound.isEmpty { rewound[TopicPartition(topic: record.topic, partition: record.partition)] = nil }
+        if !rewoundOffsets.isEmpty {
+            rewoundOffsets[TopicPartition(topic: record.topic, partition: record.partition)] = nil
+        }
         return .message(record)
     }
 

@@ -47,7 +47,7 @@ extension Consumer {
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
-        rewound[partition] = offset
+        rewoundOffsets[partition] = offset
         pause([partition])
     }
 
@@ -80,7 +80,7 @@ extension Consumer {
         list.withPointer { pointer in
             _ = rd_kafka_position(handle, pointer)
             for (place, partition) in partitions.enumerated() {
-                if let offset = rewound[partition] { pointer.pointee.elems[place].offset = offset }
+                if let offset = rewoundOffsets[partition] { pointer.pointee.elems[place].offset = offset }
             }
         }
         return list
@@ -93,13 +93,13 @@ extension Consumer {
     /// the other partitions continue where they are, and their fetched records that were not handed out are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
-        rewound[partition] = nil
-        let error = sought(partition, to: position)
+        rewoundOffsets[partition] = nil
+        let error = performSeek(partition, to: position)
         if error == nil { startPositions[partition] = position }
         return error
     }
 
-    private func sought(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
+    private func performSeek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let list = PartitionList(capacity: 1)
         list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestLimitMilliseconds) }

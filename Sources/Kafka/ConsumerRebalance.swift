@@ -40,7 +40,7 @@ extension Consumer {
         isCooperative: Bool
     ) {
         hasHadAssignment = true
-        let added = ours(partitions)
+        let added = subscribed(partitions)
         assignment.formUnion(added)
         if let partitions, partitions.pointee.cnt > 0 {
             loadStartPositions(partitions, isCooperative: isCooperative)
@@ -118,14 +118,14 @@ extension Consumer {
         isCooperative: Bool
     ) {
         let isLost = rd_kafka_assignment_lost(handle) != 0
-        let removed = isCooperative ? ours(partitions) : Array(assignment)
+        let removed = isCooperative ? subscribed(partitions) : Array(assignment)
         if !removed.isEmpty {
             handler?.revoked(removed, lost: isLost)
             let limit = min(Self.revokeCommitLimitMilliseconds, closingDeadline?.remainingMilliseconds ?? .max)
             if !isLost, let error = commit(until: Deadline(afterMilliseconds: limit)) {
                 deferredError = error
             }
-            commits.forget(removed)
+            commits.remove(removed)
             // librdkafka keeps a pause on a partition that is given up. If the partition came back, it would not be read.
             resume(removed)
         }
@@ -133,7 +133,7 @@ extension Consumer {
         for partition in removed {
             startPositions[partition] = nil
             committedOffsets[partition] = nil
-            rewound[partition] = nil
+            rewoundOffsets[partition] = nil
         }
         if isCooperative {
             note(rd_kafka_incremental_unassign(handle, partitions))
@@ -143,7 +143,7 @@ extension Consumer {
     }
 
     /// The partitions of topics that this consumer has subscribed to.
-    private func ours(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
+    private func subscribed(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
         guard let partitions else { return [] }
         return UnsafeBufferPointer(start: partitions.pointee.elems, count: Int(partitions.pointee.cnt))
             .compactMap { element in

@@ -57,5 +57,5 @@ public struct ProducedHeaders: ~Copyable {
     }
 
     /// Gives up ownership because a record has taken over the list.
-    consuming func leave() { discard self }
+    consuming func releaseOwnership() { discard self }
 }

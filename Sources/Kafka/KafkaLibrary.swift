@@ -21,8 +21,8 @@ public enum KafkaLibrary {
     /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka reports only
     /// when the last broker is lost, so the statistics are the one way to learn that a broker is back.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
-        let sought: StaticString = "\"state\":\"UP\""
-        let count = sought.utf8CodeUnitCount
+        let pattern: StaticString = "\"state\":\"UP\""
+        let count = pattern.utf8CodeUnitCount
         // The place in the text of the byte `U`, which is rare in keys and numbers, so `memchr` stops seldom.
         let rare = 9
         var start = rare
@@ -31,7 +31,7 @@ public enum KafkaLibrary {
         {
             let position = found - UnsafeMutableRawPointer(mutating: base)
             let from = position - rare
-            if from + count <= json.count, memcmp(base + from, sought.utf8Start, count) == 0 { return true }
+            if from + count <= json.count, memcmp(base + from, pattern.utf8Start, count) == 0 { return true }
             start = position + 1
         }
         return false

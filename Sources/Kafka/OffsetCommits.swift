@@ -62,7 +62,7 @@ struct OffsetCommits {
     }
 
     /// Forgets partitions that now belong to another member.
-    mutating func forget(_ partitions: [TopicPartition]) {
+    mutating func remove(_ partitions: [TopicPartition]) {
         for partition in partitions { stored[partition] = nil }
     }
 

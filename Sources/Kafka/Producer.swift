@@ -164,7 +164,7 @@ public final class Producer: @unchecked Sendable {
         }
         // librdkafka takes over the list of headers only if it took the record.
         guard let error else {
-            headers.leave()
+            headers.releaseOwnership()
             return .queued
         }
         let code = rd_kafka_error_code(error)

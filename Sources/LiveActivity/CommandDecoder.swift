@@ -37,7 +37,7 @@ extension Command {
                 members.position = try command.decode(field, text, members.position)
                 continue
             }
-            if let next = last.recall(text, members.position, into: &command, &aps) {
+            if let next = last.copyIfRepeated(text, members.position, into: &command, &aps) {
                 members.position = next
             } else {
                 members.position = try command.decodeAps(text, members.position, &aps)

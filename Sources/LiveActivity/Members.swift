@@ -69,7 +69,7 @@ struct Members {
         position = try text.colon(key.next, object)
         let field = key.isEscaped ? Members.unescaped(text.bytes(key.range), known) : known(text.bytes(key.range))
         guard let field else {
-            try pass(key)
+            try handleUnknown(key)
             return object
         }
         guard seen & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
@@ -78,7 +78,7 @@ struct Members {
     }
 
     @inline(__always)
-    private mutating func pass(_ key: JSONString) throws(Fault) {
+    private mutating func handleUnknown(_ key: JSONString) throws(Fault) {
         switch unknown {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: object, name: key.range), at: keyPosition)

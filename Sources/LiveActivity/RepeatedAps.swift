@@ -15,7 +15,7 @@ public struct RepeatedAps: ~Copyable {
     /// same dictionary. 0: none yet.
     public private(set) var dictionary: UInt64 = 0
     /// What the dictionary says, with positions in the record from which it was read. Nothing else of that record.
-    private var said = Command.blank
+    private var lastCommand = Command.blank
     private var keys = ApsKeys()
 
     /// Remembers one dictionary. No dictionary is larger than a request's body.
@@ -37,12 +37,12 @@ public struct RepeatedAps: ~Copyable {
     /// Returns what the dictionary at `start` says, if it equals the last one.
     /// - Returns: the position after the dictionary; nil if it must be read.
     @inline(__always)
-    func recall(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
+    func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
         guard let bytes, count > 0, count <= text.count &- start, memcmp(bytes, text.base + start, count) == 0 else {
             return nil
         }
-        let distance = start &- Int(said.aps.offset)
-        command.takeAps(of: said, movedBy: distance)
+        let distance = start &- Int(lastCommand.aps.offset)
+        command.takeAps(of: lastCommand, movedBy: distance)
         keys = self.keys
         keys.alertPosition &+= distance
         return start &+ count
@@ -56,7 +56,7 @@ public struct RepeatedAps: ~Copyable {
         guard let bytes, range.count <= Limits.bodyBytes else { return }
         bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         count = Int(range.count)
-        said.takeAps(of: command, movedBy: 0)
+        lastCommand.takeAps(of: command, movedBy: 0)
         self.keys = keys
     }
 }

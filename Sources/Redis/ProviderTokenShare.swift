@@ -50,12 +50,12 @@ public final class ProviderTokenShare {
             let location = try connections.location(of: Array(Self.key(name).utf8))
             var replies: [RedisValue] = []
             for result in connections.send(commands.map { (location, $0) }) {
-                replies.append(try result.get().orItsError())
+                replies.append(try result.get().valueOrThrow())
             }
             return replies
         } catch {
             // A failover may have happened, so search for the server again.
-            connections.forget()
+            connections.closeAll()
             throw error
         }
     }

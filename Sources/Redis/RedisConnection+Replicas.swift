@@ -31,7 +31,7 @@ extension RedisConnection {
 
     /// Writes WAIT behind all commands of the turn.
     func askReplicas() {
-        guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.asks() else { return }
+        guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.beginAskingIfNeeded() else { return }
         replicaWait.withUnsafeBytes { stream.write($0) }
         append(.waitForReplicas, batchCount: 1)
     }

@@ -12,7 +12,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func streamConnected(_ stream: Stream) {
         guard stream === self.stream else { return }
         guard let reader = ReplyReader() else {
-            return lose(RedisError(.protocolViolation, "no memory for the reader"))
+            return disconnect(RedisError(.protocolViolation, "no memory for the reader"))
         }
         self.reader = reader
         state = .handshaking
@@ -23,12 +23,12 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
-        guard reader.feed(bytes) else { return lose(RedisError(.protocolViolation)) }
+        guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
         // The session or handler may close the connection inside `take`, and a reply may end it.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
-            case .violation: lose(RedisError(.protocolViolation))
+            case .violation: disconnect(RedisError(.protocolViolation))
             case .reply(let reply): take(reply, from: reader)
             }
         }
@@ -36,7 +36,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     private func take(_ reply: Reply, from reader: ReplyReader) {
         guard let call = outstanding.oldest, call.batchCount > 0 else {
-            return lose(RedisError(.protocolViolation, "Redis sent a reply without a request"))
+            return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
         guard call.kind == .call else {
             _ = outstanding.removeOldest()
@@ -66,7 +66,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
             session.failed(error)
         }
         guard reader === self.reader else { return }
-        if error.endsConnection || isForgotten && first.followsReload { lose(error) }
+        if error.endsConnection || isForgotten && first.followsReload { disconnect(error) }
     }
 
     /// Called by the loop.
@@ -76,7 +76,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }
-        lose(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
+        disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
     /// Called by the loop.

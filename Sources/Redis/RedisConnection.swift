@@ -150,7 +150,7 @@ public final class RedisConnection {
         switch location {
         case .unix(let path):
             // `RedisURL` has checked that the path is usable.
-            guard let address = SocketAddress.unix(path: path) else { return lose(RedisError(.resolve)) }
+            guard let address = SocketAddress.unix(path: path) else { return disconnect(RedisError(.resolve)) }
             addresses = [address]
             connectToNextAddress()
         case .host(let host, let port):
@@ -163,14 +163,14 @@ public final class RedisConnection {
                     addresses = found[...]
                     connectToNextAddress()
                 case .failure(let error):
-                    lose(RedisError(.resolve, "Redis host: \(error.reason)"))
+                    disconnect(RedisError(.resolve, "Redis host: \(error.reason)"))
                 }
             }
         }
     }
 
     func connectToNextAddress() {
-        guard let address = addresses.popFirst() else { return lose(RedisError(.resolve)) }
+        guard let address = addresses.popFirst() else { return disconnect(RedisError(.resolve)) }
         state = .connecting
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
@@ -185,7 +185,7 @@ public final class RedisConnection {
     }
 
     /// Ends the connection because of an error, and reconnects after a pause.
-    public func lose(_ error: RedisError) {
+    public func disconnect(_ error: RedisError) {
         guard state != .closed else { return }
         release()
         state = .pausing
@@ -343,7 +343,7 @@ public final class RedisConnection {
             // This process was paused, not the server: the replies are being read in this very turn.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
-            lose(RedisError(.deadline))
+            disconnect(RedisError(.deadline))
         }
     }
 

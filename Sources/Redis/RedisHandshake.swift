@@ -37,16 +37,16 @@ extension RedisConnection {
         if reply.kind == .error {
             let error = RedisError(reply: reply.bytes)
             if error.code == .loading || error.code == .masterDown || error.code == .noAuthentication {
-                return lose(error)
+                return disconnect(error)
             }
             refusal = error
         }
         switch kind {
         case .authenticate:
             // The text of an unknown error may contain the password.
-            if let refusal { lose(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
+            if let refusal { disconnect(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
-            if let refusal { lose(refusal) }
+            if let refusal { disconnect(refusal) }
         case .setName, .asking:
             // The name only helps readers of CLIENT LIST. If ASKING fails, the reply to the call behind it says why.
             break
@@ -56,20 +56,20 @@ extension RedisConnection {
             if let refusal {
                 handler?.redisWarns(.versionUnknown(refusal))
             } else {
-                guard reply.kind == .string else { return lose(RedisError(.protocolViolation)) }
+                guard reply.kind == .string else { return disconnect(RedisError(.protocolViolation)) }
                 let information = ServerInformation(reply.bytes)
                 if let version = information.majorVersion {
-                    guard version >= Self.majorVersionMin else { return lose(RedisError(.tooOld)) }
+                    guard version >= Self.majorVersionMin else { return disconnect(RedisError(.tooOld)) }
                     serverTakesFlags = version >= 7
                 }
-                guard configuration.topology.takes(information) else { return lose(RedisError(.clusterEnabled)) }
+                guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
             }
             // The handler may have closed the connection.
             if state == .handshaking { loadScripts() }
         case .loadScript:
-            if let refusal { return lose(refusal) }
+            if let refusal { return disconnect(refusal) }
             guard reply.kind == .string, scripts.setDigest(reply.bytes, of: nextLoadedScript) else {
-                return lose(RedisError(.protocolViolation))
+                return disconnect(RedisError(.protocolViolation))
             }
             nextLoadedScript += 1
             if nextLoadedScript == session.scripts.count && state == .handshaking { becomeReady() }
@@ -101,7 +101,7 @@ extension RedisConnection {
         guard let stream else { return }
         session.flush(on: self)
         guard withCommandText(arguments, { stream.write($0) }) else {
-            return lose(RedisError(.protocolViolation, "no memory for a command"))
+            return disconnect(RedisError(.protocolViolation, "no memory for a command"))
         }
         append(kind, batchCount: 1)
     }

@@ -54,7 +54,7 @@ struct ReplicaWatch {
 
     /// Whether to write WAIT now, behind all calls; if so, it counts as written. Only one WAIT is outstanding at a
     /// time, since each further one would block the connection for its own timeout.
-    mutating func asks() -> Bool {
+    mutating func beginAskingIfNeeded() -> Bool {
         guard hasUnasked, !isAsking else { return false }
         (hasUnasked, isAsking) = (false, true)
         return true

@@ -126,7 +126,7 @@ public final class SharedHashes {
                 commands.append((try connections.location(of: key), command.map { Array($0.utf8) } + [key] + rest))
             }
             var values: [RedisValue] = []
-            for answer in connections.send(commands) { values.append(try answer.get().orItsError()) }
+            for answer in connections.send(commands) { values.append(try answer.get().valueOrThrow()) }
             return values
         }
     }
@@ -137,11 +137,11 @@ public final class SharedHashes {
             let location = try connections.location(of: key)
             let loading = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
             guard let loaded = connections.send([(location, loading)]).first,
-                case .string(let digest) = try loaded.get().orItsError()
+                case .string(let digest) = try loaded.get().valueOrThrow()
             else { throw RedisError(.protocolViolation) }
             let words = [Array("EVALSHA".utf8), digest, Array("1".utf8), key] + arguments
             guard let answer = connections.send([(location, words)]).first else { throw RedisError(.closed) }
-            return try answer.get().orItsError()
+            return try answer.get().valueOrThrow()
         }
     }
 
@@ -150,7 +150,7 @@ public final class SharedHashes {
         do throws(RedisError) {
             return try body()
         } catch {
-            connections.forget()
+            connections.closeAll()
             throw error
         }
     }

@@ -21,7 +21,7 @@ import Testing
             self.crowd = crowd
             try model.declare(app: "app", teamIdentifier: nil, types: [])
             try model.declare(app: "other", teamIdentifier: nil, types: [])
-            try model.gather(crowd)
+            try model.create(crowd)
         }
 
         mutating func push(
@@ -184,12 +184,12 @@ import Testing
 
     @Test func crowdsThatCannotBeAreRefused() throws {
         var bench = try Bench(1)
-        #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.gather(bench.crowd) }
+        #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.create(bench.crowd) }
         #expect(throws: DeviceModel.Fault.unknownApp("none")) {
-            try bench.model.gather(LightCrowd(app: "none", name: "x", count: 1))
+            try bench.model.create(LightCrowd(app: "none", name: "x", count: 1))
         }
         #expect(throws: DeviceModel.Fault.tooMany("light phones")) {
-            try bench.model.gather(LightCrowd(app: "app", name: "x", count: 0))
+            try bench.model.create(LightCrowd(app: "app", name: "x", count: 0))
         }
         #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try bench.model.crowdJSON("y", app: "app") }
         #expect(throws: DeviceModel.Fault.self) {

@@ -14,7 +14,7 @@ import Testing
             limits: SimulatorConfiguration.Limits(),
             tls: nil,
             world: World(model: DeviceModel(environment: .production, seed: 1), isShared: false),
-            bell: RegistrationBell(),
+            notifier: RegistrationNotifier(),
             pushLogFile: nil
         )
         let owner = try ServerLoop(

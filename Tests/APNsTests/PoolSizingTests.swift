@@ -143,21 +143,21 @@ import Testing
         let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
         var taken: [SocketAddress: Int] = [:]
         for _ in 0..<3 {
-            taken[try #require(budget.take(preferred: [], all: addresses, isNeeded: false)), default: 0] += 1
+            taken[try #require(budget.acquire(preferred: [], all: addresses, isNeeded: false)), default: 0] += 1
         }
         #expect(taken.values.sorted() == [1, 1, 1])
-        #expect(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
+        #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
         // That pool has its two connections.
-        let other = try #require(budget.take(preferred: [addresses[1]], all: addresses, isNeeded: false))
+        let other = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(other != addresses[1])
-        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
-        budget.give(addresses[1])
-        #expect(budget.take(preferred: [], all: [other], isNeeded: false) == nil)
-        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) != nil)
+        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
+        budget.release(addresses[1])
+        #expect(budget.acquire(preferred: [], all: [other], isNeeded: false) == nil)
+        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) != nil)
         #expect(budget.count == 5)
         // A necessary connection is opened at the address with the fewest connections.
-        #expect(budget.take(preferred: [], all: addresses, isNeeded: false) == nil)
-        let needed = try #require(budget.take(preferred: [], all: addresses, isNeeded: true))
+        #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
+        let needed = try #require(budget.acquire(preferred: [], all: addresses, isNeeded: true))
         #expect(needed != other)
         #expect(budget.count == 6)
     }

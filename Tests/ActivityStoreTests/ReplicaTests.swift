@@ -290,7 +290,7 @@ import Testing
 
         var takesCalls: Bool { watch.takesCalls(nowMilliseconds: now) }
         func isWithheld() -> Bool { watch.noteCall(nowMilliseconds: now) }
-        func asks() -> Bool { watch.asks() }
+        func beginAskingIfNeeded() -> Bool { watch.beginAskingIfNeeded() }
         func answered(isEnough: Bool) -> ReplicaWatch.Change? {
             watch.answered(isEnough: isEnough, nowMilliseconds: now)
         }
@@ -299,39 +299,39 @@ import Testing
 
     @Test func `One question at a time, and one for what was written meanwhile`() {
         let watched = Watched()
-        #expect(!watched.asks())
+        #expect(!watched.beginAskingIfNeeded())
         #expect(watched.isWithheld() && watched.isWithheld())
-        #expect(watched.asks())
+        #expect(watched.beginAskingIfNeeded())
         #expect(watched.isWithheld())
-        #expect(!watched.asks())
+        #expect(!watched.beginAskingIfNeeded())
         #expect(watched.answered(isEnough: true) == nil)
-        #expect(watched.asks())
+        #expect(watched.beginAskingIfNeeded())
         #expect(watched.answered(isEnough: true) == nil)
-        #expect(!watched.asks())
+        #expect(!watched.beginAskingIfNeeded())
     }
 
     @Test func `Missing replicas are asked each second, then given up, asked seldom, and found again`() {
         let watched = Watched()
         for second in 0..<10 {
-            #expect(watched.takesCalls && watched.isWithheld() && watched.asks(), "\(second)")
+            #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded(), "\(second)")
             #expect(second == 0 || !watched.takesCalls, "one question at a time")
             #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.now += ReplicaWatch.missingPauseMilliseconds - 1
             #expect(!watched.takesCalls)
             watched.now += 1
         }
-        #expect(watched.takesCalls && watched.isWithheld() && watched.asks())
+        #expect(watched.takesCalls && watched.isWithheld() && watched.beginAskingIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
         watched.now += ReplicaWatch.givenUpPauseMilliseconds - 1
-        #expect(watched.takesCalls && !watched.isWithheld() && !watched.asks())
+        #expect(watched.takesCalls && !watched.isWithheld() && !watched.beginAskingIfNeeded())
         watched.now += 1
-        #expect(!watched.isWithheld() && watched.asks())
+        #expect(!watched.isWithheld() && watched.beginAskingIfNeeded())
         // Writes meanwhile need no question of their own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
-        #expect(!watched.asks())
+        #expect(!watched.beginAskingIfNeeded())
         // A later absence is waited for again.
-        #expect(watched.isWithheld() && watched.asks())
+        #expect(watched.isWithheld() && watched.beginAskingIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
     }
 
@@ -339,6 +339,6 @@ import Testing
         let watched = Watched()
         #expect(watched.isWithheld())
         watched.noteLost()
-        #expect(!watched.asks())
+        #expect(!watched.beginAskingIfNeeded())
     }
 }

@@ -55,7 +55,7 @@ import Testing
         for partition in [Self.partition, other] { partitions.wait(partition, untilMilliseconds: 5_030_000) }
         #expect(partitions.take { $0.partition % 2 == 1 } == [Self.partition])
         #expect(partitions.partitions == [other])
-        partitions.forget(other)
+        partitions.remove(other)
         #expect(partitions.partitions.isEmpty)
     }
 

@@ -19,15 +19,15 @@ struct ReplayTableTests {
     }
 
     /// The remaining commands, and the reasons of the replaced ones.
-    private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, displaced: [ReplayReason]) {
+    private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, replaced: [ReplayReason]) {
         var table = ReplayTable(bytesMax: 1 << 20)
-        var displaced: [ReplayReason] = []
+        var replaced: [ReplayReason] = []
         for (event, timestamp) in commands {
-            table.take(candidate(event, timestamp), of: Self.activity, app: 0) { displaced.append($0) }
+            table.take(candidate(event, timestamp), of: Self.activity, app: 0) { replaced.append($0) }
         }
         let entry = table.entries[Self.activity]
-        #expect(displaced.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
-        return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, displaced)
+        #expect(replaced.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
+        return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, replaced)
     }
 
     @Test("The newest state stays, in any order of arrival")
@@ -61,15 +61,15 @@ struct ReplayTableTests {
     @Test("The table is bounded: new activities are left out, newer commands are known by their versions")
     func limit() {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
-        var displaced: [ReplayReason] = []
+        var replaced: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
-            table.take(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { displaced.append($0) }
+            table.take(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { replaced.append($0) }
         }
-        #expect(displaced == [.tableFull] && table.wasFull && table.entries.count == 2)
+        #expect(replaced == [.tableFull] && table.wasFull && table.entries.count == 2)
         #expect(table.bytes == table.bytesMax)
-        table.take(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { displaced.append($0) }
+        table.take(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { replaced.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
-        table.take(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { displaced.append($0) }
+        table.take(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { replaced.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
         #expect(table.bytes == table.bytesMax - 100)

@@ -63,7 +63,7 @@ struct ConfigurationChangeTests {
 
     /// Everything that a reload brings to a lane.
     private func numbers(_ configuration: WorkerConfiguration) -> String {
-        "\(WorkerSetup.delivery(configuration).numbers)"
+        "\(WorkerSetup.delivery(configuration).settings)"
     }
 
     private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {

@@ -83,6 +83,6 @@ struct RepeatedApsTests {
         guard let text = try? JSONText(record.bytes) else { return false }
         var command = Command.blank
         var keys = ApsKeys()
-        return last.recall(text, position, into: &command, &keys) != nil
+        return last.copyIfRepeated(text, position, into: &command, &keys) != nil
     }
 }

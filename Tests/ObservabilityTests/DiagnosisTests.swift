@@ -15,7 +15,7 @@ struct DiagnosisTests {
         let before = worker.registry.totals(nowMilliseconds: 0)
         spoil(&worker)
         worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
-        return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.sight : $0.alert }
+        return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.observation : $0.alert }
     }
 
     @Test func aWorkerThatIsWellHasNoFinding() {
@@ -118,9 +118,9 @@ struct DiagnosisTests {
         worker.first.add(.pushes, 2, table.index(status: 403, reason: 3), by: 2)
         worker.first.add(.pushes, 2, table.index(status: 400, reason: 2), by: 2)
         worker.publish(at: 60_000)
-        let sights = worker.report(before: before, at: 60_000).findings.map(\.sight)
+        let observations = worker.report(before: before, at: 60_000).findings.map(\.observation)
         #expect(
-            sights == ["APNs refused 7 of 7 pushes, most with 403 InvalidProviderToken, for match in sandbox."]
+            observations == ["APNs refused 7 of 7 pushes, most with 403 InvalidProviderToken, for match in sandbox."]
         )
     }
 
@@ -164,7 +164,7 @@ struct DiagnosisTests {
         worker.kafka.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
-        #expect(report.findings[0].sight == "The thread lane-1 turned 60 s ago.")
+        #expect(report.findings[0].observation == "The thread lane-1 turned 60 s ago.")
         #expect(report.severity == .broken && !report.live.isPassed)
     }
 }

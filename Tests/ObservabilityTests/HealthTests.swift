@@ -34,7 +34,7 @@ struct HealthTests {
         draining: Bool = false,
         assigned: Int = 0,
         up: Int64 = 60_000,
-        hasMetKafka: Bool = false,
+        hasReachedKafka: Bool = false,
         isTopicMissing: Bool = false,
         isEveryKeyRefused: Bool = false
     ) -> Bool {
@@ -43,8 +43,8 @@ struct HealthTests {
         condition.areKeysLoaded = keys
         condition.isDraining = draining
         condition.partitionsAssigned = assigned
-        condition.hasMetKafka = hasMetKafka || kafka
-        condition.isKafkaAway = hasMetKafka && !kafka
+        condition.hasReachedKafka = hasReachedKafka || kafka
+        condition.isKafkaAway = hasReachedKafka && !kafka
         condition.isTopicMissing = isTopicMissing
         return
             HealthReport.ready(
@@ -74,8 +74,8 @@ struct HealthTests {
         // But a worker that has just begun to look is not ready, because it has not found anything yet.
         #expect(!Self.ready(.joining, kafka: false, up: 1_000))
         // A worker that had found it has only lost it.
-        #expect(Self.ready(.joining, kafka: false, up: 1_000, hasMetKafka: true))
-        #expect(!Self.ready(.joining, up: 1_000, hasMetKafka: true), "Kafka is there, and the group not joined")
+        #expect(Self.ready(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
+        #expect(!Self.ready(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
     }
 
     @Test func theTextSaysWhy() {

@@ -79,11 +79,11 @@ struct SecureCollectorTests {
         (String(repeating: "a: secret\n", count: 17), "holds more than 16 headers"),
         (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "has no text"),
     ])
-    func aWrongHeadersFileIsRefused(text: String, complaint: String) throws {
+    func aWrongHeadersFileIsRefused(text: String, fault: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(text, to: "headers").path
         #expect(throws: SecretFileError.self) { try CollectorHeaders.read(file) }
-        do { _ = try CollectorHeaders.read(file) } catch { #expect(error.description == "\(file): \(complaint)") }
+        do { _ = try CollectorHeaders.read(file) } catch { #expect(error.description == "\(file): \(fault)") }
     }
 }
 

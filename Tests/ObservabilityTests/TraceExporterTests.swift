@@ -62,7 +62,7 @@ struct TraceExporterTests {
         let run = Task { await exporter.run() }
         try await scene.collector.await(1)
         run.cancel()
-        exporter.hurry()
+        exporter.cancelRequests()
         await run.value
         // A request that begins later ends as soon.
         scene.rings[0].push(Fixture.trace)
@@ -114,7 +114,9 @@ struct TraceExporterTests {
         counters.note(.certificate)
         worker.publish(at: 60_000)
         let findings = worker.report(before: before, at: 60_000).findings
-        #expect(findings.map(\.sight) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."])
+        #expect(
+            findings.map(\.observation) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."]
+        )
         #expect(findings.first?.severity == .attention)
         let later = worker.registry.totals(nowMilliseconds: 60_000)
         worker.publish(at: 120_000)

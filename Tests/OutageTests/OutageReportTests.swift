@@ -94,14 +94,14 @@ struct OutageReportTests {
             beganMilliseconds: 1_000,
             longestCommitMilliseconds: 2_000
         )
-        #expect(facts.whatBreaks(.noPush(app: "match")) == "match got 3 pushes, expected none")
-        #expect(facts.whatBreaks(.noPush(app: "other")) == nil)
-        #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 5_000)) == nil)
-        #expect(facts.whatBreaks(.onePushEach(app: "match", sinceMilliseconds: 4_000)) != nil)
-        #expect(facts.whatBreaks(.silence(milliseconds: 3_000)) == nil)
-        #expect(facts.whatBreaks(.silence(milliseconds: 2_999)) != nil)
-        #expect(facts.whatBreaks(.committedWithin(milliseconds: 2_000)) == nil)
-        #expect(facts.whatBreaks(.committedWithin(milliseconds: 1_999)) != nil)
+        #expect(facts.violation(.noPush(app: "match")) == "match got 3 pushes, expected none")
+        #expect(facts.violation(.noPush(app: "other")) == nil)
+        #expect(facts.violation(.onePushEach(app: "match", sinceMilliseconds: 5_000)) == nil)
+        #expect(facts.violation(.onePushEach(app: "match", sinceMilliseconds: 4_000)) != nil)
+        #expect(facts.violation(.silence(milliseconds: 3_000)) == nil)
+        #expect(facts.violation(.silence(milliseconds: 2_999)) != nil)
+        #expect(facts.violation(.committedWithin(milliseconds: 2_000)) == nil)
+        #expect(facts.violation(.committedWithin(milliseconds: 1_999)) != nil)
     }
 
     @Test func whatACaseAsksForBesides() {
@@ -111,15 +111,15 @@ struct OutageReportTests {
             outcomes: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],
             invalidations: 2
         )
-        #expect(facts.whatBreaks(.freshness99(app: "match", milliseconds: 900)) == nil)
-        #expect(facts.whatBreaks(.freshness99(app: "match", milliseconds: 899)) != nil)
-        #expect(facts.whatBreaks(.freshness99(app: "other", milliseconds: 899)) == "other had no push")
-        #expect(facts.whatBreaks(.never("expired")) == nil)
-        #expect(facts.whatBreaks(.never("failed")) == "1 commands have the outcome failed")
-        #expect(facts.whatBreaks(.outcome("accepted", count: 2)) == nil)
-        #expect(facts.whatBreaks(.outcome("accepted", count: 3)) != nil)
-        #expect(facts.whatBreaks(.invalidations(2)) == nil)
-        #expect(facts.whatBreaks(.invalidations(0)) != nil)
-        #expect(facts.whatBreaks(.oneResultEach) == "1 commands have two final results")
+        #expect(facts.violation(.freshness99(app: "match", milliseconds: 900)) == nil)
+        #expect(facts.violation(.freshness99(app: "match", milliseconds: 899)) != nil)
+        #expect(facts.violation(.freshness99(app: "other", milliseconds: 899)) == "other had no push")
+        #expect(facts.violation(.never("expired")) == nil)
+        #expect(facts.violation(.never("failed")) == "1 commands have the outcome failed")
+        #expect(facts.violation(.outcome("accepted", count: 2)) == nil)
+        #expect(facts.violation(.outcome("accepted", count: 3)) != nil)
+        #expect(facts.violation(.invalidations(2)) == nil)
+        #expect(facts.violation(.invalidations(0)) != nil)
+        #expect(facts.violation(.oneResultEach) == "1 commands have two final results")
     }
 }

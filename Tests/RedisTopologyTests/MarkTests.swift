@@ -14,8 +14,8 @@ import Testing
         let marks = try marks("redis://\(server.location)")
         let primary = try #require(try marks.look(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
-        #expect(marks.write([("a", "one")], to: primary, .overFirst) == [false])
-        #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .everywhere) == [true, true])
+        #expect(marks.write([("a", "one")], to: primary, .replaceFirst) == [false])
+        #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .writeAll) == [true, true])
         #expect(try marks.look(["b", "a", "c"]).first?.texts == ["two", "one", nil])
         // Another group has its own marks.
         let others = try PrimaryMarks(
@@ -23,9 +23,9 @@ import Testing
             group: "another"
         )
         #expect(try others.look(["a"]).first?.texts == [nil])
-        #expect(marks.write([("a", "three")], to: primary, .overAll) == [true])
+        #expect(marks.write([("a", "three")], to: primary, .replaceAll) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
-        #expect(marks.write([("a", "four")], to: primary, .overFirst) == [false])
+        #expect(marks.write([("a", "four")], to: primary, .replaceFirst) == [false])
         #expect(try marks.look(["a"]).first?.texts == [nil])
     }
 
@@ -79,7 +79,7 @@ import Testing
         let primaries = try marks.look(["a"])
         #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.anchors.count > 30 })
         #expect(primaries.map(\.anchors.count).reduce(0, +) == SlotAnchors.count)
-        for primary in primaries { #expect(marks.write([("a", "one")], to: primary, .everywhere) == [true]) }
+        for primary in primaries { #expect(marks.write([("a", "one")], to: primary, .writeAll) == [true]) }
         #expect(try marks.look(["a"]).allSatisfy { $0.texts == ["one"] })
         let emptied = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
         #expect(emptied.command("FLUSHALL") == ["OK"])

@@ -44,15 +44,15 @@ struct FrameReader: ~Copyable {
 
     /// The next frame. Nil if the rest of the input is not a whole frame; the rest is then kept.
     mutating func next(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
-        while let (header, payload) = try cut(&input) {
-            if let frame = try examine(header, payload) { return frame }
+        while let (header, payload) = try takeFrameBytes(&input) {
+            if let frame = try validate(header, payload) { return frame }
         }
         return nil
     }
 
     // MARK: - Cutting
 
-    private mutating func cut(
+    private mutating func takeFrameBytes(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
         if partialBytes > 0 { return try complete(&input) }
@@ -108,7 +108,7 @@ struct FrameReader: ~Copyable {
 
     /// Checks a frame. Nil if it is a part of a header block that is not complete. A frame of an unknown type is returned,
     /// and the caller ignores it (RFC 9113, section 5.5). Between the parts of a block no other frame is allowed.
-    private mutating func examine(
+    private mutating func validate(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {

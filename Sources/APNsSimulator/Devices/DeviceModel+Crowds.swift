@@ -1,7 +1,7 @@
 /// Crowds of light phones. The same rules apply as for other phones, except that any content is accepted and there are no budgets.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
-    public mutating func gather(_ crowd: LightCrowd) throws(Fault) {
+    public mutating func create(_ crowd: LightCrowd) throws(Fault) {
         let application = try application(crowd.app)
         guard !light.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
         else { throw .crowdExists(crowd.name) }

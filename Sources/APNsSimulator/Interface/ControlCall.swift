@@ -85,10 +85,10 @@ extension JSONTape {
     }
 
     /// Throws if the object has a member that is not in the list.
-    func allow(_ names: Set<String>, _ complaint: String) throws(SimulatorError) {
+    func allow(_ names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)
-            guard names.contains(name) else { throw SimulatorError(.invalidRequest, "\(complaint): \(name)") }
+            guard names.contains(name) else { throw SimulatorError(.invalidRequest, "\(problem): \(name)") }
         }
     }
 

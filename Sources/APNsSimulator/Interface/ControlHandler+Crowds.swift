@@ -30,7 +30,7 @@ extension ControlHandler {
             crowd.timestamp = try tape.optionalNumber("timestamp", of: 0) ?? 0
             return crowd
         }
-        try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.gather(crowd) }
+        try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in try devices.create(crowd) }
         return Self.object { $0.member("phones", crowd.count) }
     }
 

@@ -58,7 +58,7 @@ struct RequestSlab: ~Copyable {
         return slot
     }
 
-    mutating func give(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    mutating func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(inUse > 0)
         slot.pointee.head = RequestHead()
         slot.pointee.bodyBytes = 0

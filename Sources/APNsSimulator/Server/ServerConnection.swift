@@ -71,7 +71,7 @@ final class ServerConnection {
         let (previous, next) = (slot.pointee.previous, slot.pointee.next)
         if let previous { previous.pointee.next = next } else { slots = next }
         next?.pointee.previous = previous
-        owner.slab.give(slot)
+        owner.slab.release(slot)
     }
 
     func noteAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {

@@ -11,7 +11,7 @@ struct ServiceSetup: @unchecked Sendable {
     let limits: SimulatorConfiguration.Limits
     let tls: TLSContext?
     let world: World
-    let bell: RegistrationBell
+    let notifier: RegistrationNotifier
     /// Nil: pushes are not logged.
     let pushLogFile: PushLogFile?
 }
@@ -91,7 +91,7 @@ final class ServerLoop {
     private var answerTimer = TimerIdentifier.none
     private var answerTimerDueMilliseconds = Int64.max
     private var listeners: [Listener] = []
-    private var doorkeepers: [Doorkeeper] = []
+    private var listenerHandlers: [ServiceListenerHandler] = []
     private var peers: [Mailbox] = []
     private var nextPeer = 0
 
@@ -130,9 +130,9 @@ final class ServerLoop {
 
     /// Listens. Connections are given to the threads in turn.
     func listen(on address: SocketAddress, for service: Service, peers: [Mailbox]) throws(SystemError) -> UInt16 {
-        let doorkeeper = Doorkeeper(self, service)
-        let listener = try Listener(loop: loop, address: address, handler: doorkeeper)
-        doorkeepers.append(doorkeeper)
+        let listenerHandler = ServiceListenerHandler(self, service)
+        let listener = try Listener(loop: loop, address: address, handler: listenerHandler)
+        listenerHandlers.append(listenerHandler)
         listeners.append(listener)
         self.peers = peers
         return listener.port
@@ -239,7 +239,7 @@ final class ServerLoop {
     func announceRegistrations() {
         setup.world.use { devices in
             let count = devices.registrationCount
-            if count != setup.bell.announced.load(ordering: .relaxed) { setup.bell.ring(count: count) }
+            if count != setup.notifier.announced.load(ordering: .relaxed) { setup.notifier.notify(count: count) }
         }
     }
 }
@@ -269,7 +269,7 @@ extension ServerLoop: DescriptorHandler {
 ///
 /// A listener has a weak reference to its handler. An object with weak references is retained more slowly, and each request retains the
 /// loop. So the loop itself must not be the handler.
-private final class Doorkeeper: ListenerHandler {
+private final class ServiceListenerHandler: ListenerHandler {
     private unowned let server: ServerLoop
     private let service: Service
 

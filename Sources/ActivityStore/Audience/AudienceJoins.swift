@@ -60,7 +60,7 @@ final class AudienceJoins: RedisHandler {
         switch outcome {
         case .refused:
             table[slot].stage = .lookingUp
-            goOn(slot, lookUp(slot))
+            failUnlessIssued(slot, lookUp(slot))
         case .added:
             tellJoined(slot)
         case .addedToBeArranged:
@@ -96,10 +96,10 @@ final class AudienceJoins: RedisHandler {
         if join.stage == .lookingUp && (bounds == join.bounds || directory.isEmpty) {
             table[slot].stage = .arranging
             table[slot].bounds = bounds
-            goOn(slot, arrange(slot))
+            failUnlessIssued(slot, arrange(slot))
         } else {
             counters.appendsRepeated &+= 1
-            goOn(slot, append(slot))
+            failUnlessIssued(slot, append(slot))
         }
     }
 
@@ -109,7 +109,7 @@ final class AudienceJoins: RedisHandler {
     }
 
     /// Fails the join if its next step cannot be made now. The caller repeats the join.
-    private func goOn(_ slot: UInt16, _ issue: CallIssue) {
+    private func failUnlessIssued(_ slot: UInt16, _ issue: CallIssue) {
         if issue != .issued { failed(slot, RedisError(.busy, "the connection takes no call for a join's next step")) }
     }
 

@@ -44,7 +44,7 @@ extension AudienceSession {
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
                 failed(error)
-                if error.endsConnection { connection.lose(error) }
+                if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.noteSuccess()
                 if let call = calls.removeOldest() { joins.appended(call.slot, outcome) }
@@ -80,7 +80,7 @@ extension AudienceSession {
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         failed(error)
-        connection.lose(error)
+        connection.disconnect(error)
     }
 
     private func reading(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<Bytes>? {

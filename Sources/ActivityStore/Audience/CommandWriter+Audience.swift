@@ -65,10 +65,10 @@ extension CommandWriter {
     private mutating func arguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
         argument(count: StoredVersion.bytes) { $0.storedVersion(admission.version) }
         argument(number: admission.digest, bytes: 8)
-        let asks =
+        let bits =
             (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.asksForHighPriority ? 4 : 0)
             | (admission.mayUseReserve ? 8 : 0)
-        argument(number: asks)
+        argument(number: bits)
         argument(number: Int(admission.rangeCount))
         argument(count: StoredPace.bytes) { $0.bytes(StoredPace.bytes) { StoredPace.write(admission.pace, to: $0) } }
         argument(admission.body)

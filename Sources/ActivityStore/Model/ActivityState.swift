@@ -69,7 +69,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         {
             lifetime = .renewed
             if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
-            bear(at: now)
+            beginLife(at: now)
         }
         if let verdict = refusal(call) { return (StoreReply<[UInt8]>(verdict), lifetime) }
         if call.isOld, version == nil { return (StoreReply(.expired), lifetime) }
@@ -84,7 +84,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             reply.heldCommand = held.command
             return (reply, lifetime)
         }
-        bear(at: now)
+        beginLife(at: now)
         if !call.isEnd, audiences.current.isEmpty, digest == Self.compared(call.digest) {
             held = nil
             advance(to: call, .settled)
@@ -248,11 +248,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if list != nil { reply.leaves = leaves }
             return (reply, .unchanged)
         }
-        reply.wasMember = audiences.haveAll(of: list)
+        reply.wasMember = audiences.containsAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = takes(registration)
         if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }
-        bear(at: now)
+        beginLife(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered
         if list != nil { reply.leaves = leaves }
@@ -345,7 +345,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// The activity's life begins with the first command or registration that names it.
-    private mutating func bear(at now: Int64) {
+    private mutating func beginLife(at now: Int64) {
         if pace == nil { pace = ActivityPace(bornAtMilliseconds: now) }
     }
 

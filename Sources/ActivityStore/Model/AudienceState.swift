@@ -91,7 +91,7 @@ package struct AudienceState: Sendable {
     private mutating func admit(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> AudienceReply<[UInt8]> {
         if let newest {
             if let verdict = refusal(call, newest) { return AudienceReply(verdict) }
-            if let admitted, isAgain(call, admitted) { return sendAgain(admitted, now: now) }
+            if let admitted, isRepeat(call, admitted) { return repeatAdmission(admitted, now: now) }
         }
         if !call.isStart, !call.isEnd, newest?.isSettled ?? false, admitted?.digest == call.digest {
             newest = Newest(version: call.version, isSettled: true)
@@ -135,7 +135,7 @@ package struct AudienceState: Sendable {
     /// The channels that a command is broadcast to. A start is not: a channel begins no activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    private mutating func sendAgain(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func repeatAdmission(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
         let broadcastCount = broadcastCount(isStart: admitted.isStart)
         let round = rounds.firstIndex {
             $0.version == admitted.version && $0.rangeCount == admitted.grant.rangeCount
@@ -150,7 +150,7 @@ package struct AudienceState: Sendable {
     /// Why a command is refused; nil: it is the newest, or the newest again.
     private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: Newest) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
-        if let admitted, isAgain(call, admitted), newest.version == call.version {
+        if let admitted, isRepeat(call, admitted), newest.version == call.version {
             return newest.isSettled ? .duplicate : nil
         }
         if call.isStart { return call.version > newest.version ? nil : .superseded }
@@ -162,7 +162,7 @@ package struct AudienceState: Sendable {
     }
 
     /// Whether the admitted command has come again.
-    private func isAgain(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
+    private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
         admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
     }
 

@@ -22,7 +22,7 @@ public struct MemberAudiences: Hashable, Sendable {
         !named.isEmpty && named.allSatisfy(current.contains)
     }
 
-    func haveAll(of list: [UInt8]?) -> Bool { Self.isIn(Self.digests(list ?? []), of: current) }
+    func containsAll(of list: [UInt8]?) -> Bool { Self.isIn(Self.digests(list ?? []), of: current) }
 
     mutating func leaveAll() {
         left += current

@@ -121,17 +121,17 @@ if #operation > 1 then
     position = following
     local asks = assignedAndAsks % 65536
     if asks ~= asked and asks ~= @SETTLES@ * 256 then
-      if asks % 256 >= @AFTER_LOSS@ then
+      if asks % 256 >= @IS_READ_AGAIN@ then
         if asks % 256 >= @OLD@ then
           assignedAndAsks, asks, oldIndex = assignedAndAsks - @OLD@, asks - @OLD@, index
         end
-        if asks % 256 >= @AFTER_LOSS@ then
-          assignedAndAsks, asks, againIndex = assignedAndAsks - @AFTER_LOSS@, asks - @AFTER_LOSS@, index
+        if asks % 256 >= @IS_READ_AGAIN@ then
+          assignedAndAsks, asks, againIndex = assignedAndAsks - @IS_READ_AGAIN@, asks - @IS_READ_AGAIN@, index
         end
       end
-      if asks >= @READ_AGAIN@ * 256 then
+      if asks >= @KEY_REPEATS@ * 256 then
         -- An earlier call of this batch may have written the value.
-        assignedAndAsks, asks, values[index] = assignedAndAsks - @READ_AGAIN@ * 256, asks - @READ_AGAIN@ * 256, call('GET', keys[index])
+        assignedAndAsks, asks, values[index] = assignedAndAsks - @KEY_REPEATS@ * 256, asks - @KEY_REPEATS@ * 256, call('GET', keys[index])
       end
       asked, numberOfPace = asks, asks % 256
       local request = (asks - numberOfPace) / 256
@@ -787,12 +787,12 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
       end
     end
     local behind = sub(value, @STATE@ + 1, @REGISTERED_AT@ - 1)
-    if lifeEnd == 0 or source == @READ_ONCE_MORE@ then
+    if lifeEnd == 0 or source == @FROM_READING_AGAIN@ then
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- What was sent before the server lost data may have had timestamps above the commands' own, and phones ignore older ones.
       -- So the next timestamp is one above the present second.
-      if source == @READ_ONCE_MORE@ and seconds > last then
+      if source == @FROM_READING_AGAIN@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
@@ -849,7 +849,7 @@ if isBatch then
     local listAt = timeAt + 6 + length
     position = count > 0 and listAt + 2 + 8 * count or listAt
     local last = position - 1
-    if bits >= @REGISTERS_AGAIN@ then bits, value = bits - @REGISTERS_AGAIN@, call('GET', key) end
+    if bits >= @REGISTRATION_KEY_REPEATS@ then bits, value = bits - @REGISTRATION_KEY_REPEATS@, call('GET', key) end
     local after = ''
     if bits % (2 * @AFTER_VERSION@) >= @AFTER_VERSION@ then
       after, position = sub(calls, position, position + 29), position + 30
@@ -870,7 +870,7 @@ if isBatch then
     else
       -- Of most activities nothing is known. Then the rest of the value is the call's own bytes.
       local middle = fresh
-      if (bits % 16 - bits % 4) / 4 == @READ_ONCE_MORE@ then
+      if (bits % 16 - bits % 4) / 4 == @FROM_READING_AGAIN@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
           .. sub(fresh, @STATE@ - @DIGEST@ + 2, @ASSIGNED@ - @DIGEST@) .. pack('<I5', seconds)
       end

@@ -15,19 +15,19 @@ extension Audiences {
             channels[channel].spacingMilliseconds = ChannelPace.accepted(channels[channel].spacingMilliseconds)
             finish(broadcast, .delivered, now: now)
         case .rejected where learnsStorage(of: channel, from: result.reason):
-            sendAgain(broadcast, pause: 0, now: now)
+            retryLater(broadcast, pause: 0, now: now)
         // Nobody has subscribed to a channel that would be created for an end, and nothing would delete that channel.
         case .channelGone where channels[channel].isOwn || broadcasts[broadcast].event == .end:
             finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:
-            lose(channel)
-            sendAgain(broadcast, pause: 0, now: now)
+            awaitOtherChannel(channel)
+            retryLater(broadcast, pause: 0, now: now)
         case .limited:
             channels[channel].spacingMilliseconds = ChannelPace.limited(channels[channel].spacingMilliseconds)
-            sendAgain(broadcast, pause: channels[channel].spacingMilliseconds, now: now)
+            retryLater(broadcast, pause: channels[channel].spacingMilliseconds, now: now)
         case .retryNow, .retryLater, .ambiguous:
-            sendAgain(broadcast, pause: retryPause(of: broadcast, result), now: now)
+            retryLater(broadcast, pause: retryPause(of: broadcast, result), now: now)
         }
         if channels.isInUse(channel) { moveOn(channel: channel, now: now) }
     }
@@ -52,7 +52,7 @@ extension Audiences {
     }
 
     /// Sends the state again later, unless a newer state waits. An alert that APNs has not accepted moves to the next push.
-    private mutating func sendAgain(_ broadcast: UInt32, pause: Int64, now: Moment) {
+    private mutating func retryLater(_ broadcast: UInt32, pause: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pause
         channels[channel].restsUntilMilliseconds = max(channels[channel].restsUntilMilliseconds, earliest)
@@ -67,7 +67,7 @@ extension Audiences {
     // MARK: - Lost channels
 
     /// APNs does not know the channel. Broadcasts wait until the keeper or a newer record names another channel.
-    private mutating func lose(_ channel: UInt32) {
+    private mutating func awaitOtherChannel(_ channel: UInt32) {
         let slot = channels[channel]
         guard !slot.awaitsChannel else { return }
         // If the queue of needs is full, APNs refuses the next push too, and the core asks again.

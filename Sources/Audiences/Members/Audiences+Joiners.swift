@@ -16,7 +16,7 @@ extension Audiences {
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Begins to show a new member the newest state of each audience that it has joined.
-    mutating func serve(_ membership: UInt32, now: Moment) {
+    mutating func showNewestStates(_ membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
             hasPool(slot.environment, application: slot.member.application)
@@ -28,7 +28,7 @@ extension Audiences {
 
     /// Ends what an earlier change of the member began, because a later one has come. The member may have left; if not, the later change
     /// shows it the newest state itself.
-    mutating func override(_ membership: UInt32) {
+    mutating func overrideByLaterChange(_ membership: UInt32) {
         memberships[membership].isOverridden = true
         switch memberships[membership].stage {
         case .ready:

@@ -22,7 +22,7 @@ extension Audiences {
         switch memberships[former].stage {
         case .queued, .telling: memberships[former].successor = membership
         case .asking, .ready, .underWay, .resting:
-            override(former)
+            overrideByLaterChange(former)
             tellNext(membership, now: now)
         }
     }
@@ -33,11 +33,11 @@ extension Audiences {
     private mutating func tellNext(_ membership: UInt32, now: Moment) {
         memberships[membership].stage = .telling
         guard memberships[membership].told == memberships[membership].audiences.count else {
-            return storeQueue.append(AudienceTicket(.tell, index: membership))
+            return storeQueue.append(AudienceTicket(.changeMember, index: membership))
         }
         memberships[membership].toldMilliseconds = now.monotonicMilliseconds
         let successor = memberships[membership].successor
-        guard successor != .max else { return serve(membership, now: now) }
+        guard successor != .max else { return showNewestStates(membership, now: now) }
         endMembership(membership)
         tellNext(successor, now: now)
     }

@@ -44,7 +44,7 @@ extension Audiences {
         productions.append(AudienceProduction(kind: .memberResult, index: notice))
         guard isDead else { return }
         productions.append(AudienceProduction(kind: .invalidation, index: notice))
-        storeQueue.append(AudienceTicket(.leave, index: notice))
+        storeQueue.append(AudienceTicket(.removeMember, index: notice))
         if isActivity { activityQueue.append(notice) }
     }
 
@@ -88,7 +88,7 @@ extension Audiences {
                 reason: result.reason
             )
         productions.append(AudienceProduction(kind: .invalidation, index: notice))
-        storeQueue.append(AudienceTicket(.leave, index: notice))
+        storeQueue.append(AudienceTicket(.removeMember, index: notice))
         activityQueue.append(notice)
     }
 

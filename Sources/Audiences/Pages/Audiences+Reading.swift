@@ -129,7 +129,7 @@ extension Audiences {
         }
         pages[page].attempts += 1
         guard let covering, covering != pages[page].missingBound, pages[page].attempts < Self.attemptsMax else {
-            return passOver(page, upTo: following, now: now)
+            return makeEmptyPage(page, upTo: following, now: now)
         }
         pages[page].lowerBound = covering
         pages[page].phase = .askingPage
@@ -172,7 +172,7 @@ extension Audiences {
     }
 
     /// Makes an empty page: there are no members up to the next page, or up to the segment's end.
-    private mutating func passOver(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
+    private mutating func makeEmptyPage(_ page: UInt32, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
 
@@ -188,7 +188,7 @@ extension Audiences {
         defer { offerFreePages(application) }
         let round = pages[page].round
         if pages[page].parked != .max { return parkedMemberRead(page, now: now) }
-        if pages[page].restores { return parkAgain(page, of: round, now: now) }
+        if pages[page].isOfParkedMembers { return parkAgain(page, of: round, now: now) }
         moveOn(round, now: now)
     }
 

@@ -18,7 +18,7 @@ extension Audiences {
         guard hasRoomToPark else { return wake(round, at: now.monotonicMilliseconds + Self.parkingPauseMilliseconds) }
         guard hasPage(for: round) else { return awaitPage(round) }
         let page = addPage(round, start: position)
-        pages[page].restores = true
+        pages[page].isOfParkedMembers = true
         rounds[round].firstPage = page
         rounds[round].lastPage = page
     }

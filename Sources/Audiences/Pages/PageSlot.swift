@@ -18,7 +18,7 @@ struct PageSlot: BitwiseCopyable {
     var next: UInt32 = .max
     var phase: Phase
     /// Whether the page is read for members that the last owner had parked. Then only the members at the first position are wanted.
-    var restores = false
+    var isOfParkedMembers = false
     /// The parked member for which the page is read; it may have left. `.max`: the page is read for its round.
     var parked: UInt32 = .max
     /// The first position that is wanted.

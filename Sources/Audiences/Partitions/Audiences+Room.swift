@@ -78,7 +78,7 @@ extension Audiences {
         // A parked member may then get the older state after the newer one, and the phone drops it by its timestamp. The simulation shows
         // this known issue with seeds 1182 (`channels`) and 742 (`ranges`).
         if !isComplete(round) { forgetRestored(round) }
-        goOn(round, now: now)
+        resumeRound(round, now: now)
     }
 
     /// Whether all versions whose records have come to a waiting round have reached all of their members.
@@ -116,7 +116,7 @@ extension Audiences {
                 rounds[round].passedOverOffset >= offset
             else { continue }
             rounds[round].passedOverOffset = .max
-            if isBehind(round) {
+            if awaitsNewerVersion(round) {
                 rounds[round].newerMissingSinceMilliseconds = now.monotonicMilliseconds
                 moveOn(round, now: now)
             }

@@ -22,16 +22,16 @@ extension Audiences {
         }
         noteReturned(round, content.environment)
         noteTimes(of: content.version, result)
-        guard rounds[round].phase != .abandoned else { return forget(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
         // If APNs accepts no token of this pool, the environment or the topic is wrong: no token is retired and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
-        case .topicSuspect where result.acceptsOtherTokens: notice(tag, content, .failed, result, now: now)
-        case .rejected, .channelGone: notice(tag, content, .failed, result, now: now)
+        case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
+        case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
-            sendAgain(tag, content, result, now: now)
+            retryLater(tag, content, result, now: now)
         }
     }
 
@@ -101,7 +101,7 @@ extension Audiences {
     }
 
     /// Releases the member of an abandoned round, for which nothing is recorded.
-    mutating func forget(_ tag: PushTag, of round: UInt32, now: Moment) {
+    mutating func releaseAbandoned(_ tag: PushTag, of round: UInt32, now: Moment) {
         if tag.isParked {
             parked[tag.parked].isUnderWay = false
         } else {
@@ -118,7 +118,7 @@ extension Audiences {
         return !needsCarriedAlert(position, isLimited: isLimited, of: round, now: now)
     }
 
-    private mutating func sendAgain(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
+    private mutating func retryLater(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parked[tag.parked].round : pages[tag.page].round
         let isLimited = result.disposition == .limited
         if newestVersionReachesLater(content.position, isLimited: isLimited, of: round, now: now) {
@@ -162,11 +162,11 @@ extension Audiences {
     private mutating func tokenRefused(_ tag: PushTag, _ content: Answered, _ result: PushResult, now: Moment) {
         let isKnownLater =
             result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
-        if isKnownLater { return sendAgain(tag, content, result, now: now) }
-        notice(tag, content, .unregistered, result, now: now)
+        if isKnownLater { return retryLater(tag, content, result, now: now) }
+        recordRefusal(tag, content, .unregistered, result, now: now)
     }
 
-    private mutating func notice(
+    private mutating func recordRefusal(
         _ tag: PushTag,
         _ content: Answered,
         _ outcome: MemberCounts.Outcome,
@@ -174,7 +174,7 @@ extension Audiences {
         now: Moment
     ) {
         // A refusal that cannot be recorded now is sent again, and refused again.
-        guard !notices.isFull else { return sendAgain(tag, content, result, now: now) }
+        guard !notices.isFull else { return retryLater(tag, content, result, now: now) }
         record(tag, content, outcome, result, now: now)
     }
 }

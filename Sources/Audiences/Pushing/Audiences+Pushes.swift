@@ -95,7 +95,9 @@ extension Audiences {
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
-        guard rounds[round].phase == .running, rounds[round].newest != .max, !isBehind(round) else { return .nothing }
+        guard rounds[round].phase == .running, rounds[round].newest != .max, !awaitsNewerVersion(round) else {
+            return .nothing
+        }
         while rounds[round].parkedDue[Int(environment.rawValue)] <= now.monotonicMilliseconds,
             let member = dueParked(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
@@ -146,22 +148,22 @@ extension Audiences {
                 }
                 let version = version(at: position, of: round)
                 guard let content = pages[page].member(member), content.kind == .activity else {
-                    pass(page, MemberState.passedOver.rawValue, version, position)
+                    advancePast(page, MemberState.passedOver.rawValue, version, position)
                     continue
                 }
                 if isExpired(version, now: now) {
-                    pass(page, MemberState.done(.expired), version, position)
+                    advancePast(page, MemberState.done(.expired), version, position)
                     continue
                 }
                 guard hasPool(content.environment, application: rounds[round].application) else {
-                    pass(page, MemberState.done(.failed), version, position)
+                    advancePast(page, MemberState.done(.failed), version, position)
                     continue
                 }
                 guard content.environment == environment else {
                     guard isAway(content.environment, of: round, now: now) else { return .blocked }
                     guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
                     park(content, at: position, of: round, page: page, member: member, pause: 0, now: now)
-                    pass(page, MemberState.parked.rawValue, version, position)
+                    advancePast(page, MemberState.parked.rawValue, version, position)
                     continue
                 }
                 return .push(handOut(content, page, member, position, version, now: now))
@@ -191,7 +193,7 @@ extension Audiences {
     }
 
     /// Ends the turn of a member without a push.
-    mutating func pass(_ page: UInt32, _ state: UInt8, _ version: UInt32, _ position: UInt64) {
+    mutating func advancePast(_ page: UInt32, _ state: UInt8, _ version: UInt32, _ position: UInt64) {
         let member = Int(pages[page].sendIndex)
         pages[page].setVersion(member, version)
         pages[page].setState(member, state)
@@ -211,7 +213,7 @@ extension Audiences {
         let tag = PushTag(page: page, member: member).value
         handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
         let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
-        pass(page, state.rawValue, version, position)
+        advancePast(page, state.rawValue, version, position)
         pages[page].unfinished += 1
         let digits = content.writeToken(to: tokenDigits)
         return push(

@@ -20,7 +20,7 @@ extension Audiences {
     ///
     /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range holds its newest version,
     /// and at most one older version for its alert.
-    mutating func closeStranded(of round: UInt32, now: Moment) {
+    mutating func closeOlderWhileAway(of round: UInt32, now: Moment) {
         guard rounds[round].notMovedSinceMilliseconds <= now.monotonicMilliseconds - Self.notMovedSinceMilliseconds,
             DeviceEnvironment.allCases.allSatisfy({ isAway($0, of: round, now: now) })
         else { return }
@@ -48,7 +48,7 @@ extension Audiences {
                 guard position < end else { return }
                 let isMember = pages[page].member(member)?.kind == .activity
                 let state = isMember ? MemberState.done(.expired) : MemberState.passedOver.rawValue
-                pass(page, state, version(at: position, of: round), position)
+                advancePast(page, state, version(at: position, of: round), position)
             }
             guard !isContinued(page, end: end) else { return }
             page = pages[page].next

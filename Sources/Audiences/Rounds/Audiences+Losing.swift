@@ -19,7 +19,7 @@ extension Audiences {
     private static var pauseDoublingsMax: UInt8 { 6 }
 
     /// The store named another claim than the round's, or none.
-    mutating func lose(_ round: UInt32, membersAreLost: Bool, now: Moment) {
+    mutating func loseClaim(_ round: UInt32, membersAreLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }

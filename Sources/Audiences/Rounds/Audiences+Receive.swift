@@ -36,7 +36,7 @@ extension Audiences {
         partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
         let version = addVersion(command, from: value, record, order, epoch: partition.pointee.epoch, key, now)
-        attend(version, now: now)
+        addToRound(version, now: now)
     }
 
     /// - Returns: whether the record is new, or was passed over before.
@@ -168,7 +168,7 @@ extension Audiences {
     }
 
     /// Adds a record to its round.
-    private mutating func attend(_ version: UInt32, now: Moment) {
+    private mutating func addToRound(_ version: UInt32, now: Moment) {
         let round = versions[version].round
         let last = rounds[round].newest
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }

@@ -68,7 +68,7 @@ extension Audiences {
 
     /// Whether the round waits for a newer version, which was admitted and whose record has not come. It does not wait for a version that
     /// was passed over: that record is read again when the older versions have made room, so they must continue.
-    func isBehind(_ round: UInt32) -> Bool {
+    func awaitsNewerVersion(_ round: UInt32) -> Bool {
         rounds[round].newerMissingSinceMilliseconds != .max && rounds[round].passedOverOffset == .max
     }
 
@@ -102,7 +102,7 @@ extension Audiences {
     /// Closes the older versions if a newer version was admitted and its record has not come to this range within
     /// `newerPatienceMilliseconds`.
     private mutating func closeOlderWithoutNewer(_ round: UInt32, now: Moment) {
-        guard isBehind(round),
+        guard awaitsNewerVersion(round),
             now.monotonicMilliseconds - rounds[round].newerMissingSinceMilliseconds
                 >= configuration.newerPatienceMilliseconds
         else { return }
@@ -128,11 +128,11 @@ extension Audiences {
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
         closeAllEarly(of: round)
         forgetRestored(round)
-        goOn(round, now: now)
+        resumeRound(round, now: now)
     }
 
     /// Continues without waiting for further versions of the last owner.
-    mutating func goOn(_ round: UInt32, now: Moment) {
+    mutating func resumeRound(_ round: UInt32, now: Moment) {
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
         moveOn(round, now: now)
     }
@@ -196,7 +196,7 @@ extension Audiences {
         for position in slot.parkedDue.indices where slot.parkedDue[position] > now.monotonicMilliseconds {
             due = min(due, slot.parkedDue[position])
         }
-        if isBehind(round) {
+        if awaitsNewerVersion(round) {
             due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerPatienceMilliseconds)
         }
         if slot.newest != .max {
@@ -261,7 +261,7 @@ extension Audiences {
         noteAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
             counters.roundsLost &+= 1
-            return lose(round, membersAreLost: verdict == .lost, now: now)
+            return loseClaim(round, membersAreLost: verdict == .lost, now: now)
         }
         if reply?.verdict == .settled {
             rounds[round].recordedText.free()

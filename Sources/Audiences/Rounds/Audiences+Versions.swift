@@ -77,7 +77,7 @@ extension Audiences {
         carryAlert(to: version, of: round, now: now)
         closeUnsent(of: round, start: start)
         closeOldest(of: round)
-        closeStranded(of: round, now: now)
+        closeOlderWhileAway(of: round, now: now)
         supersedeParked(to: version, of: round, now: now)
     }
 

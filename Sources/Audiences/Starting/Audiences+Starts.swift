@@ -31,15 +31,15 @@ extension Audiences {
                 guard isFresh(page, now: now) else { return refreshPages(of: round) }
                 let version = version(at: position, of: round)
                 guard let content = pages[page].member(member), content.kind == .device else {
-                    pass(page, MemberState.passedOver.rawValue, version, position)
+                    advancePast(page, MemberState.passedOver.rawValue, version, position)
                     continue
                 }
                 if isExpired(version, now: now) {
-                    pass(page, MemberState.done(.expired), version, position)
+                    advancePast(page, MemberState.done(.expired), version, position)
                 } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true })
                     == nil
                 {
-                    pass(page, MemberState.done(.failed), version, position)
+                    advancePast(page, MemberState.done(.failed), version, position)
                 } else {
                     handOnStart(page, member, version, position)
                 }
@@ -50,7 +50,7 @@ extension Audiences {
     }
 
     private mutating func handOnStart(_ page: UInt32, _ member: Int, _ version: UInt32, _ position: UInt64) {
-        pass(page, MemberState.inFlight.rawValue, version, position)
+        advancePast(page, MemberState.inFlight.rawValue, version, position)
         pages[page].unfinished += 1
         rounds[pages[page].round].inFlight += 1
         startsUnderWay += 1
@@ -64,7 +64,7 @@ extension Audiences {
         startsUnderWay -= 1
         rounds[round].inFlight -= 1
         let tag = PushTag(page: place.page, member: place.member)
-        guard rounds[round].phase != .abandoned else { return forget(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return releaseAbandoned(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 

@@ -16,9 +16,9 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case directory
         case page
         /// For a notice: removes a member whose token is dead from its segment.
-        case leave
+        case removeMember
         /// For a membership: gives the next audience its entry.
-        case tell
+        case changeMember
         /// For a question: asks for an audience's newest state.
         case newest
     }

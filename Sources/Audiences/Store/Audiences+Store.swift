@@ -111,7 +111,7 @@ extension Audiences {
                 ticket.purpose == .directory
                 ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
             return body(call(ticket, slot.application, slot.digest, operation))
-        case .leave:
+        case .removeMember:
             let slot = notices[index]
             return slot.withTexts { identifier, _, _ in
                 let entry = MemberEntry(
@@ -126,7 +126,7 @@ extension Audiences {
                 )
                 return body(call(ticket, slot.application, slot.audience, .append(entry)))
             }
-        case .tell:
+        case .changeMember:
             let slot = memberships[index]
             return body(call(ticket, slot.member.application, slot.audiences[slot.told], .append(slot.entry)))
         case .newest:
@@ -188,10 +188,10 @@ extension Audiences {
         case .finishBroadcast: broadcastCounted(index, reply, now: now)
         case .directory: directoryRead(index, reply?.bytes, now: now)
         case .page: pageRead(index, reply?.bytes, now: now)
-        case .leave:
+        case .removeMember:
             if reply != nil { count(.left, of: notices[index].application) }
             noticeAcknowledged(index, now: now)
-        case .tell:
+        case .changeMember:
             if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
             audienceTold(index, now: now)
         case .newest: questionAnswered(index, reply, now: now)

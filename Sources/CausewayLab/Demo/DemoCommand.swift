@@ -124,7 +124,9 @@ struct DemoCommand: StagedRun {
             }
         }
         guard crashAt == nil || supersededResults == .each else {
-            throw ValidationError("--crash-at cannot be used with counted results: a crash loses counts, and the demo would wait for them")
+            throw ValidationError(
+                "--crash-at cannot be used with counted results: a crash loses counts, and the demo would wait for them"
+            )
         }
         try validateAudiences()
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
@@ -142,10 +144,14 @@ struct DemoCommand: StagedRun {
             throw ValidationError("--evidence checks commands to single activities, so it cannot be used with \(flag)")
         }
         guard supersededResults == .each else {
-            throw ValidationError("--superseded-results must be each with \(flag): each command to an audience has a result")
+            throw ValidationError(
+                "--superseded-results must be each with \(flag): each command to an audience has a result"
+            )
         }
         guard !channels || followers > 1 else {
-            throw ValidationError("--channels gives half of each match's phones a channel, so --followers must be at least 2")
+            throw ValidationError(
+                "--channels gives half of each match's phones a channel, so --followers must be at least 2"
+            )
         }
     }
 

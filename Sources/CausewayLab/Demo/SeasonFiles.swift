@@ -32,7 +32,9 @@ struct SeasonFiles {
             place = String(place[..<slash])
         }
         guard let found = candidates.first(where: { access("\($0)/\(matchesFile)", R_OK) == 0 }) else {
-            throw LabError("the season's data was not found at \(directory)/\(matchesFile); name its directory with --data")
+            throw LabError(
+                "the season's data was not found at \(directory)/\(matchesFile); name its directory with --data"
+            )
         }
         return found
     }

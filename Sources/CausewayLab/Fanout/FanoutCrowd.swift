@@ -43,7 +43,7 @@ struct FanoutCrowd {
     }
 
     /// Creates the phones.
-    func gather() throws(LabError) {
+    func createPhones() throws(LabError) {
         _ = try post(
             "/crowds",
             [

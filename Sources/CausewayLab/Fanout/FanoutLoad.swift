@@ -26,7 +26,7 @@ struct FanoutLoad {
         self.pushes = pushes
         let client = ControlClient(port: stage.simulator.controlPort)
         let crowd = FanoutCrowd(members: Self.phones, name: Self.crowdName, shownSince: 0, client: client)
-        try crowd.gather()
+        try crowd.createPhones()
         let addresses = (0..<Self.phones)
             .map { "https://localhost:\(stage.simulator.apnsPort)/3/device/\(crowd.crowd.token($0))\n" }
         try TextFile.write(addresses.joined(), to: stage.base.path("addresses"))

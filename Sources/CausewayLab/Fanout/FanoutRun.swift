@@ -65,7 +65,7 @@ final class FanoutRun {
 
     func run() throws(LabError) -> FanoutFigures {
         try FanoutCrowd.declareApp(ControlClient(port: stage.simulator.controlPort))
-        try crowd.gather()
+        try crowd.createPhones()
         let joining = try join()
         let bytes = try stage.audienceBytes()
         try single()
@@ -170,7 +170,7 @@ final class FanoutRun {
     /// The calm phase. Its phones register after the members, because only the members' joining is measured.
     private func single() throws(LabError) {
         guard let neighbours = results.neighbours else { return }
-        try neighbours.crowd.gather()
+        try neighbours.crowd.createPhones()
         let now = Clock.wallMilliseconds
         for number in 0..<neighbours.crowd.crowd.count {
             let record = neighbours.crowd.record(number, registeredAtMilliseconds: now)

@@ -4,7 +4,7 @@ import Redis
 /// The periodic work of the keeper, and the comparison with APNs' list.
 extension ChannelKeeper {
     /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
-    func tend(_ site: Site) async throws(ChannelRefusal) {
+    func maintain(_ site: Site) async throws(ChannelRefusal) {
         // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
         let first = try peek(site)
         guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty

@@ -69,7 +69,7 @@ extension ChannelKeeper {
         answer: @escaping @Sendable (ChannelRequest, ChannelAnswer) -> Void
     ) async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.tendAll() }
+            group.addTask { await self.maintainAll() }
             var (underWay, number) = (0, 0)
             for await request in requests {
                 if underWay == Self.requestsMax {
@@ -119,7 +119,7 @@ extension ChannelKeeper {
     }
 
     /// Repeats the periodic work until its task is cancelled. Looks more often whether Redis has lost the register.
-    private func tendAll() async {
+    private func maintainAll() async {
         var (tendingDue, restoringDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restoringDue {
@@ -127,7 +127,7 @@ extension ChannelKeeper {
                 restoringDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= tendingDue {
-                for site in sites { await tendOrTell(site) }
+                for site in sites { await maintainOrReport(site) }
                 tendingDue = ContinuousClock.now + Self.tendingInterval
             }
             try? await Task.sleep(for: Self.lookingInterval)
@@ -146,9 +146,9 @@ extension ChannelKeeper {
     }
 
     /// An error at one site does not stop the work at the other sites.
-    private func tendOrTell(_ site: Site) async {
+    private func maintainOrReport(_ site: Site) async {
         do throws(ChannelRefusal) {
-            try await tend(site)
+            try await maintain(site)
         } catch {
             note(.trouble(error.text, app: site.place.app, environment: site.place.environment))
         }

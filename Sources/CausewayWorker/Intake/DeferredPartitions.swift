@@ -67,5 +67,5 @@ struct DeferredPartitions {
     }
 
     /// The partition belongs to another worker now.
-    mutating func forget(_ partition: TopicPartition) { due[partition] = nil }
+    mutating func remove(_ partition: TopicPartition) { due[partition] = nil }
 }

@@ -29,7 +29,7 @@ struct InboxBytes {
     /// - Parameter left: the number of entries that the lane has not taken.
     mutating func hasRoom(for size: Int, left: @autoclosure () -> Int) -> Bool {
         if bytes + size <= bytesMax, count < sizes.count { return true }
-        forget(left: left())
+        dropTaken(left: left())
         return (bytes + size <= bytesMax && count < sizes.count) || count == 0
     }
 
@@ -41,11 +41,11 @@ struct InboxBytes {
 
     /// Whether the lane has taken enough that more may be fetched for it.
     mutating func isUpToHalf(left: Int) -> Bool {
-        forget(left: left)
+        dropTaken(left: left)
         return bytes <= bytesMax / 2
     }
 
-    private mutating func forget(left: Int) {
+    private mutating func dropTaken(left: Int) {
         while count > left {
             bytes -= Int(sizes[first])
             first = (first + 1) % sizes.count

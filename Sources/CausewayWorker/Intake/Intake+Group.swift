@@ -58,8 +58,8 @@ extension Intake {
             assignments.remove(partition)
             stranded.remove(partition)
             unfetched.remove(partition)
-            rereading.forget(partition)
-            deferred.forget(partition)
+            rereading.remove(partition)
+            deferred.remove(partition)
         }
         noteMembership(.joining)
     }

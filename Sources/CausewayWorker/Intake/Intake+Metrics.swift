@@ -82,8 +82,8 @@ extension Intake {
         let wasUp = isBrokerUp
         guard isUp != wasUp else { return }
         registry.condition.change {
-            $0.hasMetKafka = $0.hasMetKafka || isUp
-            $0.isKafkaAway = $0.hasMetKafka && !isUp
+            $0.hasReachedKafka = $0.hasReachedKafka || isUp
+            $0.isKafkaAway = $0.hasReachedKafka && !isUp
         }
         if !isUp {
             note(.kafkaAway, ["reason": "\(reason)"])

@@ -60,7 +60,7 @@ struct PartitionRereading {
     mutating func askForPartitions() { (asksForPartitions, questionDueMilliseconds) = (true, 0) }
 
     /// The partition was revoked.
-    mutating func forget(_ partition: TopicPartition) {
+    mutating func remove(_ partition: TopicPartition) {
         progress[partition] = nil
         lateBeginnings[partition] = nil
     }

@@ -139,7 +139,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { report(error) }
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
-        if signals.takeNumbersRequest() { orderNumbers() }
+        if signals.takeSettingsRequest() { announceSettings() }
         placeOverflows()
         reportHighWatermarks()
         readDue()
@@ -352,9 +352,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         wakeLanes()
     }
 
-    private func orderNumbers() {
+    private func announceSettings() {
         for mailbox in mailboxes {
-            precondition(mailbox.orders.push(LaneOrder(kind: .numbers)), "the lane's ring has room for the order")
+            precondition(mailbox.orders.push(LaneOrder(kind: .settings)), "the lane's ring has room for the order")
             mailbox.wakeup.signal()
         }
     }

@@ -7,8 +7,8 @@ import Synchronization
 final class IntakeSignals: Sendable {
     /// Monotonic milliseconds; 0: the worker was not told to stop.
     private let stopTold = Atomic<Int64>(0)
-    private let numbersOffered = Atomic<Bool>(false)
-    private let hurryRequested = Atomic<Bool>(false)
+    private let settingsOffered = Atomic<Bool>(false)
+    private let stopAtOnceRequested = Atomic<Bool>(false)
     private let failure = Mutex<(any Error)?>(nil)
     private let ending = Mutex<Ending>(.awaited([]))
 
@@ -31,16 +31,16 @@ final class IntakeSignals: Sendable {
     }
 
     /// New numbers are in the lanes' mailboxes. The Kafka thread must announce them to the lanes, because it alone gives orders.
-    func offerNumbers() { numbersOffered.store(true, ordering: .releasing) }
+    func offerSettings() { settingsOffered.store(true, ordering: .releasing) }
 
-    func takeNumbersRequest() -> Bool {
-        numbersOffered.load(ordering: .relaxed) && numbersOffered.exchange(false, ordering: .acquiring)
+    func takeSettingsRequest() -> Bool {
+        settingsOffered.load(ordering: .relaxed) && settingsOffered.exchange(false, ordering: .acquiring)
     }
 
     /// Whether a second signal has come: nothing is waited for any more.
-    var isStoppingAtOnce: Bool { hurryRequested.load(ordering: .acquiring) }
+    var isStoppingAtOnce: Bool { stopAtOnceRequested.load(ordering: .acquiring) }
 
-    func requestHurry() { hurryRequested.store(true, ordering: .releasing) }
+    func requestStopAtOnce() { stopAtOnceRequested.store(true, ordering: .releasing) }
 
     /// Keeps the first failure, which is the reason for the worker's end.
     func fail(_ error: any Error) {

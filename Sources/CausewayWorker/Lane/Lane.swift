@@ -187,17 +187,17 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             case .revoke: revoke(order)
             case .release: release(order)
             case .highWatermark: noteHighWatermark(order)
-            case .numbers: takeNumbers()
+            case .settings: takeSettings()
             case .stop: loop.stop()
             }
         }
     }
 
-    private func takeNumbers() {
-        guard let numbers = mailbox.takeNumbers() else { return }
-        setup.delivery.readAheadLagRecords = numbers.readAheadLagRecords
-        setup.delivery.deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
-        delivery.take(numbers)
+    private func takeSettings() {
+        guard let settings = mailbox.takeSettings() else { return }
+        setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
+        setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
+        delivery.take(settings)
     }
 
     /// Tells the core how far behind each partition is, once a turn, before the core begins any new record.

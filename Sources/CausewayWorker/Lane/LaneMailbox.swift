@@ -48,7 +48,7 @@ struct LaneOrder: BitwiseCopyable {
         /// Note the end of the partition's log.
         case highWatermark
         /// Take the new numbers from the mailbox.
-        case numbers
+        case settings
         /// Leave the loop.
         case stop
     }
@@ -128,7 +128,7 @@ final class LaneMailbox: Sendable {
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
     /// The newest numbers that the lane has not taken yet. An order announces them.
-    private let numbers = Mutex<ReloadableSettings?>(nil)
+    private let settings = Mutex<ReloadableSettings?>(nil)
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
     /// When a pool last returned, if the Kafka thread has not taken that yet. UNIX milliseconds; 0: no return.
@@ -161,9 +161,9 @@ final class LaneMailbox: Sendable {
     /// Monotonic milliseconds; `.min`: some members are missing.
     var membersCompleteMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
 
-    func offer(_ newest: ReloadableSettings) { numbers.withLock { $0 = newest } }
+    func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 
-    func takeNumbers() -> ReloadableSettings? { numbers.withLock { $0.take() } }
+    func takeSettings() -> ReloadableSettings? { settings.withLock { $0.take() } }
 }
 
 /// A mailbox's rings for records and delivery reports, unretained, for a thread that keeps the mailbox alive itself. That thread passes

@@ -35,7 +35,7 @@ actor StoreWatch {
     private var known: Set<UInt32> = []
     /// The reader's number of each requested rereading that may not have begun yet, by assignment.
     private var asked: [UInt32: UInt64] = [:]
-    private var hasMetRedis = false
+    private var hasReachedRedis = false
     private var looks = 0
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -91,7 +91,7 @@ actor StoreWatch {
             .map { Self.name(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.look(names + registrations), !primaries.isEmpty else { return false }
         if exchange.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
-        if !hasMetRedis { meet(primaries) }
+        if !hasReachedRedis { checkRedisMode(primaries) }
         looks += 1
         known.formIntersection(standings.map(\.assignment))
         asked = asked.filter { known.contains($0.key) }
@@ -104,7 +104,7 @@ actor StoreWatch {
             }
             let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
             let step = MarkStep.next(standing, primaries: seen, isFirstLook: !known.contains(standing.assignment))
-            take(step, of: standing, index, seen, &writings, &requests)
+            collectWrites(step, of: standing, index, seen, &writings, &requests)
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
@@ -131,8 +131,8 @@ actor StoreWatch {
     }
 
     /// Stops the worker if a cluster's server is configured as a single one: it would refuse commands with keys in several slots.
-    private func meet(_ primaries: [PrimaryMarks.Primary]) {
-        hasMetRedis = true
+    private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
+        hasReachedRedis = true
         guard !takesCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
         let message = "the server belongs to a cluster; set redis.mode to cluster"
         refuse(ConfigurationFault(place: "Redis at \(server.location)", key: "redis.mode", message: message))
@@ -150,7 +150,7 @@ actor StoreWatch {
         var writing: PrimaryMarks.Writing
     }
 
-    private func take(
+    private func collectWrites(
         _ step: MarkStep,
         of standing: PartitionStanding,
         _ index: Int,
@@ -182,13 +182,13 @@ actor StoreWatch {
         case .keep: break
         case .note(let primaries):
             let isRenewal = looks.isMultiple(of: Self.looksPerRenewal)
-            write(primaries, isRenewal ? .overAll : .overFirst, { _ in standing.settledBelow })
-        case .introduce(let primaries): write(primaries, .everywhere, { _ in standing.settledBelow })
-        case .complete(let primaries): write(primaries, .overAll, { _ in standing.settledBelow })
+            write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in standing.settledBelow })
+        case .introduce(let primaries): write(primaries, .writeAll, { _ in standing.settledBelow })
+        case .complete(let primaries): write(primaries, .replaceAll, { _ in standing.settledBelow })
         case .reread(let primaries, let from, let isEmptied):
             let reader = UInt64.random(in: 1 ... .max)
             asked[standing.assignment] = reader
-            write(primaries, .everywhere, { seen[$0].mark?.storedBelow }, reader)
+            write(primaries, .writeAll, { seen[$0].mark?.storedBelow }, reader)
             requests.append(
                 RereadingRequest(
                     topic: standing.topic,
@@ -206,11 +206,11 @@ actor StoreWatch {
     private func perform(_ writings: [Write], _ names: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
         var unwritten: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
-            for writing in [PrimaryMarks.Writing.everywhere, .overAll, .overFirst] {
+            for writing in [PrimaryMarks.Writing.writeAll, .replaceAll, .replaceFirst] {
                 let own = writings.filter { $0.primary == position && $0.writing == writing }
                 guard !own.isEmpty else { continue }
                 let isWritten = marks.write(own.map { (names[$0.partition], $0.mark.text) }, to: primary, writing)
-                for (write, isDone) in zip(own, isWritten) where !isDone && writing == .everywhere {
+                for (write, isDone) in zip(own, isWritten) where !isDone && writing == .writeAll {
                     unwritten.insert(write.assignment)
                 }
             }

@@ -13,10 +13,10 @@ struct ActivitySlot: BitwiseCopyable {
     var riderAwaitingCarrier = RiderAwaitingCarrier()
     /// The record whose alert was carried last. Only a hint for a prefetch: the record may have been freed.
     var lastRider: UInt32 = .max
-    /// The pool of the activity's pushes, or `unsure` while its environment is not known.
-    var line = PoolKey.Kind.unsure
+    /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
+    var line = PoolKey.Kind.unknownEnvironment
     /// The line from which the current command took its credit.
-    var creditedPool = PoolKey.Kind.unsure
+    var creditedPool = PoolKey.Kind.unknownEnvironment
     var deferred = ExpectedDeferral()
     /// No push is sent earlier than this monotonic time. Redis has the last word on the spacing.
     private(set) var restsUntilMilliseconds: Int64 = 0
@@ -46,7 +46,7 @@ struct ActivitySlot: BitwiseCopyable {
     mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
 
     /// Restores the count that a command had when it was deferred.
-    mutating func recall(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
+    mutating func restore(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
     /// APNs has judged a push of this activity on its own merits, so the service works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }

@@ -1,22 +1,22 @@
 /// What an activity's turn is waiting for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
 /// that is not listed here.
 ///
-///     idle ─► awakened, resting, parked or eligible ─► idle
+///     idle ─► awakened, resting, parked or awaitingCredit ─► idle
 ///
-///     idle ─► addressing ─► admitting ─► ready ◄─► inFlight ─► idle
+///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
-///     addressing ─► holding ◄─► admitting        the command has no token
+///     lookingUpToken ─► holding ◄─► admitting        the command has no token
 ///     admitting ─► registering                   another worker has a newer command; this one brought a token
 ///     inFlight ─► retiring ─► holding            the token is dead
 ///     inFlight ─► limiting                       APNs limits the token
 ///     inFlight ─► backingOff ─► ready            retried at once on another connection; a start ─► admitting
-///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► eligible or admitting
+///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► awaitingCredit or admitting
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
 /// Every phase with a current command also leads back to `idle`: when the command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides what follows. → `addressing` or
-    /// `admitting` when a command may go now; `eligible` or `parked` when it may not go yet; `resting` when nothing may be sent
+    /// Nothing is under way. An activity is idle only within one call, in which `begin` decides what follows. → `lookingUpToken` or
+    /// `admitting` when a command may go now; `awaitingCredit` or `parked` when it may not go yet; `resting` when nothing may be sent
     /// until a time; `awakened` when the activity is new. If nothing waits and nothing rests, the slot is freed.
     case idle
     /// Has commands in the batch that is being received. → `idle` at the end of the batch.
@@ -28,16 +28,16 @@ enum ActivityPhase: UInt8 {
     case parked
     /// Could go, but its pool has the maximum of pushes in flight. → `idle` when one of them is done. A start that is already
     /// current, because it waited for the service, → `admitting`.
-    case eligible
+    case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. → `admitting`, or `holding` when there is no token.
-    case addressing
+    case lookingUpToken
     /// Redis is deciding about the current command. → `ready`; `holding` when the command has no token; `registering` when
     /// another worker admitted a newer command and this one brought a token.
     case admitting
     /// The current command was overtaken at another worker. Its token is being registered, which may release a held command. →
     /// `idle`.
     case registering
-    /// The current command has no token and is being stored in Redis until one registers. → `addressing` or `admitting` when a
+    /// The current command has no token and is being stored in Redis until one registers. → `lookingUpToken` or `admitting` when a
     /// token registered meanwhile.
     case holding
     /// Admitted with a timestamp and a token, waiting for a free stream. → `inFlight`; `awaitingService` for a retry that the
@@ -56,7 +56,7 @@ enum ActivityPhase: UInt8 {
     case backingOff
     /// The service could not take the current command, or the pool has no retry left. The timer says when to try again. Until
     /// then the command holds no credit. Every command that is delayed by a fault that is not its own waits here until it
-    /// expires. → `idle`, to be admitted again in its next turn; for a start `admitting` or `eligible`; `awakened` or `resting`
+    /// expires. → `idle`, to be admitted again in its next turn; for a start `admitting` or `awaitingCredit`; `awakened` or `resting`
     /// when a newer state replaces the command.
     case awaitingService
 
@@ -73,7 +73,7 @@ enum ActivityPhase: UInt8 {
 
     /// Whether an activity in this phase may have a current command. Entering any other phase clears the current command.
     @inline(__always)
-    var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.eligible.mask | Self.awaitingService.mask) }
+    var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.awaitingCredit.mask | Self.awaitingService.mask) }
 
     @inline(__always) func canChange(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
 
@@ -83,29 +83,32 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private static var withCredit: UInt16 {
-        addressing.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask | retiring.mask
+        lookingUpToken.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask
+            | retiring.mask
             | limiting.mask | backingOff.mask
     }
 
     @inline(__always)
     private var exits: UInt16 {
         let (idle, awakened, resting) = (Self.idle.mask, Self.awakened.mask, Self.resting.mask)
-        let (eligible, addressing, admitting) = (Self.eligible.mask, Self.addressing.mask, Self.admitting.mask)
+        let (awaitingCredit, lookingUpToken, admitting) = (
+            Self.awaitingCredit.mask, Self.lookingUpToken.mask, Self.admitting.mask
+        )
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
-        case .idle: awakened | resting | Self.parked.mask | eligible | addressing | admitting
+        case .idle: awakened | resting | Self.parked.mask | awaitingCredit | lookingUpToken | admitting
         case .awakened, .parked, .registering: idle
         case .resting: idle | awakened
-        case .eligible: idle | admitting
-        case .addressing: idle | admitting | holding
+        case .awaitingCredit: idle | admitting
+        case .lookingUpToken: idle | admitting | holding
         case .admitting: idle | ready | holding | Self.registering.mask
-        case .holding: idle | addressing | admitting
+        case .holding: idle | lookingUpToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
         case .retiring: holding
         case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService
         case .limiting: idle | awaitingService
         case .backingOff: idle | ready | admitting | awakened | resting
-        case .awaitingService: idle | admitting | eligible | awakened | resting
+        case .awaitingService: idle | admitting | awaitingCredit | awakened | resting
         }
     }
 }

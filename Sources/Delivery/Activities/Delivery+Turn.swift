@@ -22,7 +22,7 @@ extension Delivery {
                 begin(activity, now: now)
             } else {
                 precondition(activities[activity].phase.isBackingOff, "a timer fired in a phase that has none")
-                sendAgain(activity, now: now)
+                retryCurrent(activity, now: now)
             }
         }
     }
@@ -61,7 +61,7 @@ extension Delivery {
         removeOldAlert(of: record, now: now)
         records.completeBody(of: record)
         if records[record].needsAddress {
-            activities.enter(.addressing, activity, with: record)
+            activities.enter(.lookingUpToken, activity, with: record)
             call(.address, record)
         } else {
             activities.enter(.admitting, activity, with: record)
@@ -73,7 +73,7 @@ extension Delivery {
     @inline(__always)
     private mutating func noteLine(of activity: UInt32) {
         let head = activities[activity].waiting.first
-        guard records[head].suppliesToken else { return }
+        guard records[head].hasOwnToken else { return }
         activities[activity].line = PoolKey.Kind(records[head].environment)
     }
 
@@ -82,8 +82,8 @@ extension Delivery {
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
         let line = pools.line(of: activities[activity].application, activities[activity].line)
         guard pools.takeCredit(of: line) else {
-            activities.enter(.eligible, activity)
-            pools.appendEligible(activity, of: line, now: now)
+            activities.enter(.awaitingCredit, activity)
+            pools.appendAwaitingCredit(activity, of: line, now: now)
             return false
         }
         activities[activity].creditedPool = line.kind
@@ -103,7 +103,7 @@ extension Delivery {
         let before = PoolKey(application: line.application, kind: activities[activity].creditedPool)
         guard pools.moveCredit(from: before, to: line) else { return false }
         activities[activity].creditedPool = line.kind
-        beginEligible(of: before, now: now)
+        beginWithFreeCredits(of: before, now: now)
         return true
     }
 
@@ -146,7 +146,7 @@ extension Delivery {
         guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
         // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is looked at again before the
         // rest ends.
-        guard restsLong(activity, now: now) else { return until }
+        guard isRestLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
@@ -173,17 +173,17 @@ extension Delivery {
     mutating func returnCredit(of activity: UInt32, now: Moment) {
         let line = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
         pools.returnCredit(of: line)
-        beginEligible(of: line, now: now)
+        beginWithFreeCredits(of: line, now: now)
     }
 
     /// Begins activities that wait for a credit of this line.
-    mutating func beginEligible(of line: PoolKey, now: Moment) {
+    mutating func beginWithFreeCredits(of line: PoolKey, now: Moment) {
         // An activity may turn out to need no credit, because its commands expired. So the next one is tried until one takes the
         // credit.
-        while let next = pools.popEligibleWithCredit(of: line) {
-            precondition(activities[next].phase == .eligible)
+        while let next = pools.popForFreeCredit(of: line) {
+            precondition(activities[next].phase == .awaitingCredit)
             if activities[next].current != .max {
-                sendAgain(next, now: now)
+                retryCurrent(next, now: now)
             } else {
                 activities.enter(.idle, next)
                 begin(next, now: now)

@@ -36,7 +36,7 @@ extension Delivery {
     /// How often the commands that wait for pools are looked through.
     private static var lookMilliseconds: Int64 { 500 }
     /// The time that a command gets here if it was deferred before, or if its lane holds much.
-    private static var hurriedMilliseconds: Int64 { 1_000 }
+    private static var patienceMillisecondsMin: Int64 { 1_000 }
     /// The clock of the worker that wrote a pause may be wrong. No pause is longer than the longest that can be configured.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
@@ -90,7 +90,7 @@ extension Delivery {
         let isStoppingAtOnce =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.blockBytes > configuration.blockBytesMax / 2
-        let patience = min(configuration.deferAfterMilliseconds, isStoppingAtOnce ? Self.hurriedMilliseconds : .max)
+        let patience = min(configuration.deferAfterMilliseconds, isStoppingAtOnce ? Self.patienceMillisecondsMin : .max)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch),
             let received = partition.pointee.receipts.milliseconds(of: slot.pointee.offset)
         else { return false }
@@ -145,13 +145,13 @@ extension Delivery {
 
     /// Whether the activity rests for so long that its overdue commands are deferred.
     @inline(__always)
-    func restsLong(_ activity: UInt32, now: Moment) -> Bool {
+    func isRestLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         return isLong(slot.pointee.restsUntilMilliseconds - now.monotonicMilliseconds)
-            || slot.pointee.deferred.isPause && pausesLong(activity, now: now)
+            || slot.pointee.deferred.isPause && isPauseLong(activity, now: now)
     }
 
-    private func pausesLong(_ activity: UInt32, now: Moment) -> Bool {
+    private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
         guard let head = activities[activity].waiting.head else { return false }
         return isLong(records[head].deferral.pauseMilliseconds(now: now))
     }
@@ -193,10 +193,10 @@ extension Delivery {
                 )
             }
             lookThroughReady(line, now: now)
-            if pools.isBlocked(line), !isStoreAway { lookThroughEligible(line, now: now) }
+            if pools.isBlocked(line), !isStoreAway { lookThroughAwaitingCredit(line, now: now) }
             // Activities that began to wait while production was blocked have nobody who returns a credit, so they are begun
             // here.
-            beginEligible(of: line, now: now)
+            beginWithFreeCredits(of: line, now: now)
         }
     }
 
@@ -207,7 +207,7 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isOvertaken(activity), givesWay(record, of: activity, now: now) {
+            } else if isOvertaken(activity), isReplacedAtOnce(record, of: activity, now: now) {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
@@ -225,13 +225,13 @@ extension Delivery {
         }
     }
 
-    private mutating func lookThroughEligible(_ line: PoolKey, now: Moment) {
-        for _ in 0..<pools.eligibleCount(of: line) {
-            guard let activity = pools.popEligible(of: line) else { return }
+    private mutating func lookThroughAwaitingCredit(_ line: PoolKey, now: Moment) {
+        for _ in 0..<pools.awaitingCreditCount(of: line) {
+            guard let activity = pools.popAwaitingCredit(of: line) else { return }
             let current = activities[activity].current
             if current != .max {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
-                    pools.appendEligible(activity, of: line, now: now)
+                    pools.appendAwaitingCredit(activity, of: line, now: now)
                     continue
                 }
                 deferCurrent(of: activity, .retry, now: now)
@@ -239,7 +239,9 @@ extension Delivery {
             }
             dropStale(activity, now: now)
             // The activity may belong to the other pool.
-            if activities[activity].line == .unsure, pools.line(of: line.application, .unsure) != line {
+            if activities[activity].line == .unknownEnvironment,
+                pools.line(of: line.application, .unknownEnvironment) != line
+            {
                 activities.enter(.idle, activity)
                 begin(activity, now: now)
                 continue
@@ -249,7 +251,7 @@ extension Delivery {
                 deferCommand(record, .pool, now: now)
             }
             guard activities[activity].waiting.isEmpty else {
-                pools.appendEligible(activity, of: line, now: now)
+                pools.appendAwaitingCredit(activity, of: line, now: now)
                 continue
             }
             activities.enter(.idle, activity)
@@ -293,7 +295,7 @@ extension Delivery {
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferred =
             pause > 0 ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pause) : ExpectedDeferral()
-        activities[activity].recall(serviceFaults: deferral.serviceFaults)
+        activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds = pause > 0 ? now.wallMilliseconds + pause : 0
         if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUniqueIdentifier() }
@@ -313,13 +315,13 @@ extension RecordSlot {
         (attempts, resultsBefore) = (deferral.attempts, deferral.resultsBefore)
         superseded = SupersededCount(commands: deferral.superseded)
         isReadAgain = deferral.isReadAgain
-        if suppliesToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
+        if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
         if deferral.statePriority > 0 { statePriority = deferral.statePriority }
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         previousClaim = deferral.claim
         // The start had been held for the token that comes with it.
-        if deferral.isHeldStart, suppliesToken { (isHeldStart, suppliesToken) = (true, false) }
+        if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
     }
 }

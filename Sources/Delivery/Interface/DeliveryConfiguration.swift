@@ -67,7 +67,7 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     /// The numbers that can change while the lane runs.
-    public var numbers: ReloadableSettings {
+    public var settings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
             applicationPolicies: applications.map(\.policy),
@@ -88,20 +88,20 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    mutating func take(_ numbers: ReloadableSettings) {
-        precondition(numbers.applicationPolicies.count == applications.count)
+    mutating func take(_ settings: ReloadableSettings) {
+        precondition(settings.applicationPolicies.count == applications.count)
         precondition(
-            numbers.policies.count >= policies.count
-                && zip(policies, numbers.policies).allSatisfy { $0.name == $1.name },
+            settings.policies.count >= policies.count
+                && zip(policies, settings.policies).allSatisfy { $0.name == $1.name },
             "policies must keep their places, by which records name them"
         )
-        policies = numbers.policies
-        for position in applications.indices { applications[position].policy = numbers.applicationPolicies[position] }
-        retryMaxMilliseconds = numbers.retryMaxMilliseconds
-        deferAfterMilliseconds = numbers.deferAfterMilliseconds
-        deferredDelayMilliseconds = numbers.deferredDelayMilliseconds
-        readAheadLagRecords = numbers.readAheadLagRecords
-        readAheadMaxMilliseconds = numbers.readAheadMaxMilliseconds
+        policies = settings.policies
+        for position in applications.indices { applications[position].policy = settings.applicationPolicies[position] }
+        retryMaxMilliseconds = settings.retryMaxMilliseconds
+        deferAfterMilliseconds = settings.deferAfterMilliseconds
+        deferredDelayMilliseconds = settings.deferredDelayMilliseconds
+        readAheadLagRecords = settings.readAheadLagRecords
+        readAheadMaxMilliseconds = settings.readAheadMaxMilliseconds
         validate()
     }
 

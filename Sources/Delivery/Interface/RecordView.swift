@@ -135,7 +135,7 @@ public struct RecordView {
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether the record brings a token: its own, or the token of a start that was held for it.
-    var bringsToken: Bool { (slot.suppliesToken || slot.isHeldStart) && slot.tokenCount > 0 }
+    var bringsToken: Bool { (slot.hasOwnToken || slot.isHeldStart) && slot.tokenCount > 0 }
 
     /// As received beside the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }

@@ -9,7 +9,7 @@ extension Delivery {
         guard let partition = partitions[place], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
-        follow(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
+        apply(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
     }
 
     /// Whether the store may be called. After an outage of the store, the lane reads ahead first.
@@ -41,12 +41,12 @@ extension Delivery {
     private static var readingRecheckMilliseconds: Int64 { 50 }
 
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
-        follow(readAhead.partitionLeaves(&partition.pointee.lag, now: now), now: now)
+        apply(readAhead.partitionLeaves(&partition.pointee.lag, now: now), now: now)
     }
 
     mutating func advanceReadAhead(now: Moment) {
         guard readAhead.phase != .off else { return }
-        follow(readAhead.advance(fullness, now: now), now: now)
+        apply(readAhead.advance(fullness, now: now), now: now)
     }
 
     private var fullness: ReadAhead.Fullness {
@@ -62,7 +62,7 @@ extension Delivery {
             || partitions.spansMore(than: configuration.ledgerWindowOffsets / 4 * quarters)
     }
 
-    private mutating func follow(_ decision: ReadAhead.Decision, now: Moment) {
+    private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginParked else { return }
         while let activity = activities.popParked() { begin(activity, now: now) }
     }

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// The pool whose credit a command takes and for which it waits: production or sandbox of its app. It is `unsure` until an
+/// The pool whose credit a command takes and for which it waits: production or sandbox of its app. It is `unknownEnvironment` until an
 /// admission, or a token that a command brings, names the activity's environment.
 struct PoolKey: Equatable, BitwiseCopyable {
-    enum Kind: UInt8, CaseIterable { case production, sandbox, unsure }
+    enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
     var application: UInt16
     var kind: Kind
@@ -31,9 +31,9 @@ final class PoolTable {
 
     private struct State: ~Copyable {
         var ready: IndexQueue<UInt32>
-        var eligible: IndexQueue<UInt32>
+        var awaitingCredit: IndexQueue<UInt32>
         /// Credits that commands have: their pushes are admitted and not answered.
-        var onTheirWay = 0
+        var creditsTaken = 0
         var progress = PoolProgress()
         /// Whether the app has such a line.
         let exists: Bool
@@ -42,7 +42,7 @@ final class PoolTable {
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumed: PoolKey.Kind) {
             ready = IndexQueue(limit: configuration.recordsMax)
-            eligible = IndexQueue(limit: activitiesMax)
+            awaitingCredit = IndexQueue(limit: activitiesMax)
             (self.exists, self.assumed) = (exists, assumed)
         }
     }
@@ -71,7 +71,7 @@ final class PoolTable {
                 switch line.kind {
                 case .production: application.hasProduction
                 case .sandbox: application.hasSandbox
-                case .unsure: application.hasProduction && application.hasSandbox
+                case .unknownEnvironment: application.hasProduction && application.hasSandbox
                 }
             (states + line.position)
                 .initialize(
@@ -97,7 +97,7 @@ final class PoolTable {
     /// production is blocked.
     func line(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let line = PoolKey(application: application, kind: kind)
-        guard kind == .unsure else { return line }
+        guard kind == .unknownEnvironment else { return line }
         let assumed = PoolKey(application: application, kind: states[line.position].assumed)
         return isBlocked(assumed) && states[line.position].exists ? line : assumed
     }
@@ -106,13 +106,13 @@ final class PoolTable {
 
     func takeCredit(of line: PoolKey) -> Bool {
         guard hasCredit(of: line) else { return false }
-        states[line.position].onTheirWay += 1
+        states[line.position].creditsTaken += 1
         return true
     }
 
     func returnCredit(of line: PoolKey) {
-        states[line.position].onTheirWay -= 1
-        precondition(states[line.position].onTheirWay >= 0, "a credit was returned that was not taken")
+        states[line.position].creditsTaken -= 1
+        precondition(states[line.position].creditsTaken >= 0, "a credit was returned that was not taken")
     }
 
     /// - Returns: false if the other line has no credit left.
@@ -124,11 +124,11 @@ final class PoolTable {
 
     func hasCredit(of line: PoolKey) -> Bool {
         let most = isBlocked(line) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
-        return states[line.position].onTheirWay < most
+        return states[line.position].creditsTaken < most
     }
 
     /// The next activity that may take a credit of this line. The credit is not taken yet.
-    func popEligibleWithCredit(of line: PoolKey) -> UInt32? { hasCredit(of: line) ? popEligible(of: line) : nil }
+    func popForFreeCredit(of line: PoolKey) -> UInt32? { hasCredit(of: line) ? popAwaitingCredit(of: line) : nil }
 
     // MARK: - Queues
 
@@ -155,19 +155,19 @@ final class PoolTable {
 
     func readyCount(of line: PoolKey) -> Int { states[line.position].ready.count }
 
-    func appendEligible(_ activity: UInt32, of line: PoolKey, now: Moment) {
-        states[line.position].eligible.append(activity)
+    func appendAwaitingCredit(_ activity: UInt32, of line: PoolKey, now: Moment) {
+        states[line.position].awaitingCredit.append(activity)
         states[line.position].progress.wait(now: now)
         queuedCount += 1
     }
 
-    func popEligible(of line: PoolKey) -> UInt32? {
-        guard let activity = states[line.position].eligible.popFirst() else { return nil }
+    func popAwaitingCredit(of line: PoolKey) -> UInt32? {
+        guard let activity = states[line.position].awaitingCredit.popFirst() else { return nil }
         queuedCount -= 1
         return activity
     }
 
-    func eligibleCount(of line: PoolKey) -> Int { states[line.position].eligible.count }
+    func awaitingCreditCount(of line: PoolKey) -> Int { states[line.position].awaitingCredit.count }
 
     // MARK: - Outages
 
@@ -198,7 +198,7 @@ final class PoolTable {
 
     func look(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
         // No push is counted on this line: its activities continue as soon as Redis answers.
-        guard line.kind != .unsure else { return }
+        guard line.kind != .unknownEnvironment else { return }
         let waiting = waitingCount(of: line)
         states[line.position].progress
             .look(
@@ -214,6 +214,6 @@ final class PoolTable {
     func beginAgain(_ line: PoolKey, now: Moment) { states[line.position].progress.beginAgain(now: now) }
 
     private func waitingCount(of line: PoolKey) -> Int {
-        states[line.position].ready.count + states[line.position].eligible.count
+        states[line.position].ready.count + states[line.position].awaitingCredit.count
     }
 }

@@ -33,7 +33,7 @@ struct ReadAhead {
 
     /// What the lane does next.
     enum Decision {
-        case goOn
+        case unchanged
         case beginParked
     }
 
@@ -89,7 +89,7 @@ struct ReadAhead {
         case .emptying:
             if recordsBehind <= lagRecordsMax { return end() }
         }
-        return .goOn
+        return .unchanged
     }
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading continues. If it stopped, parked states
@@ -97,7 +97,7 @@ struct ReadAhead {
     mutating func partitionLeaves(_ lag: inout Lag, now: Moment) -> Decision {
         add(&lag, records: 0, known: 0)
         noteNearness(now: now)
-        guard phase == .reading, recordsBehind <= 0 else { return .goOn }
+        guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
         return end()
     }
 
@@ -115,7 +115,7 @@ struct ReadAhead {
             if recordsBehind <= lagRecordsMax { return end() }
             if fullness == .upToHalf { read(now: now) }
         }
-        return .goOn
+        return .unchanged
     }
 
     /// Whether a lane that began to read ahead at a given time is done: it has caught up, was near for `nearMilliseconds`, has no

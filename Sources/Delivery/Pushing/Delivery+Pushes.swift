@@ -14,7 +14,7 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isOvertaken(activity), givesWay(record, of: activity, now: now) {
+            } else if isOvertaken(activity), isReplacedAtOnce(record, of: activity, now: now) {
                 overtakeCurrent(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)
@@ -39,7 +39,7 @@ extension Delivery {
 
     /// Whether a push that was overtaken while it waited is replaced at once: the newer state could go at once, or APNs was away
     /// since the push was admitted. A start is always replaced.
-    func givesWay(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isResting(now: now) { return true }
         let watch = pools.watch(PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readWallMilliseconds

@@ -22,7 +22,7 @@ extension Delivery {
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none
-        records[record].suppliesToken = false
+        records[record].hasOwnToken = false
         hold(record, of: activity)
     }
 }

@@ -64,7 +64,7 @@ extension Delivery {
     /// not reach a phone. A push that waited for the service is admitted again, because another worker may have admitted a newer
     /// state or an end (seed 622). So is a start, for which Redis repeats its reply: the start's partition may have moved, and
     /// the next owner may have reported the start as `unknown`.
-    mutating func sendAgain(_ activity: UInt32, now: Moment) {
+    mutating func retryCurrent(_ activity: UInt32, now: Moment) {
         let record = activities[activity].current
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {

@@ -7,7 +7,7 @@ import LiveActivity
 /// more whether it was sent, and a second one would begin a second activity.
 extension Delivery {
     /// Settles a record without a result and without any action. It had its result before.
-    mutating func passOver(_ record: UInt32) {
+    mutating func settleWithoutAction(_ record: UInt32) {
         records.enter(.finished, record)
         acknowledged(record)
     }

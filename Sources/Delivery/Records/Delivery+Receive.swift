@@ -89,7 +89,7 @@ extension Delivery {
                 let detail = "policy: is not configured"
                 return reject(record, index, identifier, code: "unknownPolicy", detail: detail)
             }
-            if records[index].isReadAgain, command.event == .start { return passOver(index) }
+            if records[index].isReadAgain, command.event == .start { return settleWithoutAction(index) }
             records[index].application = application
             records[index].policy = policy
             guard command.audience.isAbsent, command.channel.isAbsent else {
@@ -114,7 +114,7 @@ extension Delivery {
     ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
-            if records[index].isReadAgain, registration.isOver(now: now) { return passOver(index) }
+            if records[index].isReadAgain, registration.isOver(now: now) { return settleWithoutAction(index) }
             guard let application = application(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
@@ -207,7 +207,7 @@ extension Delivery {
         slot.pointee.tokenCount = 0
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.environment = environment
-            slot.pointee.suppliesToken = true
+            slot.pointee.hasOwnToken = true
             slot.pointee.registerAtRecordTime()
             records.setToken(of: index, registering: command.token, from: value)
         }

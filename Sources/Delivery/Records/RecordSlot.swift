@@ -39,7 +39,7 @@ struct RecordSlot: BitwiseCopyable {
     /// The record had been settled before and is read again because the store lost data.
     var isReadAgain = false
     /// The record brought a token of its own, which counts as registered at the record's time.
-    var suppliesToken = false
+    var hasOwnToken = false
     /// A part of this record lives on with another record, in memory only: the token that this record passed on, or the held
     /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
     /// next owner must read both. (R10)

@@ -112,21 +112,21 @@ struct Records: ~Copyable {
     /// later token or another address. A token in a command counts as registered whatever the command's outcome is. The token is
     /// passed on in memory only: if the worker dies, it can be lost until the next command or registration brings it.
     mutating func passToken(from leaving: UInt32, to staying: UInt32) {
-        guard self[leaving].suppliesToken else { return }
+        guard self[leaving].hasOwnToken else { return }
         let (from, to) = (self[leaving], self[staying])
         guard (from.event == .start) == (to.event == .start),
             isEqual(from.bytes(from.device), to.bytes(to.device)),
             isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
         else { return }
-        self[leaving].suppliesToken = false
+        self[leaving].hasOwnToken = false
         self[leaving].mustBeReadAgainWithAnother = true
-        if to.suppliesToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
+        if to.hasOwnToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
             // A token that comes twice counts from its first time.
             self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
             return
         }
-        if to.suppliesToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
-        self[staying].suppliesToken = true
+        if to.hasOwnToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
+        self[staying].hasOwnToken = true
         setToken(of: staying, from.tokenBytes)
         self[staying].environment = from.environment
         self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds

@@ -10,7 +10,7 @@ extension Delivery {
         completeIdentifier(of: record)
         // No record is added in the meantime, so the slot does not move.
         let slot = records.mutableAddress(of: record)
-        if slot.pointee.suppliesToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
+        if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
         if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
             produce(.trace, record)
         } else {

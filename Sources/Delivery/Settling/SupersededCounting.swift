@@ -31,7 +31,7 @@ extension RecordSlot {
     /// to the newer command, it is registered after the older command's result.
     @inline(__always)
     var mayBeCounted: Bool {
-        admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !suppliesToken
+        admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
             && resultsBefore == 0 && !isReadAgain
     }
 

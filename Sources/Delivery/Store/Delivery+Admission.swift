@@ -6,7 +6,7 @@ extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
     mutating func addressed(_ record: UInt32, _ reply: Reply, now: Moment) {
-        let activity = activity(ofCurrent: record, in: .addressing)
+        let activity = activity(ofCurrent: record, in: .lookingUpToken)
         switch reply.verdict {
         case .address:
             records.setAddress(of: record, to: reply.registration)
@@ -56,7 +56,7 @@ extension Delivery {
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             // The command that overtook this one may be held. No lane reads a held command again, but this command's token
             // releases it.
-            if records[record].suppliesToken {
+            if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)
             }
@@ -157,7 +157,7 @@ extension Delivery {
         case .retry:
             // A token registered between the admission and the hold.
             let isStart = records[record].isStart
-            activities.enter(isStart ? .addressing : .admitting, activity)
+            activities.enter(isStart ? .lookingUpToken : .admitting, activity)
             call(isStart ? .address : .admit, record)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }

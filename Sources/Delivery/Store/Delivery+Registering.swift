@@ -71,7 +71,7 @@ extension Delivery {
             }
             records.free(contentOf: slot)
             // Redis has the token, and the admission returns it.
-            records[record].suppliesToken = false
+            records[record].hasOwnToken = false
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
@@ -89,7 +89,7 @@ extension Delivery {
             finish(record, .superseded)
             return endTurn(activity, now: now)
         }
-        records[record].suppliesToken = false
+        records[record].hasOwnToken = false
         awaitCarrier(of: activity, now: now)
     }
 

@@ -29,11 +29,11 @@ extension Delivery {
     /// Gives the credit of a command that its server refused for a passing reason to another command that waits for one: the
     /// other command's server may work.
     /// - Returns: false if the command keeps the credit and its call is repeated.
-    private mutating func yieldsCredit(_ ticket: StoreTicket, now: Moment) -> Bool {
+    private mutating func passCreditOn(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForItsServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
         let line = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
-        guard pools.eligibleCount(of: line) > 0 else { return false }
+        guard pools.awaitingCreditCount(of: line) > 0 else { return false }
         waitForItsServer(ticket, now: now)
         return true
     }
@@ -79,9 +79,9 @@ extension Delivery {
         case .unanswered: repeatCall(ticket)
         case .busy:
             storeQueue.pause(now: now)
-            if !yieldsCredit(ticket, now: now) { repeatCall(ticket) }
+            if !passCreditOn(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endsUnrepeated(ticket), !yieldsCredit(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
+            if !endsUnrepeated(ticket), !passCreditOn(ticket, now: now) { storeQueue.setAside(ticket, now: now) }
         case .refused:
             refused(ticket, reason: reason, now: now)
             storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)

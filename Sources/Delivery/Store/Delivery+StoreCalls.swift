@@ -174,7 +174,7 @@ extension RecordSlot {
 
     @inline(__always)
     fileprivate var suppliedRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
-        suppliesToken ? registration : nil
+        hasOwnToken ? registration : nil
     }
 
     /// The token that APNs called dead; nil if it did not. If APNs gave no time, the token is retired whenever it was registered.

@@ -168,7 +168,8 @@ extension Delivery {
         case .backingOff, .awaitingService:
             guard isOvertaken(activity) else { return }
             replaceRetry(of: activity, now: now)
-        case .awakened, .parked, .eligible, .addressing, .admitting, .registering, .holding, .ready, .inFlight,
+        case .awakened, .parked, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding, .ready,
+            .inFlight,
             .retiring, .limiting:
             return
         }

@@ -26,7 +26,7 @@ package struct WorkerCondition: Sendable, Equatable {
     /// By the number of the pool, once APNs has answered: whether the last answer about the provider token refused it (403).
     package var poolsKeyRefused: [Int: Bool] = [:]
     /// Whether a broker was reached once. Only after that an unreachable broker counts as away.
-    package var hasMetKafka = false
+    package var hasReachedKafka = false
     /// Whether no broker can be reached, after one was reached before.
     package var isKafkaAway = false
     /// Whether the signal to stop has come.

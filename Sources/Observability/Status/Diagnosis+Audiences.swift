@@ -11,7 +11,7 @@ extension Diagnosis {
                 return Finding(
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
-                    sight:
+                    observation:
                         "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldest * 1_000)) for its newest state.",
                     meaning: turns > 0
                         ? "\(Numeral.grouped(turns)) members had their turn in the last minute, but newer commands come before all have had theirs."

@@ -17,7 +17,7 @@ extension Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayChannelsNearLimit",
-                sight: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
+                observation: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
                 meaning:
                     "At \(Numeral.grouped(Limits.channelsPerApp)) APNs creates no other, and audiences without one are pushed to by tokens alone.",
                 action:
@@ -32,7 +32,7 @@ extension Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "",
-                sight:
+                observation:
                     "\(Numeral.grouped(refused)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
                 meaning: "Their audiences are pushed to by tokens alone, and devices start without a channel.",
                 action: "Read the error below. It names what to do where only an operator can help.",

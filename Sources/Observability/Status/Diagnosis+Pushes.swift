@@ -10,7 +10,7 @@ extension Diagnosis {
                     Finding(
                         severity: .broken,
                         alert: "CausewayBreakerOpen",
-                        sight: "Pushes of \(name) are paused.",
+                        observation: "Pushes of \(name) are paused.",
                         meaning:
                             "Pushes cannot succeed now. One probe at a time is sent; newer states replace the waiting ones.",
                         action:
@@ -25,7 +25,7 @@ extension Diagnosis {
                     Finding(
                         severity: isNeeded ? .broken : .attention,
                         alert: "",
-                        sight: "No APNs connection is ready for \(name).",
+                        observation: "No APNs connection is ready for \(name).",
                         meaning: isNeeded
                             ? "\(window.now[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
@@ -42,7 +42,7 @@ extension Diagnosis {
                 Finding(
                     severity: .broken,
                     alert: "CausewayProviderTokenOld",
-                    sight: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
+                    observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "No newer token could be signed. This one is no longer used, so its pushes wait.",
                     action:
                         "See the event provider-token-trouble below, and the machine's clock; then restart this worker.",
@@ -55,7 +55,7 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayKeyFileRejected",
-                    sight: "The new key file of \(app) is refused.",
+                    observation: "The new key file of \(app) is refused.",
                     meaning:
                         "The previous key stays in use until this worker restarts. Then the worker cannot start.",
                     action: "See the event key-rejected below, and write the complete file again.",
@@ -94,7 +94,7 @@ extension Diagnosis {
                 Finding(
                     severity: isMany ? .broken : .attention,
                     alert: "CausewayPushesRefused",
-                    sight:
+                    observation:
                         "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
                     meaning: "No retry helps. Their commands have failed, and their results say so.",
                     action:
@@ -108,7 +108,7 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayTokensDying",
-                    sight: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
+                    observation: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action: "Have the producers read the invalidations topic. After a big event it passes by itself."
                 )
@@ -124,7 +124,7 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayDeadLetters",
-                    sight: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
+                    observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are not valid commands, and no phone saw them.",
                     action: "Read the topic's `error`, `detail` and `source` headers, and tell the producer."
                 )
@@ -144,7 +144,7 @@ extension Diagnosis {
         return Finding(
             severity: .broken,
             alert: "CausewayTokensUnknown",
-            sight: "\(Numeral.grouped(counts[outcome])) of \(Numeral.grouped(all)) commands of \(app) are held.",
+            observation: "\(Numeral.grouped(counts[outcome])) of \(Numeral.grouped(all)) commands of \(app) are held.",
             meaning: "Their activities have no known token: the phones show nothing new until one is registered.",
             action: "See whether registrations are written for the same activities and the same app."
         )
@@ -160,7 +160,8 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayFreshnessSlow",
-                    sight: "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
+                    observation:
+                        "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
                         "This is the time from a command's record to APNs' answer. Phones show old states meanwhile.",
                     action: "The stages below say where the time goes."
@@ -174,7 +175,7 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayRetryBudgetSpent",
-                    sight: "The retry budget of \(app) is spent.",
+                    observation: "The retry budget of \(app) is spent.",
                     meaning: "Pushes that need a retry wait.",
                     action: "APNs, or the way to it, has been failing: see pushes by answer."
                 )
@@ -187,7 +188,8 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayBudgetExhausted",
-                    sight: "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and were sent at 5.",
+                    observation:
+                        "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and were sent at 5.",
                     meaning: "Their activities' budgets are spent: phones show them later, when idle.",
                     action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )

@@ -22,7 +22,8 @@ struct Diagnosis {
 
     /// All findings, the worst first.
     var findings: [Finding] {
-        (own + redis + rereading + kafka + partitions + pools + answers + records + audiences + channels + load + traces)
+        (workerFindings + redis + rereading + kafka + partitions + pools + answers + records + audiences + channels
+            + load + traces)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -30,13 +31,13 @@ struct Diagnosis {
 
     // MARK: - The worker
 
-    private var own: [Finding] {
+    private var workerFindings: [Finding] {
         var findings = live.checks.filter { !$0.isPassed }
             .map { check in
                 Finding(
                     severity: .broken,
                     alert: "CausewayRestarting",
-                    sight: "The thread \(check.name) \(check.text).",
+                    observation: "The thread \(check.name) \(check.text).",
                     meaning:
                         "The thread is stuck. Kubernetes restarts this worker when /livez has failed for long enough.",
                     action: "If you can, first record the stacks (gdb -p, thread apply all bt), and report them."
@@ -47,7 +48,7 @@ struct Diagnosis {
                 Finding(
                     severity: .note,
                     alert: "",
-                    sight: "This worker is draining.",
+                    observation: "This worker is draining.",
                     meaning:
                         "The worker was told to stop. It finishes the work in progress and gives its partitions back.",
                     action: "Nothing."
@@ -59,7 +60,7 @@ struct Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "",
-                    sight: "\(Numeral.grouped(open)) of \(Numeral.grouped(most)) file descriptors are open.",
+                    observation: "\(Numeral.grouped(open)) of \(Numeral.grouped(most)) file descriptors are open.",
                     meaning: "At the limit no connection can be made.",
                     action: "Raise the limit; if the number only ever grows, report it."
                 )
@@ -75,7 +76,7 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayLaneBusy",
-                sight: "\(busy.count) of \(now.lanes.count) lanes work more than 80 % of the time.",
+                observation: "\(busy.count) of \(now.lanes.count) lanes work more than 80 % of the time.",
                 meaning: "A lane at 100 % falls behind, and pushes come late.",
                 action: busy.count == now.lanes.count
                     ? "Add workers, up to the number of partitions, or lanes where there are cores."
@@ -90,7 +91,7 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayLaneBusy",
-                sight: "The Kafka thread works more than 80 % of the time.",
+                observation: "The Kafka thread works more than 80 % of the time.",
                 meaning: "This thread distributes the records to all lanes: at 100 % all of them fall behind.",
                 action: "Add workers, up to the number of partitions. Lanes do not help: there is one such thread."
             )
@@ -106,7 +107,8 @@ struct Diagnosis {
             Finding(
                 severity: isRecent ? .attention : .note,
                 alert: "",
-                sight: "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
+                observation:
+                    "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Nothing else is affected.",
                 action:
@@ -125,7 +127,7 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisAway",
-                sight: away == now.lanes.count
+                observation: away == now.lanes.count
                     ? "Redis is away." : "Redis is away for \(away) of \(now.lanes.count) lanes.",
                 meaning:
                     "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
@@ -143,7 +145,7 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisServerAway",
-                sight: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
+                observation: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
                 meaning: "Commands with keys on these servers wait; all others continue.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
                 kinds: [.redisLost]
@@ -159,7 +161,7 @@ struct Diagnosis {
             Finding(
                 severity: emptied > 0 ? .broken : .attention,
                 alert: emptied > 0 ? "CausewayRedisLost" : "",
-                sight: (emptied > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
+                observation: (emptied > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
                     + (count > 0 ? ": \(count) partitions are read again." : "; all partitions were read again."),
                 meaning:
                     "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
@@ -187,7 +189,7 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisErrors",
-                sight: "Redis answers calls with errors: \(seen.joined(separator: ", ")).",
+                observation: "Redis answers calls with errors: \(seen.joined(separator: ", ")).",
                 meaning: "The calls are repeated until they succeed. Their commands wait; none is lost.",
                 action: "The event redis-error below has the text.",
                 kinds: [.redisError]
@@ -203,7 +205,7 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayRedisReplicasMissing",
-                sight: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
+                observation: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
                 meaning: "Registrations and held states wait 10 s for redis.replicas, then continue without them.",
                 action: "Bring the replicas back. A failover before that makes workers read Kafka's records again.",
                 kinds: [.redisReplicasMissing, .redisReplicasBack]
@@ -217,7 +219,7 @@ struct Diagnosis {
             Finding(
                 severity: .broken,
                 alert: "CausewayKafkaAway",
-                sight: "No Kafka broker is reachable.",
+                observation: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
                     "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
@@ -234,7 +236,7 @@ struct Diagnosis {
                 Finding(
                     severity: isMember ? .note : .attention,
                     alert: "CausewayNoPartitions",
-                    sight: "This worker reads no partition.",
+                    observation: "This worker reads no partition.",
                     meaning: isMember
                         ? "Other workers read all partitions; this one is a standby."
                         : condition.isTopicMissing
@@ -257,7 +259,7 @@ struct Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayCommandsStale",
-                    sight: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
+                    observation: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
                     meaning:
                         "Records behind it cannot be committed, and a restart begins with it.",
                     action:
@@ -270,7 +272,7 @@ struct Diagnosis {
                 Finding(
                     severity: .broken,
                     alert: "CausewayPartitionStandsStill",
-                    sight: "\(now[.partitionsStuck]) partitions are stuck and not read.",
+                    observation: "\(now[.partitionsStuck]) partitions are stuck and not read.",
                     meaning:
                         "The offset to continue at is not known, or records were deleted before they were read.",
                     action:
@@ -285,7 +287,7 @@ struct Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "",
-                    sight: "\(now[.partitionsPaused]) partitions are paused.",
+                    observation: "\(now[.partitionsPaused]) partitions are paused.",
                     meaning: "A lane holds as many records as it may.",
                     action: "See below what the waiting records wait for: that part is slow."
                 )
@@ -304,7 +306,7 @@ struct Diagnosis {
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",
-            sight: "The lag grew from \(Numeral.grouped(lagBefore)) to \(Numeral.grouped(lagNow)) records.",
+            observation: "The lag grew from \(Numeral.grouped(lagBefore)) to \(Numeral.grouped(lagNow)) records.",
             meaning: "More records are written than this worker reads.",
             action: "If lanes are busy, add workers. If not, see what the waiting records wait for."
         )

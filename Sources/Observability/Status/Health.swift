@@ -56,7 +56,7 @@ extension HealthReport {
     ) -> HealthReport {
         // All facts come from one condition. The published metrics are a moment older, so mixing both could show a
         // state that never existed.
-        let isMissed = !condition.hasMetKafka && upMilliseconds >= firstContactMilliseconds
+        let isMissed = !condition.hasReachedKafka && upMilliseconds >= firstContactMilliseconds
         let isKafkaAway = condition.isKafkaAway || isMissed
         return HealthReport(checks: [
             group(condition, isKafkaAway: isKafkaAway),

@@ -109,7 +109,7 @@ struct Finding: Sendable, Equatable {
     /// The alert for the same condition, which is also its heading in the runbook; empty if there is none.
     var alert: String
     /// What was observed.
-    var sight: String
+    var observation: String
     /// What it means.
     var meaning: String
     var action: String

@@ -60,7 +60,7 @@ enum StatusPage {
                 case .attention: .attention
                 case .note: .plain
                 }
-            text += "<article class=\"\(tone.rawValue)\">\n<h3>\(escaped(finding.sight))</h3>\n"
+            text += "<article class=\"\(tone.rawValue)\">\n<h3>\(escaped(finding.observation))</h3>\n"
             text += "<p>\(escaped(finding.meaning))</p>\n<p><b>Do:</b> \(escaped(finding.action))</p>\n"
             for line in finding.seen { text += "<p><code>\(escaped(line))</code></p>\n" }
             if !finding.alert.isEmpty {
@@ -145,7 +145,7 @@ enum StatusDocument {
         let findings = report.findings.map { finding in
             object([
                 ("severity", string(finding.severity.name)), ("alert", string(finding.alert)),
-                ("sight", string(finding.sight)),
+                ("sight", string(finding.observation)),
                 ("meaning", string(finding.meaning)), ("action", string(finding.action)),
                 ("seen", array(finding.seen.map(string))),
             ])

@@ -25,8 +25,8 @@ package enum CollectorHeaders {
             let line = Substring(ended.last == "\r" ? ended.dropLast() : ended)
             if line.isEmpty || line.first == "#" { continue }
             count += 1
-            if let complaint = complaint(about: line) {
-                throw SecretFileError(path: path, reason: "line \(number + 1) \(complaint)")
+            if let fault = fault(about: line) {
+                throw SecretFileError(path: path, reason: "line \(number + 1) \(fault)")
             }
             head += "\(line)\r\n"
         }
@@ -36,7 +36,7 @@ package enum CollectorHeaders {
         return head
     }
 
-    private static func complaint(about line: Substring) -> String? {
+    private static func fault(about line: Substring) -> String? {
         guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else {
             return
                 "is not a header of the form Name: value"

@@ -49,7 +49,7 @@ package actor TraceExporter {
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not displace the others.
     private var firstRing = 0
     private var isTroubled = false
-    private var dropsSaid: UInt64 = 0
+    private var dropsLogged: UInt64 = 0
 
     package init(
         _ collector: TraceCollector,
@@ -67,7 +67,7 @@ package actor TraceExporter {
     }
 
     /// Ends the request in progress and all later ones at once, because nobody waits for them any longer.
-    package nonisolated func hurry() { interruption.signal() }
+    package nonisolated func cancelRequests() { interruption.signal() }
 
     /// Exports traces until its task is cancelled.
     package func run() async {
@@ -190,8 +190,8 @@ package actor TraceExporter {
     /// Logs new drops, at most once per look.
     private func logDrops() {
         let total = counters.dropped
-        guard total > dropsSaid, !isTroubled || waiting == nil else { return }
-        log(.tracesDropped, ["records": "\(total - dropsSaid)"])
-        dropsSaid = total
+        guard total > dropsLogged, !isTroubled || waiting == nil else { return }
+        log(.tracesDropped, ["records": "\(total - dropsLogged)"])
+        dropsLogged = total
     }
 }

@@ -39,10 +39,10 @@ final class PrimaryConnections {
         self.isOver = isOver
     }
 
-    deinit { forget() }
+    deinit { closeAll() }
 
     /// Ends all connections and forgets the primaries, so that the next call searches for them.
-    func forget() {
+    func closeAll() {
         for connection in connections.values { connection.close() }
         connections = [:]
         map = nil

@@ -16,11 +16,11 @@ public final class PrimaryMarks {
 
     public enum Writing: Sendable {
         /// At all of the primary's places, whether a mark exists or not.
-        case everywhere
+        case writeAll
         /// At all of the primary's places, but only where a mark exists.
-        case overAll
+        case replaceAll
         /// At the first place, which `look` reads, and only if a mark exists there.
-        case overFirst
+        case replaceFirst
     }
 
     /// The most marks that are read or written at a time.
@@ -43,7 +43,7 @@ public final class PrimaryMarks {
         if case .cluster = configuration.topology { isCluster = true } else { isCluster = false }
     }
 
-    private var anchors: SlotAnchors { isCluster ? .ofCluster : .alone }
+    private var anchors: SlotAnchors { isCluster ? .ofCluster : .ofSingleServer }
 
     private func key(_ name: String, at anchor: Int) -> [UInt8] {
         Array("{\(anchors.tags[anchor].tag)}\(group)/\(name)".utf8)
@@ -68,7 +68,7 @@ public final class PrimaryMarks {
             if primaries.isEmpty { connections.searchAgain() }
             return primaries
         } catch {
-            connections.forget()
+            connections.closeAll()
             throw error
         }
     }
@@ -127,8 +127,8 @@ public final class PrimaryMarks {
 }
 
 extension PrimaryMarks.Writing {
-    fileprivate var isEverywhere: Bool { self != .overFirst }
-    fileprivate var replaces: Bool { self != .everywhere }
+    fileprivate var isEverywhere: Bool { self != .replaceFirst }
+    fileprivate var replaces: Bool { self != .writeAll }
 }
 
 extension ServerInformation {

@@ -29,7 +29,7 @@ public final class RedisQueries {
     }
 
     /// Ends all connections. A later call opens them again.
-    public func close() { connections.forget() }
+    public func close() { connections.closeAll() }
 
     // MARK: - Queries
 
@@ -58,7 +58,7 @@ public final class RedisQueries {
         for start in stride(from: 0, to: keys.count, by: Self.pipelineMax) {
             let batch = Array(keys[start..<min(start + Self.pipelineMax, keys.count)])
             for reply in try ask(batch.map { (key: $0, command: [Array("GET".utf8), $0]) }) {
-                switch try reply.orItsError() {
+                switch try reply.valueOrThrow() {
                 case .string(let value): values.append(value)
                 case .null: values.append([])
                 default: throw RedisError(.protocolViolation)
@@ -87,7 +87,7 @@ public final class RedisQueries {
                 stepsLeft -= 1
                 let command = ["SCAN", "", "MATCH", pattern, "COUNT", String(Self.scanCount)].map { Array($0.utf8) }
                 let step = [command[0], cursor] + command[2...]
-                guard case .array(let parts) = try connections.send([(location, step)])[0].get().orItsError(),
+                guard case .array(let parts) = try connections.send([(location, step)])[0].get().valueOrThrow(),
                     parts.count == 2,
                     case .string(let next) = parts[0], let found = parts[1].elements
                 else { throw RedisError(.protocolViolation) }
@@ -105,7 +105,7 @@ public final class RedisQueries {
     ///
     /// - Parameter key: the clock of this key's server; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
-        let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].orItsError()
+        let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
         guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
             let microseconds = parts[1].text.flatMap({ Int64($0) }), (0...9_999_999_999).contains(seconds)
         else { throw RedisError(.protocolViolation) }
@@ -113,7 +113,7 @@ public final class RedisQueries {
     }
 
     private static func hash(_ reply: RedisValue) throws(RedisError) -> Hash {
-        guard let elements = try reply.orItsError().elements, elements.count.isMultiple(of: 2) else {
+        guard let elements = try reply.valueOrThrow().elements, elements.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
         }
         var hash: Hash = []
@@ -156,7 +156,7 @@ public final class RedisQueries {
             if left.isEmpty { return replies }
             if isOver() { throw failure }
             open = left
-            connections.forget()
+            connections.closeAll()
         }
         throw failure
     }

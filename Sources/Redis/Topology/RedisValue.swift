@@ -23,7 +23,7 @@ enum RedisValue: Equatable {
     }
 
     /// The value; throws it if it is an error.
-    func orItsError() throws(RedisError) -> RedisValue {
+    func valueOrThrow() throws(RedisError) -> RedisValue {
         guard case .error(let text) = self else { return self }
         throw text.withUnsafeBytes { RedisError(reply: $0) }
     }

@@ -126,7 +126,7 @@ final class SentinelOwner: ConnectionOwner {
         lookup.find { [weak connection] result in
             switch result {
             case .success(let location): connection?.located(location)
-            case .failure(let error): connection?.lose(error)
+            case .failure(let error): connection?.disconnect(error)
             }
         }
     }

@@ -10,7 +10,7 @@ struct SlotAnchors {
     let tags: [(tag: String, slot: Int)]
 
     /// The one place of a server without a cluster.
-    static let alone = SlotAnchors(tags: [("causeway/mark", 0)])
+    static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
     /// The places of a cluster. Computing them takes some thousand checksums.
     static let ofCluster: SlotAnchors = {

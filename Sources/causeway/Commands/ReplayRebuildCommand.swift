@@ -101,7 +101,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             rebuilding.lookFor(run.table.entries.keys)
         }
         // After a partial reading nothing may be written: the rest may hold a newer command.
-        guard run.rest.isEmpty else { return }
+        guard run.unreadParts.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilding.register(
                 message.value,
@@ -112,7 +112,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         try rebuilding.flush()
         guard !run.isInterrupted, let range else { return }
         if execute { try run.read(range) }
-        guard run.rest.isEmpty else { return }
+        guard run.unreadParts.isEmpty else { return }
         let entries = Array(run.table.entries)
         for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batch) {
             guard run.interruption.pending == nil else { break }

@@ -51,7 +51,7 @@ struct ReplaySendCommand: ParsableCommand {
         var sending: ReplaySending?
         let failure = try ReplayRun.failure(run.configuration) {
             try run.read(try options.range())
-            let (line, isInterrupted) = (run, !run.rest.isEmpty)
+            let (line, isInterrupted) = (run, !run.unreadParts.isEmpty)
             if execute, !isInterrupted {
                 sending = try ReplaySending(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
             }

@@ -114,7 +114,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 continue
             }
             logger.info("told to stop", metadata: ["signal": "\(signal)", "again": "\(isStopping)"])
-            if isStopping { worker.hurry() } else { await group.triggerGracefulShutdown() }
+            if isStopping { worker.stopAtOnce() } else { await group.triggerGracefulShutdown() }
             isStopping = true
         }
     }

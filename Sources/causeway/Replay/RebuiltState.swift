@@ -7,7 +7,7 @@ import LiveActivity
 struct RebuiltState {
     let admission: StoreCall<[UInt8]>
     let settlement: StoreCall<[UInt8]>
-    let holding: StoreCall<[UInt8]>
+    let holdCall: StoreCall<[UInt8]>
 
     /// Nil if the command is expired, or is no command under this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], app: Int, scope: ReplayScope) {
@@ -49,7 +49,7 @@ struct RebuiltState {
                 alert: hasAlert ? version : nil
             )
         )
-        holding = StoreCall(
+        holdCall = StoreCall(
             tag: 0,
             subject: subject,
             operation: .hold(version: version, command: held, carriesAlert: false)

@@ -300,7 +300,7 @@ struct ReplayRebuilding {
         for (state, reply) in zip(states, try answers(to: states.map(\.admission), store)) {
             let count = Self.count(of: reply.verdict)
             if count == .statesWritten { next.append(state.settlement) }
-            if count == .statesHeld { next.append(state.holding) }
+            if count == .statesHeld { next.append(state.holdCall) }
             tally.count(count)
         }
         // An end removes its activity from its audiences.

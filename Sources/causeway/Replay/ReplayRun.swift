@@ -18,7 +18,7 @@ struct ReplayRun {
     private(set) var tally = ReplayTally()
     private(set) var table: ReplayTable
     /// The parts of the range that were not read because of an interruption.
-    private(set) var rest: [ReplaySource.Part] = []
+    private(set) var unreadParts: [ReplaySource.Part] = []
     /// Whether not all registrations were read, or Redis was not asked about every activity.
     private(set) var isInterrupted = false
     /// Whether the range names offsets that the topic does not have.
@@ -40,7 +40,7 @@ struct ReplayRun {
         table = ReplayTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { rest.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
+    var isComplete: Bool { unreadParts.isEmpty && !isInterrupted && !hasGaps && !table.wasFull }
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
@@ -59,7 +59,7 @@ struct ReplayRun {
             )
         }
         var (tally, table, progress) = (tally, table, progress)
-        rest = try source.read(interruption, &progress) { message in
+        unreadParts = try source.read(interruption, &progress) { message in
             let intake = scope.take(
                 message.value,
                 key: message.key,
@@ -97,7 +97,7 @@ struct ReplayRun {
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
     ) throws {
         // What was read before an interruption is still decided.
-        let wasInterrupted = !rest.isEmpty
+        let wasInterrupted = !unreadParts.isEmpty
         let interruption = interruption
         let isOver = { interruption.pending != nil && !wasInterrupted }
         let queries = try RedisQueries(configuration: redis, isOver: isOver)
@@ -189,11 +189,11 @@ struct ReplayRun {
         if table.wasFull {
             say("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }
-        guard !rest.isEmpty else {
+        guard !unreadParts.isEmpty else {
             if isInterrupted { say("stopped before the end: the counts cover only a part of the range") }
             return
         }
-        say("stopped while reading; not read: \(rest.map { "--offsets \($0.text)" }.joined(separator: " "))")
+        say("stopped while reading; not read: \(unreadParts.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
     /// Runs code in which Kafka or Redis may fail.

@@ -54,12 +54,12 @@ struct ReplayTable {
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
         app: Int,
-        displaced: (ReplayReason) -> Void
+        onReplaced: (ReplayReason) -> Void
     ) {
         guard var entry = entries[activity] else {
             guard bytes + Self.entryBytes + activity.count + candidate.bytes <= bytesMax else {
                 wasFull = true
-                return displaced(.tableFull)
+                return onReplaced(.tableFull)
             }
             bytes += Self.entryBytes + activity.count + candidate.bytes
             var entry = Entry(app: app)
@@ -68,49 +68,49 @@ struct ReplayTable {
             return
         }
         if candidate.event == .start {
-            merge(start: candidate, into: &entry, displaced)
+            merge(start: candidate, into: &entry, onReplaced)
         } else {
-            merge(state: candidate, into: &entry, displaced)
+            merge(state: candidate, into: &entry, onReplaced)
         }
         entries[activity] = entry
     }
 
-    private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ displaced: (ReplayReason) -> Void) {
+    private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onReplaced: (ReplayReason) -> Void) {
         if let known = entry.start {
             guard start.version > known.version else {
-                return displaced(start.version == known.version ? .duplicate : .supersededInRange)
+                return onReplaced(start.version == known.version ? .duplicate : .supersededInRange)
             }
         }
         if let state = entry.state {
             if state.version < start.version {
                 // The state belongs to the activity's life before this start.
-                displaced(.supersededInRange)
+                onReplaced(.supersededInRange)
                 replace(&entry.state, by: nil)
             } else if state.event == .end {
-                return displaced(.supersededInRange)
+                return onReplaced(.supersededInRange)
             }
         }
-        if entry.start != nil { displaced(.supersededInRange) }
+        if entry.start != nil { onReplaced(.supersededInRange) }
         replace(&entry.start, by: start)
     }
 
-    private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ displaced: (ReplayReason) -> Void) {
-        if let start = entry.start, state.version < start.version { return displaced(.supersededInRange) }
+    private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onReplaced: (ReplayReason) -> Void) {
+        if let start = entry.start, state.version < start.version { return onReplaced(.supersededInRange) }
         if let known = entry.state {
             if known.event == .end {
-                guard state.event != .end || state.version != known.version else { return displaced(.duplicate) }
-                return displaced(state.version < known.version ? .supersededInRange : .ended)
+                guard state.event != .end || state.version != known.version else { return onReplaced(.duplicate) }
+                return onReplaced(state.version < known.version ? .supersededInRange : .ended)
             }
             if state.event == .update {
                 guard state.version > known.version else {
-                    return displaced(state.version == known.version ? .duplicate : .supersededInRange)
+                    return onReplaced(state.version == known.version ? .duplicate : .supersededInRange)
                 }
             }
-            displaced(.supersededInRange)
+            onReplaced(.supersededInRange)
         }
         replace(&entry.state, by: state)
         if state.event == .end, entry.start != nil {
-            displaced(.supersededInRange)
+            onReplaced(.supersededInRange)
             replace(&entry.start, by: nil)
         }
     }

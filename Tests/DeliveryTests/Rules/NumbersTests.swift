@@ -20,7 +20,7 @@ import Testing
     }
 
     private func take(_ core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
-        var numbers = core.configuration.numbers
+        var numbers = core.configuration.settings
         change(&numbers)
         core.delivery.take(numbers)
     }

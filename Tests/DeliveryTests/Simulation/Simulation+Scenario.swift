@@ -53,7 +53,7 @@ extension Simulation {
             }
             let supplies = isSilent && !isLate && (number == 1 || random.chance(swarm.suppliedToken))
             let event = ends ? Event.end : .update
-            send(activity, event, sequence: sequence, content: content, suppliesToken: supplies, at: time)
+            send(activity, event, sequence: sequence, content: content, hasOwnToken: supplies, at: time)
         }
         if isLate { bringToken(activity, among: Int(sequence), at: time + Int64(random.number(-2_000...4_000))) }
     }
@@ -82,7 +82,7 @@ extension Simulation {
         _ event: Event,
         sequence: UInt64,
         content: Int,
-        suppliesToken: Bool = false,
+        hasOwnToken: Bool = false,
         device: String = "",
         at time: Int64
     ) {
@@ -121,7 +121,7 @@ extension Simulation {
                     { [self] in
                         written[identifier] = value
                         var record = value
-                        if let token = toldToken(of: activity, isSupplied: suppliesToken) {
+                        if let token = toldToken(of: activity, isSupplied: hasOwnToken) {
                             record = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
                         }
                         append(identifier, of: activity, record, at: time)

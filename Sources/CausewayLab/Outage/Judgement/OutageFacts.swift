@@ -18,11 +18,11 @@ struct OutageFacts {
     /// The expectations that are not met, as text.
     func broken(_ expectations: [OutageExpectation]) -> [String] {
         let missing = commandsWithoutResult
-        return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(whatBreaks)
+        return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation)
     }
 
     /// Why an expectation is not met; nil if it is met.
-    func whatBreaks(_ expectation: OutageExpectation) -> String? {
+    func violation(_ expectation: OutageExpectation) -> String? {
         switch expectation {
         case .freshness99(let app, let bound):
             guard let measured = verdict.freshness99(of: app) else { return "\(app) had no push" }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Notifies readers that wait for registrations by long polling.
-final class RegistrationBell: Sendable {
+final class RegistrationNotifier: Sendable {
     /// The most readers that may wait at one time.
     static let waitersMax = 1_024
 
@@ -27,7 +27,7 @@ final class RegistrationBell: Sendable {
 
     /// Announces the number of posted registrations. A service thread calls this while it holds the devices, so that no older count comes
     /// after a newer one.
-    func ring(count: Int) {
+    func notify(count: Int) {
         announced.store(count, ordering: .relaxed)
         let woken = state.withLock { state in
             state.count = count
