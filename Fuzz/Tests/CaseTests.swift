@@ -22,14 +22,14 @@ import Testing
     }
 
     @Test(arguments: cases)
-    func lawHolds(_ entry: Case) throws {
+    func `Law holds`(_ entry: Case) throws {
         let violation = try Data(contentsOf: entry.file).withUnsafeBytes { entry.target.violation($0) }
         #expect(violation == nil)
     }
 
     /// The two targets of records start from the corpus of `LiveActivityTests`.
     @Test(arguments: [FuzzTarget.frames, .headers, .answers, .replies])
-    func casesAreThere(_ target: FuzzTarget) {
+    func `Cases are there`(_ target: FuzzTarget) {
         #expect(Self.cases.contains { $0.target == target })
     }
 }

@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread) struct ChannelTests {
     private typealias Object = [String: Any]
 
-    @Test func aChannelIsCreatedReadListedAndDeleted() async throws {
+    @Test func `A channel is created read listed and deleted`() async throws {
         try await Scene.run { scene in
             let (first, second) = (
                 try scene.createChannel(storesNewest: true), try scene.createChannel(storesNewest: false)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func anAppHasTenThousandAtMost() async throws {
+    @Test func `An app has ten thousand at most`() async throws {
         try await Scene.run { scene in
             try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<9_999 {
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func oneBroadcastReachesAllSubscribersAndNobodyElse() async throws {
+    @Test func `One broadcast reaches all subscribers and nobody else`() async throws {
         try await Scene.run { scene in
             let (channel, other) = (
                 try scene.createChannel(storesNewest: true), try scene.createChannel(storesNewest: true)
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func aStartOnAChannelThatIsNotThereFails() async throws {
+    @Test func `A start on a channel that is not there fails`() async throws {
         try await Scene.run { scene in
             let row = try await scene.startByPush("m9", device: "late", channel: "AAAAAAAAAAAAAAAAAAAAAA==")
             #expect(row.effects == ["unknownChannel": 1])
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func oldAlertsAndEndsFollowTheRulesOfPushes() async throws {
+    @Test func `Old alerts and ends follow the rules of pushes`() async throws {
         try await Scene.run(\.channelRules, ChannelRules(publishBudget: nil)) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try await scene.startByPush("m7", device: "by-push", channel: channel)
@@ -136,7 +136,9 @@ import Testing
     }
 
     /// A phone that was away gets the newest message of a channel with storage, once. It gets none of a channel without storage.
-    @Test(arguments: [true, false]) func aPhoneThatComesBackGetsWhatIsStored(_ storesNewest: Bool) async throws {
+    @Test(arguments: [true, false]) func `A phone that comes back gets what is stored`(_ storesNewest: Bool)
+        async throws
+    {
         try await Scene.run(\.channelRules, ChannelRules(publishBudget: nil)) { scene in
             let channel = try scene.createChannel(storesNewest: storesNewest)
             _ = try await scene.startByPush("m7", device: "by-push", channel: channel)
@@ -164,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func whatIsStoredIsGoneAfterItsExpiration() async throws {
+    @Test func `What is stored is gone after its expiration`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try await scene.startByPush("m7", device: "by-push", channel: channel)
@@ -178,7 +180,7 @@ import Testing
         }
     }
 
-    @Test func aChannelThatIsSentToTooOftenIsThrottledAlone() async throws {
+    @Test func `A channel that is sent to too often is throttled alone`() async throws {
         let rules = ChannelRules(publishBudget: .init(capacity: 2, refillMilliseconds: 60_000))
         try await Scene.run(\.channelRules, rules) { scene in
             let (channel, other) = (
@@ -195,7 +197,7 @@ import Testing
     }
 
     /// The only request without an idempotency key: its answer is lost, but the channel exists.
-    @Test func faultsOfTheManagementAreItsOwn() async throws {
+    @Test func `Faults of the management are its own`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             let faults = #"{"resetShare":1}"#
@@ -214,7 +216,7 @@ import Testing
         }
     }
 
-    @Test func othersMayCreateAndDelete() async throws {
+    @Test func `Others may create and delete`() async throws {
         try await Scene.run { scene in
             let own = try scene.createChannel(storesNewest: true)
             let made = try await scene.control("POST", "/channels", #"{"app":"\#(Scene.app)","storage":"none"}"#)
@@ -239,7 +241,7 @@ import Testing
         }
     }
 
-    @Test func theLogTellsOfBroadcastsAndNotOfManagement() async throws {
+    @Test func `The log names broadcasts and no management requests`() async throws {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
         try await Scene.run(\.pushLog, file) { scene in

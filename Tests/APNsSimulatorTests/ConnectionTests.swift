@@ -4,7 +4,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ConnectionTests {
-    @Test func oneStreamUntilAuthenticated() async throws {
+    @Test func `One stream until authenticated`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             try client.run { !$0.concurrentStreams.isEmpty }
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test func streamsOverTheLimitAreRefused() async throws {
+    @Test func `Streams over the limit are refused`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             // The client has not read the server's SETTINGS yet, and opens four streams at once.
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func aThousandStreamsAtOnceAreAnsweredEachOnce() async throws {
+    @Test func `A thousand streams at once are answered each once`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func framesMayArriveInPieces() async throws {
+    @Test func `Frames may arrive in pieces`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             client.bytesPerWrite = 1
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func goAwayAfterSomeRequests() async throws {
+    @Test func `GOAWAY after some requests`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.goAwayAfterRequests = 3
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func goAwayOnDemandLetsWhatIsUnderWayEnd() async throws {
+    @Test func `GOAWAY on demand lets what is under way end`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.latencyMilliseconds = 2_000...2_000
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func theLimitOfStreamsChangesAtOnce() async throws {
+    @Test func `The limit of streams changes at once`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func clientsWithoutH2AreDropped() async throws {
+    @Test func `Clients without h2 are dropped`() async throws {
         try await Scene.run { scene in
             // TLS 1.3: the client may consider its handshake complete before it gets the refusal.
             for protocols in [[], Array("\u{8}http/1.1".utf8)] {
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func severalThreadsShareOneWorld() async throws {
+    @Test func `Several threads share one world`() async throws {
         try await Scene.run(\.threads, 3) { scene in
             for home in 0..<9 {
                 let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func stoppingEndsConnectionsAndIsRepeatable() async throws {
+    @Test func `Stopping ends connections and is repeatable`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func sharesOfAnswers() async throws {
+    @Test func `Shares of answers`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.internalServerErrorShare = 0.2
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func lostAnswersAreAppliedOrNot(_ isApplied: Bool) async throws {
+    @Test(arguments: [true, false]) func `Lost answers are applied or not`(_ isApplied: Bool) async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.resetShare = 1
@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    @Test func someAreNeverAnswered() async throws {
+    @Test func `Some are never answered`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.unansweredShare = 1
@@ -219,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func latencyPutsAnswersOff() async throws {
+    @Test func `Latency puts answers off`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.latencyMilliseconds = 50...60
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    @Test func impossibleFaultsAreRefused() async throws {
+    @Test func `Impossible faults are refused`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.resetShare = 0.7

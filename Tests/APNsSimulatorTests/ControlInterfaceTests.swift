@@ -12,7 +12,7 @@ import Testing
         {"app":"com.example.shop","attributesTypes":[{"name":"Order","attributes":{},"contentState":{"minutes":"int"}}]}
         """
 
-    @Test func aThousandPhonesAreMadeAndAskedAtOnce() async throws {
+    @Test func `A thousand phones are made and asked at once`() async throws {
         try await Scene.run { scene in
             #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
             let phones = try await scene.control(
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func registrationsAreReadByCursorAndAwaited() async throws {
+    @Test func `Registrations are read by cursor and awaited`() async throws {
         try await Scene.run { scene in
             let first = try await scene.control("GET", "/registrations?limit=1")
             #expect((first.object["registrations"] as? [Object])?.count == 1 && first.object["next"] as? Int == 1)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func phonesChangeOnRequest() async throws {
+    @Test func `Phones change on request`() async throws {
         try await Scene.run { scene in
             let app = "\"app\":\"\(Scene.app)\""
             #expect(
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func faultsStatisticsClockAndReset() async throws {
+    @Test func `Faults statistics clock and reset`() async throws {
         try await Scene.run { scene in
             let put = try await scene.control("PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
             #expect(
@@ -141,7 +141,7 @@ import Testing
     }
 
     /// A GET returns what was PUT, and nothing is left of it after a DELETE.
-    @Test func everyFaultIsReadAndShown() async throws {
+    @Test func `Every fault is read and shown`() async throws {
         try await Scene.run { scene in
             let text = """
                 {"latencyMillisecondsMin":1,"latencyMillisecondsMax":2,"internalServerErrorShare":0.01,\
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func connectionsAreCutAndSilenced() async throws {
+    @Test func `Connections are cut and silenced`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -285,7 +285,7 @@ import Testing
             ),
         ] as [(String, String, String?, Int, String, String)]
     )
-    func whatIsWrongIsSaid(
+    func `What is wrong is said`(
         _ method: String,
         _ path: String,
         _ body: String?,

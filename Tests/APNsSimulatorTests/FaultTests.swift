@@ -24,7 +24,7 @@ import Testing
         try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
     }
 
-    @Test func reasonsOfEveryKindComeInTheirShares() async throws {
+    @Test func `Reasons of every kind come in their shares`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.3, .unregistered: 0.3]
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func sharesEndAfterSoManyRequests() async throws {
+    @Test func `Shares end after so many requests`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.resetShare = 1
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func answersThatNobodyDocuments() async throws {
+    @Test func `Answers that nobody documents`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.unknownReasonShare = 1 }
             let first = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func lateAnswersComeAfterTheOthers() async throws {
+    @Test func `Late answers come after the others`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.lateShare = 1
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// Pushes above the last stream were never judged: a client that sends them again sends them once.
-    @Test func goAwayLeavesTheLastRequestsUnprocessed() async throws {
+    @Test func `GOAWAY leaves the last requests unprocessed`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.goAwayAfterRequests = 11
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func gracefulGoAwayComesTwice() async throws {
+    @Test func `Graceful GOAWAY comes twice`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.latencyMilliseconds = 2_000...2_000 }
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func aConnectionIsCutAfterSomeRequests() async throws {
+    @Test func `A connection is cut after some requests`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.cutAfterRequests = 6 }
             let streams = try submit(9, client, scene)
@@ -139,7 +139,7 @@ import Testing
     }
 
     /// The opposite of a cut: a connection that ends in order says so.
-    @Test func anOrderlyEndIsAnnounced() async throws {
+    @Test func `An orderly end is announced`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { _ in }
             await scene.simulator.stop()
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func aHalfOpenConnectionAnswersNothing() async throws {
+    @Test func `A half open connection answers nothing`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, scene)
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func aHalfOpenConnectionMayNotEvenGreet() async throws {
+    @Test func `A half open connection may not even greet`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.silentAfterRequests = 0
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func theWindowOfAConnectionIsAsAskedFor() async throws {
+    @Test func `The WINDOW of a connection is as asked for`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.connectionWindowBytes = 1 << 20

@@ -20,7 +20,7 @@ import Testing
         #expect(answer.status == reason.status && answer.body == body, "\(answer)", sourceLocation: location)
     }
 
-    @Test func whatIsWrongWithATokenIsSaid() async throws {
+    @Test func `What is wrong with a token is said`() async throws {
         try await Scene.run { scene in
             let (signer, now) = (scene.signer, time(nil))
             try expect(.success, signer.token(), scene)
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func aTokenIsVerifiedOncePerConnection() async throws {
+    @Test func `A token is verified once per connection`() async throws {
         try await Scene.run { scene in
             let (client, token) = (try scene.connect(), scene.signer.token())
             for _ in 0..<5 { try expect(.success, token, scene, client) }
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func aTokenGrowsOldOnItsConnectionAndWedgesIt() async throws {
+    @Test func `A token grows old on its connection and wedges it`() async throws {
         try await Scene.run { scene in
             let (client, token) = (try scene.connect(), scene.signer.token())
             try expect(.success, token, scene, client)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func aConnectionChangesItsTokenOnceInTwentyMinutes() async throws {
+    @Test func `A connection changes its token once in twenty minutes`() async throws {
         try await Scene.run { scene in
             let (client, now) = (try scene.connect(), time(nil))
             let (first, second) = (scene.signer.token(issuedAt: now - 10), scene.signer.token(issuedAt: now))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func aConnectionBelongsToItsFirstKey() async throws {
+    @Test func `A connection belongs to its first key`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             try expect(.success, scene.signer.token(), scene, client)
@@ -94,13 +94,13 @@ import Testing
         }
     }
 
-    @Test func keysOfTheOtherEnvironmentAreRefused() async throws {
+    @Test func `Keys of the other environment are refused`() async throws {
         try await Scene.run(\.keys[0].environment, .sandbox) { scene in
             try expect(.badEnvironmentKeyIdInToken, scene.signer.token(), scene)
         }
     }
 
-    @Test func whatIsNoKeyIsRefusedAtTheStart() async throws {
+    @Test func `What is no key is refused at the start`() async throws {
         var configuration = SimulatorConfiguration(security: .cleartext, keys: [])
         configuration.keys = [.init(teamIdentifier: "T", keyIdentifier: "K", pem: "no key")]
         await #expect(throws: SimulatorError.self) { try await Simulator(configuration).start() }

@@ -27,7 +27,7 @@ import Testing
         Array(text.utf8).withUnsafeBytes { Digest.hexadecimal($0) }
     }
 
-    @Test func everyMember() async throws {
+    @Test func `Every member`() async throws {
         let state = #"{"home":3,"away":1}"#
         var (token, now) = ("", 0)
         let lines = try await log { scene in
@@ -57,7 +57,7 @@ import Testing
     }
 
     /// A disk is full and then has room again: lost lines are counted, and every line of the file is complete.
-    @Test func linesAreWholeThoughTheFileTakesOnlyAPart() throws {
+    @Test func `Lines are whole though the file takes only a part`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)
         defer { close(ends[0]) }
@@ -94,13 +94,13 @@ import Testing
     }
 
     /// Compared with values of the hash's own authors.
-    @Test func theDigestIsFNV1a() {
+    @Test func `The digest is FNV 1 a`() {
         #expect(digest("") == "cbf29ce484222325")
         #expect(digest("a") == "af63dc4c8601ec8c")
         #expect(digest("foobar") == "85944171f73967e8")
     }
 
-    @Test func whatIsRefusedStandsThereToo() async throws {
+    @Test func `Refused pushes are in the log too`() async throws {
         let lines = try await log { scene in
             let client = try scene.connect()
             let update = scene.update(home: 1)
@@ -134,7 +134,7 @@ import Testing
         #expect(lines[3]["event"] is NSNull && lines[3]["timestamp"] is NSNull)
     }
 
-    @Test func aStartNamesTheActivityThatIsBorn() async throws {
+    @Test func `A start names the activity that is born`() async throws {
         let lines = try await log { scene in
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
@@ -150,13 +150,13 @@ import Testing
         #expect(lines.map { $0["effect"] as? String } == ["started", "incompleteAlert"])
     }
 
-    @Test func aFileThatCannotBeWrittenStopsTheStart() async throws {
+    @Test func `A file that cannot be written stops the start`() async throws {
         await #expect(throws: SimulatorError.self) {
             try await Scene.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }
         }
     }
 
-    @Test func withoutOneNothingIsWritten() async throws {
+    @Test func `Without one nothing is written`() async throws {
         try await Scene.run { scene in
             #expect(scene.simulator.configuration.pushLog == nil)
             let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))

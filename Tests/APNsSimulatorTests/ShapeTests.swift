@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Every field gets every value, and is left out: both decoders agree.
-    @Test func fieldsTakeWhatFoundationsDecoderTakes() throws {
+    @Test func `Fields take what foundations decoder takes`() throws {
         let shape = try Shape(json: Self.shape)
         var taken = 0
         for place in Self.sound.indices {
@@ -104,12 +104,12 @@ import Testing
         "", "null", "[]", "{", "{}x", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}",
         "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\t\"}", "{\"a\":NaN}", "{\"a\":tru}", "{\"a\" 1}", "{,}",
         "{\"a\":[1 2]}", "{\"a\":-}", "{\"a\":1e}", "{\"a\":\"",
-    ]) func whatIsNoObjectIsNotRead(_ json: String) throws {
+    ]) func `What is no object is not read`(_ json: String) throws {
         #expect(!decodes(try Shape(json: "{}"), json))
     }
 
     @Test(arguments: ["{}", " {\"a\" : [ ] }\r\n", "{\"a\":1e5,\"b\":-0.5E-2}", "{\"a\":\"\\ud83d\\ude00\\/\"}"])
-    func whatIsAnObjectIsRead(_ json: String) throws {
+    func `What is an object is read`(_ json: String) throws {
         #expect(decodes(try Shape(json: "{}"), json))
     }
 
@@ -121,7 +121,7 @@ import Testing
         (#"{"eta":[1,2],"at":1e400}"#, "at: numberDoesNotFit"),
         (#"{"eta":[1,2],"at":1,"stops":[{"n":1.5}]}"#, "stops.[].n: numberDoesNotFit"),
         (#"{"eta":[1,2],"at":1,"kind":"c"}"#, "kind: notOneOfTheCases"), ("[]", "the value itself: wrongType"),
-    ]) func aMismatchNamesItsPlace(_ json: String, _ problem: String) throws {
+    ]) func `A mismatch names its place`(_ json: String, _ problem: String) throws {
         let shape = try Shape(
             json:
                 #"{"eta":"dateRange","at":"date","stops":{"optional":{"array":{"object":{"n":"int"}}}},"kind":{"optional":{"enum":["a","b"]}}}"#
@@ -142,7 +142,7 @@ import Testing
         (#"{"a":{"array":3}}"#, "a[]: expected the name of a type or an object"),
         (#"{"a":{"array":"int","object":{}}}"#, "a: expected one of enum, array, object, optional"),
         ("[]", "a shape is an object of fields"),
-    ]) func whatIsNoShapeIsRefused(_ json: String, _ fault: String) {
+    ]) func `What is no shape is refused`(_ json: String, _ fault: String) {
         #expect { try Shape(json: json) } throws: { "\($0)" == fault }
     }
 }

@@ -37,7 +37,7 @@ import Testing
         try body(connection, try #require(connection.stream))
     }
 
-    @Test func whatDrainsIsReadAgain() throws {
+    @Test func `What drains is read again`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.streamDrained(stream)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func whatMayNotBeReadStaysUnreadThoughItDrains() throws {
+    @Test func `What may not be read stays unread though it drains`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.fallSilent(stopsReading: true)
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func whatIsSilentOnlyIsReadOn() throws {
+    @Test func `What is silent only is read on`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.fallSilent(stopsReading: false)

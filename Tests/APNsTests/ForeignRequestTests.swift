@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
-    func broadcastsArriveAsDocumented() throws {
+    func `Broadcasts arrive as documented`() throws {
         let recording = try Recording()
         let client = try ForeignClient(port: recording.server.port)
         defer { client.pool.close() }
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
-    func managementArrivesAsDocumented() async throws {
+    func `Management arrives as documented`() async throws {
         let recording = try Recording()
         let management = try Self.management(port: recording.server.port)
         try await Self.awaitAnswers(management)
@@ -142,7 +142,7 @@ import Testing
 
     /// Go's server takes each request only in the form that Apple documents, its body included.
     @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
-    func managementIsAnsweredAsDocumented() async throws {
+    func `Management is answered as documented`() async throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let management = try Self.management(port: server.port)

@@ -29,7 +29,7 @@ import Testing
         Case(["--echo-upload", "--trailer=x-end: yes"], 200),
         Case(["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"], 200),
     ])
-    func everyPushIsAnswered(_ given: Case) throws {
+    func `Every push is answered`(_ given: Case) throws {
         let server = try Nghttpd.start(given.options)
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
@@ -43,7 +43,7 @@ import Testing
 
     /// Broadcasts between the pushes, with a server that keeps a header table and with one that keeps none.
     @Test(arguments: [["--echo-upload"], ["--echo-upload", "--header-table-size=0", "--encoder-header-table-size=0"]])
-    func broadcastsAreAnsweredBetweenPushes(_ options: [String]) throws {
+    func `Broadcasts are answered between pushes`(_ options: [String]) throws {
         let server = try Nghttpd.start(options)
         defer { server.kill() }
         let client = try ForeignClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// The server dies in the middle: each push in flight gets one outcome, and a new server gets the rest.
-    @Test func serverThatDies() throws {
+    @Test func `Server that dies`() throws {
         var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
@@ -75,7 +75,7 @@ import Testing
 
 /// Against Go's HTTP/2 server, as Caddy runs it. It answers without having read a body, and ends its connections in two steps.
 @Suite(.enabled(if: Caddy.path != nil, "caddy is not installed"), .ownThread) struct GoServerTests {
-    @Test func everyPushIsAnsweredAsTheServerMeantIt() throws {
+    @Test func `Every push is answered as the server meant it`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// The server accepts a broadcast only as Apple documents it: method, path and fields, without any field of a push to a device.
-    @Test func broadcastsAreAsDocumented() throws {
+    @Test func `Broadcasts are as documented`() throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let client = try ForeignClient(port: server.port, channel: Caddy.channel)
@@ -114,7 +114,7 @@ import Testing
     }
 
     /// The server is asked to end under load: it sends GOAWAY, and answers what it has accepted.
-    @Test func serverThatEndsInOrder() throws {
+    @Test func `Server that ends in order`() throws {
         var server = try Caddy.start()
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: Trouble.allCases)
-    func troubleOfOneAppIsNotTheOthers(_ trouble: Trouble) throws {
+    func `Trouble of one app is not the others`(_ trouble: Trouble) throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.budget = ConnectionBudget(connectionsMax: 2)
             $0.requestTimeoutMilliseconds = 60_000
@@ -66,7 +66,7 @@ import Testing
     }
 
     /// Two teams' keys and both environments, at one server: each pool has its own connections, and no connection ever sees two keys.
-    @Test func poolsNeverShareAConnection() throws {
+    @Test func `Pools never share a connection`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         var keysOf: [ObjectIdentifier: Set<String>] = [:]
         var topicsOf: [ObjectIdentifier: Set<String>] = [:]

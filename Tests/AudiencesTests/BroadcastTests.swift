@@ -31,7 +31,7 @@ import Testing
         return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
     }
 
-    @Test func onePushReachesTheChannel() throws {
+    @Test func `One push reaches the channel`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -46,7 +46,7 @@ import Testing
     }
 
     /// APNs accepts no other expiration for a channel without storage.
-    @Test func expirationIsZeroOnAChannelWithoutStorage() throws {
+    @Test func `Expiration is zero on a channel without storage`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel(storage: .none))
         bench.send()
@@ -54,7 +54,7 @@ import Testing
     }
 
     /// At any rate of commands, the first state is sent at once, then the newest state each second.
-    @Test func aChannelIsSentToOnceASecond() throws {
+    @Test func `A channel is sent to once a second`() throws {
         let bench = RoundBench()
         var sent: [(at: Int64, content: Int)] = []
         let start = bench.now
@@ -79,7 +79,7 @@ import Testing
 
     /// Admission raised the timestamp of version 1, and Redis lost that. A phone shows only a state with a newer timestamp.
     @Test(arguments: [2, 5] as [Int64])
-    func aNewVersionIsSentAlthoughRedisForgotTheLastTimestamp(seconds: Int64) throws {
+    func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
         bench.send()
@@ -95,7 +95,7 @@ import Testing
     }
 
     /// An end may have an older version than the update before. Kafka repeats the update.
-    @Test func anUpdateFromBeforeALaterStateIsNotSentAgain() throws {
+    @Test func `An update from before a later state is not sent again`() throws {
         let bench = RoundBench()
         bench.command(5, channel: try channel())
         bench.send()
@@ -113,7 +113,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0)
     }
 
-    @Test func limitsDoubleTheSpacingAndSuccessesHalveIt() throws {
+    @Test func `Limits double the spacing and successes halve it`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -137,7 +137,7 @@ import Testing
     }
 
     /// A waiting alert is sent with the newer state, once.
-    @Test func anAlertRidesOnANewerState() throws {
+    @Test func `An alert rides on a newer state`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         #expect(bench.finish().map(\.alert) == [nil])
@@ -157,7 +157,7 @@ import Testing
         #expect(bench.committableOffset == 5 && bench.core.recordsHeld == 0)
     }
 
-    @Test func anOldAlertIsNotSent() throws {
+    @Test func `An old alert is not sent`() throws {
         let bench = RoundBench()
         bench.command(1, hasAlert: true, channel: try channel())
         bench.settle()
@@ -171,7 +171,7 @@ import Testing
     }
 
     /// Faults of the service have no limit of attempts: when the service is back, the state is sent, or the newer one that came meanwhile.
-    @Test func serviceFaultsWait() throws {
+    @Test func `Service faults WAIT`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -189,7 +189,7 @@ import Testing
         #expect(outcome(of: 2, in: bench) == "delivered")
     }
 
-    @Test func aRefusalIsToldWithWhatToDo() throws {
+    @Test func `A refusal is told with what to do`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// A new channel replaces one that somebody has deleted, and gets the newest state.
-    @Test func aLostChannelIsReplaced() throws {
+    @Test func `A lost channel is replaced`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -219,7 +219,7 @@ import Testing
     }
 
     /// Nobody has subscribed to a channel that would be created for the end.
-    @Test func anEndThatHasLostItsChannelAsksForNoOther() throws {
+    @Test func `An end that has lost its channel asks for no other`() throws {
         let bench = RoundBench()
         bench.command(1, event: .end, channel: try channel())
         bench.settle()
@@ -230,7 +230,7 @@ import Testing
         #expect(bench.committableOffset == 1 && bench.core.recordsHeld == 0)
     }
 
-    @Test func anOlderVersionIsNeverSentBehindANewerOne() throws {
+    @Test func `An older version is never sent behind a newer one`() throws {
         let bench = RoundBench()
         bench.command(2, channel: try channel())
         #expect(bench.finish().map(\.content) == [2])
@@ -242,7 +242,7 @@ import Testing
         #expect(bench.committableOffset == 3 && bench.core.recordsHeld == 0)
     }
 
-    @Test func theCommandsSumHasItsBroadcasts() throws {
+    @Test func `The commands sum has its broadcasts`() throws {
         let bench = RoundBench()
         bench.join(SimulatedNames.names[0][0])
         bench.command(1, channel: try channel(), broadcastCount: 1)
@@ -255,7 +255,7 @@ import Testing
     }
 
     /// A broadcast on its way gets its answer; the waiting state belongs to the next owner.
-    @Test func aRevokedPartitionSendsNothingMore() throws {
+    @Test func `A revoked partition sends nothing more`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -271,7 +271,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0)
     }
 
-    @Test func aReleasedPartitionForgetsWhatIsOnItsWay() throws {
+    @Test func `A released partition forgets what is on its way`() throws {
         let bench = RoundBench()
         bench.command(1, hasAlert: true, channel: try channel())
         bench.settle()
@@ -282,7 +282,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0 && bench.results.isEmpty)
     }
 
-    @Test func aPushThatFindsNoStreamGoesAgain() throws {
+    @Test func `A push that finds no stream goes again`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()

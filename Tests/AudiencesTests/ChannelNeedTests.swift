@@ -32,7 +32,7 @@ import Testing
         return bench.needs().map(\.kind)
     }
 
-    @Test func aStarStandsForWhateverFollows() {
+    @Test func `A star stands for whatever follows`() {
         for (pattern, isMeant) in [
             ("match-*", true), ("match-1", true), ("*", true), ("match-", false), ("match-10", false),
         ] {
@@ -42,19 +42,19 @@ import Testing
         #expect(needs(.update, rule()).isEmpty && needs(.update, nil).isEmpty)
     }
 
-    @Test func aChannelThatIsThereIsNotAskedFor() throws {
+    @Test func `A channel that is there is not asked for`() throws {
         #expect(needs(.update, rule("*"), try channel()).isEmpty)
         let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
         #expect(needs(.update, both, try channel()) == [.wanted])
     }
 
     /// The audience may have ended before, and a deletion of its channel may be scheduled.
-    @Test func aStartAsksForAChannelThatIsThere() throws {
+    @Test func `A start asks for a channel that is there`() throws {
         #expect(needs(.start, nil, try channel()) == [.wanted])
         #expect(needs(.start, nil).isEmpty)
     }
 
-    @Test func anEndSaysUntilWhenAPNsMayDeliverIt() throws {
+    @Test func `An end says until when APNs may deliver it`() throws {
         let now = RoundBench().now / 1_000
         #expect(
             needs(.end, rule("*"), try channel(), expiration: now + 60) == [
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// A keeper that accepts nothing stops no lane: a later command makes a dropped request again.
-    @Test func needsHaveALimit() throws {
+    @Test func `Needs have a limit`() throws {
         let bench = RoundBench(channelRule: rule("*"))
         let audience = RoundBench.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {

@@ -34,7 +34,7 @@ import Testing
         bench.settle()
     }
 
-    @Test func theFirstCommandIsBroadcastToTheChannelThatItHasAskedFor() throws {
+    @Test func `The first command is broadcast to the channel that it has asked for`() throws {
         let bench = bench(.production)
         handOver(1, to: bench)
         #expect(bench.orders.isEmpty)
@@ -45,7 +45,7 @@ import Testing
         #expect(bench.core.channelWaiters == 0)
     }
 
-    @Test func aStartWaitsAndNamesTheChannel() throws {
+    @Test func `A start waits and names the channel`() throws {
         let bench = bench(.production)
         handOver(1, .start, to: bench)
         #expect(bench.orders.isEmpty)
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// No pattern of the configuration matches.
-    @Test func aCommandMayAskForAChannel() throws {
+    @Test func `A command may ASK for a channel`() throws {
         let bench = RoundBench(channelRule: ChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: bench)
         #expect(!bench.orders.isEmpty && bench.needs().isEmpty)
@@ -69,14 +69,14 @@ import Testing
         #expect(bench.orders.contains { $0.channel != nil })
     }
 
-    @Test func anEndDoesNotWait() {
+    @Test func `An end does not WAIT`() {
         let bench = bench(.production)
         handOver(1, .end, to: bench)
         #expect(!bench.orders.isEmpty)
         #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
     }
 
-    @Test func afterTwoSecondsItGoesOnWithout() {
+    @Test func `After two seconds it goes on without`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds - 1)
@@ -87,7 +87,7 @@ import Testing
         #expect(bench.core.channelWaiters == 0)
     }
 
-    @Test func aChannelThatComesTooLateIsTheNextCommands() throws {
+    @Test func `A channel that comes too late is the next commands`() throws {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
@@ -100,7 +100,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
     }
 
-    @Test func aRefusalIsNotWaitedFor() {
+    @Test func `A refusal is not waited for`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         refuse(.production, bench)
@@ -108,7 +108,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .refused })
     }
 
-    @Test func itWaitsForTheChannelOfEachEnvironment() throws {
+    @Test func `It waits for the channel of each environment`() throws {
         let bench = bench(.production, .sandbox)
         handOver(1, to: bench)
         create(try channel(.sandbox), bench)
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// The service that manages channels may be away for hours.
-    @Test func oneCommandInAMinuteWaits() {
+    @Test func `One command in a minute waits`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
@@ -137,7 +137,7 @@ import Testing
         #expect(bench.orders.isEmpty, "it waits again")
     }
 
-    @Test func soManyCommandsWait() {
+    @Test func `So many commands WAIT`() {
         let bench = bench(.production)
         bench.core.channelWaiters = Audiences.channelWaitersMax
         handOver(1, to: bench)
@@ -146,7 +146,7 @@ import Testing
     }
 
     /// The management service was away while 4,096 audiences began, and is back.
-    @Test func aFullTableOfPausesEmptiesWhenTheyAreOver() {
+    @Test func `A full table of pauses empties when they are over`() {
         let bench = bench(.production)
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
@@ -162,7 +162,7 @@ import Testing
         #expect(bench.core.channelWaitPauses.isEmpty)
     }
 
-    @Test func theCommandsResultSaysThatThereWasNone() {
+    @Test func `The commands result says that there was none`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)

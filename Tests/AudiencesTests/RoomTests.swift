@@ -20,7 +20,7 @@ import Testing
         return bench
     }
 
-    @Test func anAppWhoseHostIsAwayLeavesRoomForTheNext() {
+    @Test func `An app whose host is away leaves room for the next`() {
         let bench = bench(audiences: 200)
         for number in 1...200 {
             bench.command(number, audience(number))
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// Audiences with a round get their newer versions. Nothing of the others is lost or reordered.
-    @Test func whatWasPassedOverIsReadAgainInItsOrder() {
+    @Test func `What was passed over is read again in its order`() {
         let bench = bench(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
@@ -67,7 +67,7 @@ import Testing
     }
 
     /// An hour of versions of eight audiences fits into any room.
-    @Test func newerVersionsOfTheSameRangesNeedNoMoreRoom() {
+    @Test func `Newer versions of the same ranges need no more room`() {
         let bench = bench(audiences: 8)
         var number = 0
         for _ in 0..<720 {
@@ -84,7 +84,7 @@ import Testing
 
     /// The last owner had two versions in progress, and the next owner has room for the first only. The second version continues at its
     /// position.
-    @Test(arguments: [false, true]) func aVersionThatIsPassedOverAfterACrashGoesOn(hasParked: Bool) throws {
+    @Test(arguments: [false, true]) func `A version that is passed over after a crash goes on`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
         var counts = MemberCounts()
@@ -115,7 +115,7 @@ import Testing
     }
 
     /// A record that does not fit the ledger stops its partition, which is tried again every few seconds.
-    @Test func aFullLedgerStopsThePartitionForAWhile() {
+    @Test func `A full ledger stops the partition for a while`() {
         let bench = bench(audiences: 1, window: 64)
         bench.command(1, audience(1))
         bench.settle()
@@ -136,7 +136,7 @@ import Testing
     }
 
     /// The log may have deleted records before there was room for them.
-    @Test func recordsThatAreGoneFromTheLogAreSettled() {
+    @Test func `Records that are gone from the log are settled`() {
         let bench = bench(audiences: 60)
         for number in 1...60 {
             bench.command(number, audience(number))

@@ -391,8 +391,7 @@ final class RoundBench {
     var passedOver: Int { core.passedOver(place) }
     var committableOffset: Int64? { core.committableOffset(place) }
 
-    /// Gives the partition back.
-    /// - Returns: whether the core holds nothing of it.
+    /// Gives the partition back. Returns whether the core holds nothing of it.
     func revoke() -> Bool {
         core.beginRevoking(place, now: moment)
         settle()

@@ -19,7 +19,7 @@ import Testing
         bench.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
-    @Test func everyMemberIsReachedOnceAndCounted() {
+    @Test func `Every member is reached once and counted`() {
         let bench = bench()
         bench.command(1)
         #expect(bench.finish().map(\.member) == names)
@@ -30,7 +30,7 @@ import Testing
     }
 
     /// The newer version takes over at the older one's position, continues to the end, and returns to where it began.
-    @Test func aNewerVersionGoesOnWhereTheOlderOneStands() {
+    @Test func `A newer version goes on where the older one stands`() {
         let bench = bench()
         bench.command(1)
         bench.settle()
@@ -46,7 +46,7 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: bench.result(of: 2) ?? ""))
     }
 
-    @Test func aVersionUnderWhichNothingWasSentEndsAtOnce() {
+    @Test func `A version under which nothing was sent ends at once`() {
         let bench = bench()
         bench.command(1)
         bench.settle()
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// The newer state brings an alert to exactly those members that the older version has not reached.
-    @Test func anAlertRidesOnForWhoHasNotHeardIt() {
+    @Test func `An alert rides on for who has not heard it`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
         bench.settle()
@@ -77,7 +77,7 @@ import Testing
     }
 
     /// A member whose push failed in an older version hears its alert with the newer state, and does not wait for a lap.
-    @Test func aParkedMemberHearsTheAlertThatRidesOn() {
+    @Test func `A parked member hears the alert that rides on`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
         bench.settle()
@@ -91,7 +91,7 @@ import Testing
         #expect(heard == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
     }
 
-    @Test func theOldestVersionClosesEarlyBeyondTheLimit() {
+    @Test func `The oldest version closes early beyond the limit`() {
         let bench = RoundBench()
         let many = Array(SimulatedNames.names[0].prefix(60))
         for name in many { bench.join(name) }
@@ -115,7 +115,7 @@ import Testing
     // MARK: - Claims
 
     /// If two workers claim a round, the later claim counts. The other worker reports nothing of the round until it has claimed it again.
-    @Test func aLostRoundIsClaimedAgain() {
+    @Test func `A lost round is claimed again`() {
         let first = bench()
         first.command(1)
         first.settle()
@@ -143,7 +143,7 @@ import Testing
     }
 
     /// The next owner continues from the last checkpoint.
-    @Test func theNextOwnerGoesOnFromTheCheckpoint() {
+    @Test func `The next owner goes on from the checkpoint`() {
         let first = bench()
         first.command(1)
         first.settle()
@@ -163,7 +163,7 @@ import Testing
     // MARK: - Pages
 
     /// A page is split after the page before it was read and before it is read itself.
-    @Test func aPageThatIsSplitWhileItIsReadLosesNobody() {
+    @Test func `A page that is split while it is read loses nobody`() {
         let bench = RoundBench()
         let all = SimulatedNames.longNames[0]
         for name in all.prefix(45) { bench.join(name) }
@@ -191,7 +191,7 @@ import Testing
     }
 
     /// The core asks for one page at once, because nothing else is in progress. While many are in progress, questions wait for each other.
-    @Test func pagesAreAskedForTogether() {
+    @Test func `Pages are asked for together`() {
         let bench = RoundBench()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
         bench.command(1)
@@ -211,7 +211,7 @@ import Testing
     }
 
     /// There is room for eight pages of any size. The rounds of forty small audiences learn that theirs are small.
-    @Test func pagesOfSmallAudiencesShareTheRoom() {
+    @Test func `Pages of small audiences share the room`() {
         let bench = RoundBench(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
         for number in 1...40 {
@@ -235,7 +235,7 @@ import Testing
     }
 
     /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
-    @Test func nobodyIsReadTwiceWhereANewerVersionTakesOver() {
+    @Test func `Nobody is read twice where a newer version takes over`() {
         let bench = RoundBench(pagesMax: 8)
         let all = SimulatedNames.longNames[0]
         for name in all { bench.join(name) }

@@ -21,13 +21,13 @@ import Testing
     /// seeds that show this depend on the size of a slot, because each slot uses room.
     private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_182), (.ranges, 742)]
 
-    @Test(arguments: knownGaps) func aVersionIsPassedOverAfterACrash(kind: Swarm.Kind, seed: UInt64) {
+    @Test(arguments: knownGaps) func `A version is passed over after a crash`(kind: Swarm.Kind, seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
     /// Rule R1 of Design.md.
     @Test(arguments: seeds.kinds, seeds.chunks)
-    func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
+    func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             if Self.knownGaps.contains(where: { $0 == (kind, seed) }) { continue }
             let violations = Simulation(seed: seed, kind: kind).run()
@@ -38,12 +38,12 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func regressionSeeds(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Regression seeds`(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
     }
 
     /// Some of the workers have room for a few records only.
-    @Test func recordsArePassedOverAndReadAgain() {
+    @Test func `Records are passed over and read again`() {
         let rereadings = (1...20 as ClosedRange<UInt64>)
             .map { seed in
                 let simulation = Simulation(seed: seed, kind: .crashes)
@@ -55,7 +55,7 @@ import Testing
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
-    func trace(kind: Swarm.Kind) throws {
+    func `Trace`(kind: Swarm.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
         print(simulation.swarm)
         simulation.trace = { print($0) }

@@ -31,14 +31,16 @@ import Testing
         return order
     }
 
-    @Test func whatTheReaderOfTheRangeNeedsComesBack() throws {
+    @Test func `What the reader of the range needs comes back`() throws {
         for order in [try Self.order(range: (255, 256)), try Self.order(range: (0, 2)), try Self.plain()] {
             #expect(FanoutHeaders.order(FanoutHeaders.state(of: order)) == order)
         }
     }
 
     @Test(arguments: [DeviceEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
-    func whatTheSenderOfABroadcastNeedsComesBack(environment: DeviceEnvironment, storage: ChannelStorage) throws {
+    func `What the sender of a broadcast needs comes back`(environment: DeviceEnvironment, storage: ChannelStorage)
+        throws
+    {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         var order = try Self.order(range: (0, 4))
         let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
@@ -57,7 +59,7 @@ import Testing
         #expect(FanoutHeaders.order(FanoutHeaders.state(of: order), channel: text) == nil)
     }
 
-    @Test func aStartBringsTheChannelsOfItsAudience() throws {
+    @Test func `A start brings the channels of its audience`() throws {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         var order = try Self.order(range: (0, 4))
         order.startChannels.sandbox = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
@@ -74,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: ChannelAbsence.allCases)
-    func whyThereIsNoChannelComesBack(absence: ChannelAbsence) throws {
+    func `Why there is no channel comes back`(absence: ChannelAbsence) throws {
         var order = try Self.order(range: (0, 4))
         let state = FanoutHeaders.state(of: order)
         #expect(FanoutHeaders.order(state, absence: "later") == order)
@@ -82,7 +84,7 @@ import Testing
         #expect(FanoutHeaders.order(state, absence: "\(absence.name)") == order)
     }
 
-    @Test func whatNoLaneHasWrittenIsRefused() throws {
+    @Test func `What no lane has written is refused`() throws {
         var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
         #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)
         #expect(FanoutHeaders.order(numbers.dropLast().joined(separator: " ")) == nil)
@@ -110,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func aRangeHasOneKeyWhateverTheirNumber() throws {
+    @Test func `A range has one key whatever their number`() throws {
         let audience = AudienceDigest(value: 0x0123_4567_89AB_CDEF)
         for count in [16, 256] {
             let range = try #require(SegmentRange(index: 12, count: count))

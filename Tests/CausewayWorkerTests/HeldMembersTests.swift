@@ -11,19 +11,21 @@ import Testing
         return members.look(primaries.map { ($0.0, $0.1) }, now: 0)
     }
 
-    @Test func membersAreHeldWhereEveryPartitionHasItsMarkOnEveryPrimary() {
+    @Test func `Members are held where every partition has its mark on every primary`() {
         #expect(verdict(("a", Self.held)) == .held)
         #expect(verdict(("a", Self.held), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .held)
         #expect(verdict(("a", [])) == .held, "there are no registrations")
         #expect(verdict(("", Self.held)) == .held, "a primary that does not tell its run id")
     }
 
-    @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func oneMarkThatIsNotWholeIsEnough(text: String) {
+    @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func `One mark that is not whole is enough`(
+        text: String
+    ) {
         #expect(verdict(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
         #expect(verdict(("a", Self.held), ("b", [nil, nil])) == .missing)
     }
 
-    @Test func theWaitEnds() {
+    @Test func `The WAIT ends`() {
         var members = HeldMembers()
         let end = 1_000 + HeldMembers.waitMillisecondsMax
         func look(_ marks: [PartitionMark?], _ now: Int64) -> HeldMembers.Verdict {

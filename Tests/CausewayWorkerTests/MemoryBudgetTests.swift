@@ -21,18 +21,16 @@ struct MemoryBudgetTests {
     }
 
     @Test(
-        "The parts add up to the whole",
         arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
         [1, 2, 4]
     )
-    func parts(mebibytes: Int64, lanes: Int) throws {
+    func `The parts add up to the whole`(mebibytes: Int64, lanes: Int) throws {
         let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
     }
 
-    @Test("A lane holds as many records as fit, and no more than configured")
-    func records() throws {
+    @Test func `A lane holds as many records as fit, and no more than configured`() throws {
         let large = try budget(1_024, lanes: 1, connections: 4)
         #expect(large.recordsMax(configured: 131_072) == 131_072)
         let small = try budget(256, lanes: 2, connections: 8)
@@ -41,8 +39,7 @@ struct MemoryBudgetTests {
         #expect(Int64(records * Delivery.bytesPerRecord + small.blockBytesMax) <= small.laneBytes)
     }
 
-    @Test("Each record needs places in the ring of delivery reports")
-    func reports() throws {
+    @Test func `Each record needs places in the ring of delivery reports`() throws {
         for mebibytes in [200, 256, 300, 435, 700] as [Int64] {
             let budget = try budget(mebibytes, lanes: 2, connections: 8)
             let records = budget.recordsMax(configured: .max)
@@ -52,15 +49,13 @@ struct MemoryBudgetTests {
         }
     }
 
-    @Test("Too little memory is reported, with the key to change")
-    func tooLittle() {
+    @Test func `Too little memory is reported, with the key to change`() {
         let error = #expect(throws: MemoryBudgetError.self) { try budget(64, lanes: 16, connections: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
         #expect(error?.description.contains("16 lanes") == true)
     }
 
-    @Test("The configuration overrides the control group, and the control group the default")
-    func sources() throws {
+    @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
         let without = MemoryShare(
             groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere")
@@ -76,8 +71,7 @@ struct MemoryBudgetTests {
 
 @Suite("The limit of the process's memory")
 struct MemoryShareTests {
-    @Test("The smallest limit on the way up counts, for version 2 and for version 1")
-    func smallest() throws {
+    @Test func `The smallest limit on the way up counts, for version 2 and for version 1`() throws {
         let member = "12:cpu,memory:/old/pod\n0::/pods/worker\n"
         #expect(
             try MemoryGroups(
@@ -105,8 +99,8 @@ struct MemoryShareTests {
         )
     }
 
-    @Test("A text that is no limit counts as none", arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
-    func none(text: String) throws {
+    @Test(arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
+    func `A text that is no limit counts as none`(text: String) throws {
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
         #expect(groups.limitBytes == nil)
     }
@@ -153,8 +147,7 @@ struct InboxBytesTests {
         return true
     }
 
-    @Test("After it was full of bytes, it has room again for what the lane takes")
-    func bytes() {
+    @Test func `After it was full of bytes, it has room again for what the lane takes`() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
         let dealt = (0..<5).map { deal(250, left: $0, to: &inbox) }
         #expect(dealt == [true, true, true, true, false])
@@ -169,8 +162,7 @@ struct InboxBytesTests {
         return inbox.isUpToHalf(left: left)
     }
 
-    @Test("A single record always has room, and no more records than the ring has places")
-    func ends() {
+    @Test func `A single record always has room, and no more records than the ring has places`() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 2)
         let large = [deal(5_000, left: 0, to: &inbox), deal(1, left: 1, to: &inbox), deal(1, left: 0, to: &inbox)]
         #expect(large == [true, false, true])

@@ -38,20 +38,18 @@ struct ProcessorShareTests {
     private static let all = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     @Test(
-        "The quota is rounded up, and never makes more of them than there are",
         arguments: [
             ("50000 100000", 1), ("100000 100000", 1), ("100001 100000", 2), ("99900000 100000", .max),
             ("max 100000", .max), ("1 1000000", 1), ("", .max), ("x y", .max), ("0 0", .max), ("-5 100000", .max),
             ("9223372036854775807 1", .max), ("99999999999999999999 1", .max), ("100000", .max),
         ] as [(String, Int)]
     )
-    func quota(text: String, processors: Int) throws {
+    func `The quota is rounded up, and never makes more of them than there are`(text: String, processors: Int) throws {
         let groups = try Groups(member: "0::/\n", quotas: ["": text])
         #expect(groups.share.processors == min(processors, Self.all))
     }
 
-    @Test("The smallest quota on the way up counts")
-    func ancestors() throws {
+    @Test func `The smallest quota on the way up counts`() throws {
         let member = "12:cpu:/old\n0::/pods/worker\n"
         let outer = try Groups(member: member, quotas: ["": "max 1", "/pods": "1 1", "/pods/worker": "max 1"])
         #expect(outer.share.processors == 1)
@@ -61,8 +59,7 @@ struct ProcessorShareTests {
         #expect(other.share.processors == Self.all)
     }
 
-    @Test("Without control groups of version 2 there is no quota")
-    func none() throws {
+    @Test func `Without control groups of version 2 there is no quota`() throws {
         #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.all)
         let unknown = ProcessorShare(
             groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere"),
@@ -71,14 +68,11 @@ struct ProcessorShareTests {
         #expect(unknown.processors == Self.all)
     }
 
-    @Test(
-        "The affinity's mask has a bit for each",
-        arguments: [
-            ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
-            ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", all), ("Cpus_allowed_list:\t0", all),
-        ]
-    )
-    func affinity(status: String, processors: Int) throws {
+    @Test(arguments: [
+        ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
+        ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", all), ("Cpus_allowed_list:\t0", all),
+    ])
+    func `The affinity's mask has a bit for each`(status: String, processors: Int) throws {
         let groups = try Groups(member: "", quotas: [:])
         let file = groups.url.appendingPathComponent("status")
         try "\(status)\n".write(to: file, atomically: true, encoding: .utf8)

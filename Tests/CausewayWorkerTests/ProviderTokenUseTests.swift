@@ -4,7 +4,7 @@ import Testing
 
 /// The provider tokens that count as in use.
 struct ProviderTokenUseTests {
-    @Test func aTokenCountsForAMinuteAfterAPush() {
+    @Test func `A token counts for a minute after a push`() {
         var use = ProviderTokenUse()
         use.note(submitted: 0, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
         #expect(!use.isInUse(nowMilliseconds: 0), "a connection alone uses none")
@@ -14,7 +14,7 @@ struct ProviderTokenUseTests {
         #expect(!use.isInUse(nowMilliseconds: 61_000))
     }
 
-    @Test func whatWaitsNeedsOneToo() {
+    @Test func `What waits needs one too`() {
         var use = ProviderTokenUse()
         use.note(submitted: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
         use.note(submitted: 1, isNeeded: true, issuedAtSeconds: -1, nowMilliseconds: 3_600_000)

@@ -46,8 +46,7 @@ struct ChannelWorkerTests {
     }
 
     /// APNs has created the channel and has not answered yet when the worker dies. The next worker creates another channel.
-    @Test("A worker that dies before APNs' answer leaves no channel behind a reconciliation")
-    func killedBeforeTheAnswer() throws {
+    @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
@@ -85,8 +84,7 @@ struct ChannelWorkerTests {
     }
 
     /// The register has the channel and the topic does not when the worker dies. No channel is lost and none is created twice.
-    @Test("A worker that dies before it has published a channel leaves that to a reconciliation")
-    func killedBeforeThePublication() throws {
+    @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
@@ -111,8 +109,7 @@ struct ChannelWorkerTests {
     }
 
     /// APNs may still deliver the stored end to phones that are off line.
-    @Test("A channel outlives its audience's end while a message may be stored")
-    func keptForTheStoredMessage() throws {
+    @Test func `A channel outlives its audience's end while a message may be stored`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
         try scene.send(command(1))
@@ -140,8 +137,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    @Test("A channel that stores nothing is deleted keepSeconds after the end")
-    func keptAfterTheEnd() throws {
+    @Test func `A channel that stores nothing is deleted keepSeconds after the end`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "10", "CHANNELS_STORAGE": "none",
@@ -166,10 +162,11 @@ struct ChannelWorkerTests {
     }
 
     /// The register is as a worker leaves it that is killed after it has admitted the end.
-    @Test(
-        "A reconciliation plans the deletion of a channel whose audience has ended, and that plan outlives a loss of Redis"
-    )
-    func endedWithoutAPlan() throws {
+    @Test
+    func
+        `A reconciliation plans the deletion of a channel whose audience has ended, and that plan outlives a loss of Redis`()
+        throws
+    {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
         let (key, field) = ("{channels:\(ChannelScene.app):production}", "a:\(Self.audience)")
@@ -196,8 +193,7 @@ struct ChannelWorkerTests {
         #expect(list.contains(channel) && list.contains("deleted in "), "\(list)")
     }
 
-    @Test("A daily reconciliation that fails is tried again with the next look")
-    func reconciliationThatFails() throws {
+    @Test func `A daily reconciliation that fails is tried again with the next look`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         // No answer comes in time.
@@ -210,10 +206,11 @@ struct ChannelWorkerTests {
     }
 
     /// APNs refuses the first deletion each time, since the entry's channel id is not Base64.
-    @Test(
-        "A channel that APNs refuses to delete does not keep other channels from their deletion and the daily reconciliation"
-    )
-    func deletionThatIsRefused() throws {
+    @Test
+    func
+        `A channel that APNs refuses to delete does not keep other channels from their deletion and the daily reconciliation`()
+        throws
+    {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         let channel = try scene.create("semifinal")
@@ -234,8 +231,7 @@ struct ChannelWorkerTests {
     }
 
     /// The first command goes on without its channel after two seconds. The channel still comes, and the audience is over by then.
-    @Test("An audience that ends while its channel is created keeps the channel no longer than others")
-    func endedDuringCreation() throws {
+    @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
         let foreign = try scene.createForeign()
@@ -251,8 +247,10 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    @Test("An audience that ends while another process creates its channel keeps the channel no longer than others")
-    func endedDuringAnothersCreation() throws {
+    @Test
+    func `An audience that ends while another process creates its channel keeps the channel no longer than others`()
+        throws
+    {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)
         let foreign = try scene.createForeign()
@@ -273,8 +271,7 @@ struct ChannelWorkerTests {
     }
 
     /// Nobody has subscribed to a channel that would be created now.
-    @Test("An end to a channel that somebody else deleted creates no other channel")
-    func endedWithoutItsChannel() throws {
+    @Test func `An end to a channel that somebody else deleted creates no other channel`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0", "CHANNELS_STORAGE": "none",
@@ -298,8 +295,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    @Test("The result of a broadcast that APNs refuses says what to do")
-    func refusedBroadcast() throws {
+    @Test func `The result of a broadcast that APNs refuses says what to do`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker([:])
         var command = command(1)

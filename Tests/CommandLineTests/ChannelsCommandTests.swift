@@ -5,8 +5,7 @@ import Testing
 
 /// `causeway channels` with real programs: a broker, a Redis and the simulator.
 @Suite(.ownThread) struct ChannelsCommandTests {
-    @Test("An audience's channel is created once, listed, shown, published, and deleted")
-    func life() throws {
+    @Test func `An audience's channel is created once, listed, shown, published, and deleted`() throws {
         let scene = try ChannelScene()
         let channel = try scene.create("final")
         #expect(try scene.create("final") == channel)
@@ -31,8 +30,9 @@ import Testing
     }
 
     /// The process dies after APNs has created the channel and before anybody knows of it.
-    @Test("A reconciliation deletes a channel that a kill left without an owner, and no other program's channel")
-    func killed() throws {
+    @Test func `A reconciliation deletes a channel that a kill left without an owner, and no other program's channel`()
+        throws
+    {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         let own = try scene.create("semifinal")
@@ -59,8 +59,7 @@ import Testing
         #expect(try scene.run("create", "final").exitCode == 0)
     }
 
-    @Test("A worker that starts with an empty Redis restores the channels of the topic")
-    func restored() throws {
+    @Test func `A worker that starts with an empty Redis restores the channels of the topic`() throws {
         let scene = try ChannelScene()
         let kept = try scene.create("final")
         _ = try scene.create("semifinal")
@@ -78,8 +77,7 @@ import Testing
         #expect(try scene.channels() == [kept])
     }
 
-    @Test("Commands read the topic before they say that an emptied Redis has no channel, or create one")
-    func restoredByCommands() throws {
+    @Test func `Commands read the topic before they say that an emptied Redis has no channel, or create one`() throws {
         let scene = try ChannelScene()
         let kept = try scene.create("final")
         _ = try scene.create("semifinal")
@@ -102,8 +100,7 @@ import Testing
         #expect(try scene.channels().isEmpty)
     }
 
-    @Test("A worker whose Redis is emptied tells admission of channels that no command asks for")
-    func restoredInMidMatch() throws {
+    @Test func `A worker whose Redis is emptied tells admission of channels that no command asks for`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": "semi*"])
         let kept = try scene.create("final")
@@ -124,8 +121,7 @@ import Testing
         #expect(worker.terminate() == 0)
     }
 
-    @Test("A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do")
-    func refusals() throws {
+    @Test func `A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do`() throws {
         let scene = try ChannelScene()
         let channel = try scene.create("final")
         try scene.deleteForeign(channel)

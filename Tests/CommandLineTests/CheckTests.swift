@@ -8,8 +8,7 @@ struct CheckTests {
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
 
-    @Test("A valid configuration: nothing on standard output, exit code 0")
-    func goodConfiguration() throws {
+    @Test func `A valid configuration: nothing on standard output, exit code 0`() throws {
         let run = try ProgramRun.run(
             "check",
             "--config",
@@ -20,8 +19,9 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 0, faults: 0"])
     }
 
-    @Test("An invalid configuration: a line with the place for each fault, exit code 1; the environment counts")
-    func badConfiguration() throws {
+    @Test func `An invalid configuration: a line with the place for each fault, exit code 1; the environment counts`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         try directory.write("worker:\n  lanez: 1\nredis:\n  url: redis://h\n", to: "c.yaml")
         let path = directory.path("c.yaml")
@@ -41,8 +41,9 @@ struct CheckTests {
         )
     }
 
-    @Test("Sessions that brokers refuse by default, and too few heartbeats, cause warnings and are no faults")
-    func sessions() throws {
+    @Test func `Sessions that brokers refuse by default, and too few heartbeats, cause warnings and are no faults`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         let whole = try Repository.text("Config/causeway.yaml")
         func warnings(_ consumer: String) throws -> [String] {
@@ -67,8 +68,7 @@ struct CheckTests {
         #expect(try warnings("session.timeout.ms: 1800001").first?.contains("group.max.session.timeout.ms") == true)
     }
 
-    @Test("Files that the configuration names are checked on request")
-    func namedFiles() throws {
+    @Test func `Files that the configuration names are checked on request`() throws {
         let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--files", "--config", file)
         #expect(run.exitCode == 1)
@@ -76,8 +76,7 @@ struct CheckTests {
         #expect(run.output.contains("apps.match.keyFile: /etc/causeway/AuthKey_EXAMPLEKEY.p8: cannot be opened"))
     }
 
-    @Test("Records from a file, one in each line or over several lines")
-    func records() throws {
+    @Test func `Records from a file, one in each line or over several lines`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(good + "\n" + good + "\n", to: "lines.jsonl")
         try directory.write(good.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
@@ -100,8 +99,7 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
-    @Test("Records of channels: three forms are valid, and wrong combinations are reported")
-    func channels() throws {
+    @Test func `Records of channels: three forms are valid, and wrong combinations are reported`() throws {
         let directory = try TemporaryDirectory()
         func addressed(_ text: String) -> String { good.replacing(#""activity":"a""#, with: text) }
         let token = String(repeating: "ab", count: 32)
@@ -133,8 +131,9 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
-    @Test("The example of channels: its records and its configuration are valid, and a wrong key is reported")
-    func channelsExample() throws {
+    @Test func `The example of channels: its records and its configuration are valid, and a wrong key is reported`()
+        throws
+    {
         let example = Repository.url("Config/examples/derby")
         func check(_ configuration: String) throws -> ProgramRun {
             try ProgramRun.run(
@@ -161,8 +160,7 @@ struct CheckTests {
         #expect(refused.exitCode == 1)
     }
 
-    @Test("Records of audiences: those of the example are valid, and wrong combinations are reported")
-    func audiences() throws {
+    @Test func `Records of audiences: those of the example are valid, and wrong combinations are reported`() throws {
         let example = Repository.url("Config/examples/match")
         let run = try ProgramRun.run(
             "check",
@@ -203,8 +201,7 @@ struct CheckTests {
         #expect(registrations.outputLines == ["stdin:1: audiences: 9 audiences, 8 are allowed (at byte 182)"])
     }
 
-    @Test("Invalid records from standard input: each with its own line, and none affects the next")
-    func badRecords() throws {
+    @Test func `Invalid records from standard input: each with its own line, and none affects the next`() throws {
         let spread = good.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
         let run = try ProgramRun.run(
             "check",
@@ -220,8 +217,7 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 6, faults: 3"])
     }
 
-    @Test("A timestamp of the year 2100 is refused, one of the next minutes is accepted")
-    func future() throws {
+    @Test func `A timestamp of the year 2100 is refused, one of the next minutes is accepted`() throws {
         let soon = Int(Date().timeIntervalSince1970) + 120
         let commands = [soon, 4_102_444_800].map { good.replacing("1790000000", with: "\($0)") }
         let run = try ProgramRun.run("check", "--commands", "-", input: commands.joined(separator: "\n"))
@@ -231,8 +227,7 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
-    @Test("With a configuration, records must name one of its apps")
-    func unknownApp() throws {
+    @Test func `With a configuration, records must name one of its apps`() throws {
         let run = try ProgramRun.run(
             "check",
             "--config",
@@ -245,8 +240,10 @@ struct CheckTests {
         #expect(run.exitCode == 1)
     }
 
-    @Test("With a configuration, a command's policy must be one of its policies; without one, any policy is accepted")
-    func unknownPolicy() throws {
+    @Test
+    func `With a configuration, a command's policy must be one of its policies; without one, any policy is accepted`()
+        throws
+    {
         func commands(_ names: String...) -> String {
             names.map { good.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
                 .joined(separator: "\n")
@@ -267,8 +264,7 @@ struct CheckTests {
         #expect(try ProgramRun.run("check", "--commands", "-", input: input).exitCode == 0)
     }
 
-    @Test("A file that does not exist")
-    func missing() throws {
+    @Test func `A file that does not exist`() throws {
         let run = try ProgramRun.run("check", "--commands", "/nowhere.json")
         #expect(run.outputLines == ["/nowhere.json: cannot be opened: No such file or directory"])
         #expect(run.exitCode == 1)

@@ -6,10 +6,11 @@ import Testing
 /// The first command sent by hand, as in the README: each part is a separate process.
 @Suite("The first command", .ownThread)
 struct FirstCommandTests {
-    @Test(
-        "A start sent by hand appears on the phone's Lock Screen, its result in Kafka; the worker drains and ends with 0"
-    )
-    func start() throws {
+    @Test
+    func
+        `A start sent by hand appears on the phone's Lock Screen, its result in Kafka; the worker drains and ends with 0`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         let broker = try EmbeddedBroker()
         for topic in ["commands", "registrations", "results", "invalidations", "dead-letters", "deferred", "fanout"] {

@@ -4,8 +4,7 @@ import Testing
 
 @Suite("Help and version", .ownThread)
 struct HelpTests {
-    @Test("--version is the newest release of the changelog")
-    func version() throws {
+    @Test func `--version is the newest release of the changelog`() throws {
         let run = try ProgramRun.run("--version")
         #expect(run.exitCode == 0)
         let log = try Repository.text("CHANGELOG.md")
@@ -15,8 +14,7 @@ struct HelpTests {
         #expect(heading.hasPrefix("## [\(run.output.dropLast())]"))
     }
 
-    @Test("--help names every command that is for users")
-    func overview() throws {
+    @Test func `--help names every command that is for users`() throws {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
@@ -33,12 +31,11 @@ struct HelpTests {
     private static let labCommands = ["demo", "simulator", "broker", "backlog", "outage", "fanout"]
 
     @Test(
-        "Every command explains itself with an example",
         arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay", "configuration"]
             .map { (ProgramRun.Program.causeway, $0) }
             + labCommands.map { (.lab, $0) }
     )
-    func commands(program: ProgramRun.Program, name: String) throws {
+    func `Every command explains itself with an example`(program: ProgramRun.Program, name: String) throws {
         let run = try ProgramRun.run(name, "--help", of: program)
         #expect(run.exitCode == 0)
         #expect(run.output.contains("Example"))
@@ -46,44 +43,38 @@ struct HelpTests {
         #expect(run.output == (try ProgramRun.run("help", name, of: program)).output)
     }
 
-    @Test("A command that has moved says where to find it", arguments: labCommands)
-    func moved(name: String) throws {
+    @Test(arguments: labCommands)
+    func `A command that has moved says where to find it`(name: String) throws {
         let run = try ProgramRun.run(name, "--help")
         #expect(run.exitCode == 64)
         #expect(run.errors.contains("causeway-lab \(name)"))
     }
 
-    @Test(
-        "A wrong command line ends with 64 and says how it is meant",
-        arguments: [
-            ["nonsense"], ["worker", "--colour"], ["send"], ["send", "-b", "a:1", "--topic", "x", "--registrations"],
-            ["send", "-b", "a:1", "--count", "0"], ["send", "-b", "a:1", "--rate", "-1"],
-            ["send", "-b", "a:1", "-X", "x"], ["check"],
-            ["check", "--commands", "-", "--registrations", "-"],
-            ["topics", "--create"], ["topics", "--partitions", "0"], ["topics", "--replication-factor", "1"],
-            ["inspect", "--results", "101", "x"], ["inspect", "x", "--device", "y"], ["inspect", ""],
-            ["replay", "report"], ["replay", "report", "--from", "soon"],
-            ["replay", "report", "--from", "1h", "--memory", "0"],
-            ["replay", "report", "--from", "1h", "--offsets", "0:1-2"], ["replay", "report", "--offsets", "0:2-1"],
-            ["replay", "report", "--from", "1h", "--execute"], ["replay", "send", "--from", "1h", "--rate", "0"],
-            ["replay", "send", "--execute"], ["replay", "rebuild", "--rate", "-1"], ["replay", "rebuild", "--verbose"],
-            ["replay", "backwards"], ["configuration"], ["configuration", "xml"],
-        ]
-    )
-    func usage(arguments: [String]) throws {
+    @Test(arguments: [
+        ["nonsense"], ["worker", "--colour"], ["send"], ["send", "-b", "a:1", "--topic", "x", "--registrations"],
+        ["send", "-b", "a:1", "--count", "0"], ["send", "-b", "a:1", "--rate", "-1"],
+        ["send", "-b", "a:1", "-X", "x"], ["check"],
+        ["check", "--commands", "-", "--registrations", "-"],
+        ["topics", "--create"], ["topics", "--partitions", "0"], ["topics", "--replication-factor", "1"],
+        ["inspect", "--results", "101", "x"], ["inspect", "x", "--device", "y"], ["inspect", ""],
+        ["replay", "report"], ["replay", "report", "--from", "soon"],
+        ["replay", "report", "--from", "1h", "--memory", "0"],
+        ["replay", "report", "--from", "1h", "--offsets", "0:1-2"], ["replay", "report", "--offsets", "0:2-1"],
+        ["replay", "report", "--from", "1h", "--execute"], ["replay", "send", "--from", "1h", "--rate", "0"],
+        ["replay", "send", "--execute"], ["replay", "rebuild", "--rate", "-1"], ["replay", "rebuild", "--verbose"],
+        ["replay", "backwards"], ["configuration"], ["configuration", "xml"],
+    ])
+    func `A wrong command line ends with 64 and says how it is meant`(arguments: [String]) throws {
         try expectUsage(ProgramRun.process(arguments))
     }
 
-    @Test(
-        "So does one of the lab",
-        arguments: [
-            ["nonsense"], ["broker", "--topic", "a:0"], ["broker", "--partitions", "0"],
-            ["simulator", "--port", "65536"], ["demo", "--followers", "0"], ["backlog", "--activities", "7"],
-            ["outage", "--case", "none"], ["fanout", "--members", "0"], ["fanout", "--overtake-at", "100"],
-            ["fanout", "--workers", "2"], ["fanout", "--lanes", "257"], ["fanout", "--h2load-pushes", "-1"],
-        ]
-    )
-    func labUsage(arguments: [String]) throws {
+    @Test(arguments: [
+        ["nonsense"], ["broker", "--topic", "a:0"], ["broker", "--partitions", "0"],
+        ["simulator", "--port", "65536"], ["demo", "--followers", "0"], ["backlog", "--activities", "7"],
+        ["outage", "--case", "none"], ["fanout", "--members", "0"], ["fanout", "--overtake-at", "100"],
+        ["fanout", "--workers", "2"], ["fanout", "--lanes", "257"], ["fanout", "--h2load-pushes", "-1"],
+    ])
+    func `So does one of the lab`(arguments: [String]) throws {
         try expectUsage(ProgramRun.process(arguments, of: .lab))
     }
 

@@ -161,8 +161,7 @@ private final class AudienceStage {
 
 @Suite("causeway inspect --audience, with what lanes write", .serialized, .ownThread)
 struct InspectAudienceTests {
-    @Test("In words: members, the newest command, rounds and their counts")
-    func words() throws {
+    @Test func `In words: members, the newest command, rounds and their counts`() throws {
         let stage = try AudienceStage()
         let run = try stage.inspect("--audience", AudienceStage.audience)
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -187,8 +186,7 @@ struct InspectAudienceTests {
         #expect(lines.contains { $0.hasPrefix("last rounds") && $0.contains("delivered") })
     }
 
-    @Test("For machines; only as many rounds as requested")
-    func machines() throws {
+    @Test func `For machines; only as many rounds as requested`() throws {
         let stage = try AudienceStage()
         let run = try stage.inspect("--json", "--audience", AudienceStage.audience, "--results", "0")
         #expect(run.outputLines.count == 1)
@@ -203,8 +201,7 @@ struct InspectAudienceTests {
         #expect((report["finished"] as? [Any])?.isEmpty == true)
     }
 
-    @Test("The audience's channels, in words and for machines")
-    func channels() throws {
+    @Test func `The audience's channels, in words and for machines`() throws {
         let stage = try AudienceStage()
         #expect(
             try stage.inspect("--audience", AudienceStage.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
@@ -230,8 +227,7 @@ struct InspectAudienceTests {
         #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
     }
 
-    @Test("More pages than are read at once: an estimate; and pages that lanes did not write")
-    func estimate() throws {
+    @Test func `More pages than are read at once: an estimate; and pages that lanes did not write`() throws {
         let stage = try AudienceStage()
         let queries = try RedisQueries(
             configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(stage.port)"))
@@ -250,8 +246,7 @@ struct InspectAudienceTests {
         #expect(rest.unreadable == 1 && rest.members == 991 - all.membersBySegment[7])
     }
 
-    @Test("An unknown audience, and options that exclude each other")
-    func unknown() throws {
+    @Test func `An unknown audience, and options that exclude each other`() throws {
         let stage = try AudienceStage()
         let run = try stage.inspect("--audience", "nobody")
         #expect(run.exitCode == 1)

@@ -9,8 +9,7 @@ struct InspectTests {
         return try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
     }
 
-    @Test("An activity: in words, and without its token")
-    func activity() throws {
+    @Test func `An activity: in words, and without its token`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--app", InspectScene.app, InspectScene.started)
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -31,8 +30,7 @@ struct InspectTests {
         #expect(rows.first?.hasSuffix("update-1") == true)
     }
 
-    @Test("An activity for machines: times, budget and the results as in the topic")
-    func activityJSON() throws {
+    @Test func `An activity for machines: times, budget and the results as in the topic`() throws {
         let scene = try #require(InspectScene.current)
         let report = try json(scene.inspect("--json", InspectScene.started))
         let now = try #require(report["now"] as? Int)
@@ -57,8 +55,7 @@ struct InspectTests {
         #expect((results[0]["times"] as? [String: Any])?["answered"] is Int)
     }
 
-    @Test("A held command is shown whole, with its expiration")
-    func held() throws {
+    @Test func `A held command is shown whole, with its expiration`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect(InspectScene.held)
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -73,8 +70,7 @@ struct InspectTests {
         #expect((record["aps"] as? [String: Any])?["content-state"] is [String: Any])
     }
 
-    @Test("A device: push-to-start tokens by attributes type, and the starts it has left")
-    func device() throws {
+    @Test func `A device: push-to-start tokens by attributes type, and the starts it has left`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--device", "phone-7")
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -87,8 +83,7 @@ struct InspectTests {
         #expect((report["starts"] as? [String: Any])?["left"] as? Int == 5)
     }
 
-    @Test("An app: counts, and the busiest activities first")
-    func overview() throws {
+    @Test func `An app: counts, and the busiest activities first`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--app", InspectScene.app)
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -104,10 +99,11 @@ struct InspectTests {
         #expect(run.outputLines.contains { $0.hasPrefix("phone-7-RideAttributes-0") && $0.contains("1 of 12") })
     }
 
-    @Test(
-        "Nothing is written: every key is unchanged, the server saw only reads, and an ACL user with read rights suffices"
-    )
-    func readsOnly() throws {
+    @Test
+    func
+        `Nothing is written: every key is unchanged, the server saw only reads, and an ACL user with read rights suffices`()
+        throws
+    {
         let scene = try #require(InspectScene.current)
         let before = try scene.redis.contents()
         #expect(before.count == 3)
@@ -146,8 +142,7 @@ struct InspectTests {
         #expect(try scene.redis.contents() == before)
     }
 
-    @Test("An unknown activity: said plainly, with exit code 1, and its results are still shown")
-    func unknown() throws {
+    @Test func `An unknown activity: said plainly, with exit code 1, and its results are still shown`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("nobody")
         #expect(run.exitCode == 1)
@@ -165,8 +160,7 @@ struct InspectTests {
         #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
     }
 
-    @Test("Redis is missing or refuses; Kafka is missing; an app is not configured")
-    func failures() throws {
+    @Test func `Redis is missing or refuses; Kafka is missing; an app is not configured`() throws {
         let scene = try #require(InspectScene.current)
         let absent = try scene.inspect(
             InspectScene.started,

@@ -36,8 +36,7 @@ struct InspectTextTests {
         return HeldCommand(version: version, record: JSONValue(parsing: text.utf8) ?? .null, carriesAlert: carriesAlert)
     }
 
-    @Test("An activity of which only the existence is known")
-    func empty() {
+    @Test func `An activity of which only the existence is known`() {
         #expect(
             report().lines() == [
                 "activity  final of com.example.match",
@@ -52,8 +51,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("The token: which, for which environment, since when; or since when there is none")
-    func token() {
+    @Test func `The token: which, for which environment, since when; or since when there is none`() {
         #expect(
             line("token") {
                 $0.token = .init(fingerprint: "00ff", environment: .production)
@@ -67,8 +65,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("The newest version and its state")
-    func newest() {
+    @Test func `The newest version and its state`() {
         func newest(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newest = .init(
@@ -86,8 +83,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("The shown state, and the waiting one")
-    func shownAndWaiting() {
+    @Test func `The shown state, and the waiting one`() {
         #expect(
             line("shows") {
                 $0.sent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.now - 800)
@@ -127,8 +123,7 @@ struct InspectTextTests {
         #expect(lines.allSatisfy { $0.count < 260 })
     }
 
-    @Test("Pace, budget and life")
-    func numbers() {
+    @Test func `Pace, budget and life`() {
         #expect(
             line("pace") {
                 $0.pace = .init(
@@ -164,8 +159,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test("Durations and times, including absurd ones")
-    func times() {
+    @Test func `Durations and times, including absurd ones`() {
         for (milliseconds, text) in [
             (Int64(0), "0 s"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (60_000, "1 min"),
             (61_000, "1 min 1 s"), (601_000, "10 min"), (3_600_000, "1 h"), (86_399_000, "23 h 59 min"),
@@ -181,8 +175,8 @@ struct InspectTextTests {
         #expect(UnixTime.milliseconds(ofSeconds: .min) == .min)
     }
 
-    @Test("The overview counts, and lists the ten activities that spent most; among equals the last pushed one first")
-    func overview() {
+    @Test
+    func `The overview counts, and lists the ten activities that spent most; among equals the last pushed one first`() {
         var overview = AppOverview()
         for index in 0..<30 {
             overview.add(
@@ -217,14 +211,12 @@ struct InspectTextTests {
         #expect(lines.contains("a15                 15 of 15  15 s ago   -"))
     }
 
-    @Test("A token's fingerprint is the beginning of its SHA-256")
-    func fingerprint() {
+    @Test func `A token's fingerprint is the beginning of its SHA-256`() {
         // FIPS 180-2, appendix B.1.
         #expect(TokenFingerprint.text(of: Array("abc".utf8)) == "ba7816bf8f01")
     }
 
-    @Test("Keys of an app, written and parsed")
-    func keys() {
+    @Test func `Keys of an app, written and parsed`() {
         let app = InspectedApp(
             bundleIdentifier: "com.example.match",
             policyName: "b",
@@ -241,8 +233,7 @@ struct InspectTextTests {
         #expect(app.policy(named: "gone").name == "b")
     }
 
-    @Test("JSON is printed unchanged")
-    func json() {
+    @Test func `JSON is printed unchanged`() {
         let text = #"{"a":[1,2.5,true,null,"x/y"],"b":{"c":-9007199254740993}}"#
         #expect(JSONValue(parsing: text.utf8)?.line == text)
         #expect(JSONValue(parsing: "nonsense".utf8) == nil)

@@ -5,12 +5,12 @@ import Testing
     private let lab = OtherProgram(name: "causeway-lab", commands: ["demo"])
 
     @Test(arguments: [["causeway", "demo"], ["causeway", "help", "demo"], ["causeway", "demo", "--followers", "1"]])
-    func aCommandOfTheOtherProgramIsNamed(arguments: [String]) {
+    func `A command of the other program is named`(arguments: [String]) {
         #expect(lab.refusal(of: arguments) == "demo is a command of another program: causeway-lab demo")
     }
 
     @Test(arguments: [["causeway"], ["causeway", "help"], ["causeway", "worker"], ["causeway", "send", "demo"]])
-    func everyOtherLineIsThisProgramsOwn(arguments: [String]) {
+    func `Every other line is this programs own`(arguments: [String]) {
         #expect(lab.refusal(of: arguments) == nil)
     }
 }

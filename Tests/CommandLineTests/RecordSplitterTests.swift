@@ -23,7 +23,6 @@ struct RecordCutterTests {
     }
 
     @Test(
-        "Forms of input",
         arguments: [
             ("", []),
             (" \n\r\n\t", []),
@@ -42,19 +41,17 @@ struct RecordCutterTests {
             ("{}\r\n{}\r\n", ["1:{}", "2:{}"]),
         ] as [(String, [String])]
     )
-    func forms(text: String, records: [String]) {
+    func `Forms of input`(text: String, records: [String]) {
         #expect(cut(text) == records)
         #expect(cut(text, step: 1_000) == records)
     }
 
-    @Test("A record without an end is cut off")
-    func endless() {
+    @Test func `A record without an end is cut off`() {
         let records = cut("{" + String(repeating: " ", count: 2 * RecordSplitter.recordBytesMax) + "x", step: 65_536)
         #expect(records.count == 2)
     }
 
     @Test(
-        "The key of a record",
         arguments: [
             (#"{"activity":"a","device":"d"}"#, "a"), (#"{"audience":"é\n"}"#, "é\n"),
             (#"{"device":"d","x":[1]}"#, "d"), (#"{"channel":"YWI="}"#, "YWI="),
@@ -62,12 +59,11 @@ struct RecordCutterTests {
             (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
         ] as [(String, String?)]
     )
-    func keys(record: String, key: String?) {
+    func `The key of a record`(record: String, key: String?) {
         #expect(RecordKey.key(of: Array(record.utf8)).map { String(decoding: $0, as: UTF8.self) } == key)
     }
 
-    @Test("A command gets the present time, and nothing else of it changes")
-    func stamp() {
+    @Test func `A command gets the present time, and nothing else of it changes`() {
         let command =
             #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#
             + #""content-state":{"timestamp":1}}}"#

@@ -139,8 +139,9 @@ struct ReplayAudienceTests {
         )
     }
 
-    @Test("Members are in their audiences again, unless they left or are over; the newest state counts as sent")
-    func rebuild() throws {
+    @Test func `Members are in their audiences again, unless they left or are over; the newest state counts as sent`()
+        throws
+    {
         let scene = try ReplayScene()
         let now = scene.now
         try produceRegistrations(scene)
@@ -186,8 +187,9 @@ struct ReplayAudienceTests {
         #expect(next.verdict == .send && next.grant?.rangeCount == 4, "no round holds the number of ranges")
     }
 
-    @Test("A second rebuild changes nothing, and a rebuild of only the tokens does not change the newest states")
-    func again() throws {
+    @Test func `A second rebuild changes nothing, and a rebuild of only the tokens does not change the newest states`()
+        throws
+    {
         let scene = try ReplayScene()
         try produceRegistrations(scene)
         try scene.produce([scene.command(to: "final", at: scene.now - 100)])
@@ -204,8 +206,7 @@ struct ReplayAudienceTests {
         #expect(try scene.members(of: "final") == members)
     }
 
-    @Test("The newest command of an audience is sent again if Redis does not know it")
-    func send() throws {
+    @Test func `The newest command of an audience is sent again if Redis does not know it`() throws {
         let scene = try ReplayScene()
         let now = scene.now
         for (audience, timestamp, isSettled, isEnd) in [

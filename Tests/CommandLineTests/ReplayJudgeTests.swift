@@ -95,8 +95,7 @@ struct ReplayJudgeTests {
         ask(.settle(version: admission.version, settlement, digest: admission.digest, retirement: nil))
     }
 
-    @Test("Decisions by what Redis knows about the activity")
-    mutating func versions() throws {
+    @Test mutating func `Decisions by what Redis knows about the activity`() throws {
         #expect(try reason(record(10)) == .tokenUnknown)
         register()
         #expect(try reason(record(10)) == .send)
@@ -110,8 +109,8 @@ struct ReplayJudgeTests {
         #expect(try reason(record(50, "end")) == .duplicate)
     }
 
-    @Test("An expired or failed command is sent again; one that a worker has in progress is not")
-    mutating func again() throws {
+    @Test mutating func `An expired or failed command is sent again; one that a worker has in progress is not`() throws
+    {
         register()
         _ = try admit(record(100))
         #expect(try reason(record(100)) == .underWay)
@@ -124,8 +123,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(50)) == .ended)
     }
 
-    @Test("A held command waits for its token, or is sent when there is one")
-    mutating func held() throws {
+    @Test mutating func `A held command waits for its token, or is sent when there is one`() throws {
         let admission = try admit(record(100))
         ask(.hold(version: admission.version, command: record(100), carriesAlert: false))
         #expect(try reason(record(100)) == .held)
@@ -134,8 +132,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(100)) == .send)
     }
 
-    @Test("Decisions by age: the core's rules")
-    mutating func ages() throws {
+    @Test mutating func `Decisions by age: the core's rules`() throws {
         #expect(try reason(record(8 * 3_600)) == .tokenUnknown)
         #expect(try reason(record(8 * 3_600 + 1)) == .activityUnknown)
         #expect(try reason(record(12 * 3_600, "end")) == .tokenUnknown)
@@ -154,8 +151,7 @@ struct ReplayJudgeTests {
         #expect(try reason(record(10, "end")) == .send)
     }
 
-    @Test("Starts are sent only on request, if they are young and unknown")
-    mutating func starts() throws {
+    @Test mutating func `Starts are sent only on request, if they are young and unknown`() throws {
         #expect(try verdict(record(10, "start", alert: true), takesStarts: false).reason == .startLeftOut)
         #expect(try verdict(record(600, "start", alert: true)).reason == .send)
         #expect(try verdict(record(601, "start", alert: true)).reason == .startTooOld)

@@ -16,10 +16,11 @@ struct ReplayMishapTests {
         run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
     }
 
-    @Test(
-        "Each dead letter that is no command has its line, and a registration is distinguished from an invalid record"
-    )
-    func invalidLines() throws {
+    @Test
+    func
+        `Each dead letter that is no command has its line, and a registration is distinguished from an invalid record`()
+        throws
+    {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.now - 60)
         let other = scene.update("b", at: scene.now - 10, app: "com.example.other")
@@ -36,8 +37,9 @@ struct ReplayMishapTests {
         #expect(words.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
     }
 
-    @Test("Commands and registrations of an app that was not configured: first the tokens, then the commands")
-    func missingApp() throws {
+    @Test func `Commands and registrations of an app that was not configured: first the tokens, then the commands`()
+        throws
+    {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.now - 60)
         let update = scene.update("a", at: scene.now - 10, alert: true)
@@ -58,8 +60,7 @@ struct ReplayMishapTests {
         #expect(try scene.replay("rebuild", "--registrations", "--from", "1h").exitCode == 64)
     }
 
-    @Test("A range with missing records is reported as not completely read")
-    func gaps() throws {
+    @Test func `A range with missing records is reported as not completely read`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
         func outcome(_ offsets: String) throws -> (code: Int32, errors: String) {
@@ -74,8 +75,7 @@ struct ReplayMishapTests {
         #expect(try outcome("0:0-0") == (0, ""))
     }
 
-    @Test("Ctrl-C while activities are decided: the printed part is marked as incomplete")
-    func interruption() throws {
+    @Test func `Ctrl-C while activities are decided: the printed part is marked as incomplete`() throws {
         let scene = try ReplayScene()
         let count = 3_000
         try scene.produce((0..<count).map { scene.update("a\($0)", at: scene.now - 10) })
@@ -99,8 +99,7 @@ struct ReplayMishapTests {
         #expect(text.contains("stopped before the end"))
     }
 
-    @Test("Kafka does not answer, and nothing has begun: Ctrl-C ends the replay at once")
-    func interruptionBeforeAnything() throws {
+    @Test func `Kafka does not answer, and nothing has begun: Ctrl-C ends the replay at once`() throws {
         let scene = try ReplayScene()
         let (listener, port) = try Self.silentListener()
         defer { close(listener) }
@@ -116,8 +115,7 @@ struct ReplayMishapTests {
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
     }
 
-    @Test("Redis does not answer: Ctrl-C ends the wait, and the known part is printed")
-    func interruptionWhileRedisIsSilent() throws {
+    @Test func `Redis does not answer: Ctrl-C ends the wait, and the known part is printed`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
         try scene.commit([0: 1])
@@ -142,8 +140,7 @@ struct ReplayMishapTests {
         #expect(words.contains("causeway.commands: 1 records"))
     }
 
-    @Test("Nobody reads the output: a second Ctrl-C ends the wait")
-    func secondInterruption() throws {
+    @Test func `Nobody reads the output: a second Ctrl-C ends the wait`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.update("a", at: scene.now - 10)])
         try scene.commit([0: 1])

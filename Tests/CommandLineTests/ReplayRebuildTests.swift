@@ -13,8 +13,7 @@ struct ReplayRebuildTests {
         return counts.compactMapValues { $0.whole.map { Int($0) } }
     }
 
-    @Test("Redis knows tokens and newest states again; nothing was sent, and no alert rings later")
-    func rebuild() throws {
+    @Test func `Redis knows tokens and newest states again; nothing was sent, and no alert rings later`() throws {
         let scene = try ReplayScene()
         let now = scene.now
         try scene.produce(
@@ -66,8 +65,7 @@ struct ReplayRebuildTests {
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
-    @Test("What Redis already knows stays unchanged")
-    func again() throws {
+    @Test func `What Redis already knows stays unchanged`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
         try scene.produce([scene.update("a", at: scene.now - 50)])
@@ -79,8 +77,7 @@ struct ReplayRebuildTests {
         #expect(try scene.value("a").newest == version)
     }
 
-    @Test("A command that was held for a token that is known again is reported")
-    func heldWithToken() throws {
+    @Test func `A command that was held for a token that is known again is reported`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
         let update = scene.update("a", at: scene.now - 50)

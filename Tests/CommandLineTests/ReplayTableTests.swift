@@ -30,16 +30,14 @@ struct ReplayTableTests {
         return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, replaced)
     }
 
-    @Test("The newest state stays, in any order of arrival")
-    func states() {
+    @Test func `The newest state stays, in any order of arrival`() {
         #expect(
             merged([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
         )
         #expect(merged([(.update, 1), (.update, 1)]) == (nil, 1, [.duplicate]))
     }
 
-    @Test("No update replaces an end, and an end replaces any update")
-    func ends() {
+    @Test func `No update replaces an end, and an end replaces any update`() {
         #expect(merged([(.update, 5), (.end, 3)]) == (nil, 3, [.supersededInRange]))
         #expect(merged([(.end, 3), (.update, 5)]) == (nil, 3, [.ended]))
         #expect(merged([(.end, 3), (.update, 2)]) == (nil, 3, [.supersededInRange]))
@@ -47,8 +45,7 @@ struct ReplayTableTests {
         #expect(merged([(.end, 3), (.end, 4)]) == (nil, 3, [.ended]))
     }
 
-    @Test("A start stays beside its newest state, is replaced by its end, and begins another life")
-    func starts() {
+    @Test func `A start stays beside its newest state, is replaced by its end, and begins another life`() {
         #expect(merged([(.start, 1), (.update, 2), (.update, 3)]) == (1, 3, [.supersededInRange]))
         #expect(merged([(.start, 1), (.end, 2)]) == (nil, 2, [.supersededInRange]))
         #expect(merged([(.end, 2), (.start, 1)]) == (nil, 2, [.supersededInRange]))
@@ -58,8 +55,7 @@ struct ReplayTableTests {
         #expect(merged([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
     }
 
-    @Test("The table is bounded: new activities are left out, newer commands are known by their versions")
-    func limit() {
+    @Test func `The table is bounded: new activities are left out, newer commands are known by their versions`() {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
         var replaced: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {

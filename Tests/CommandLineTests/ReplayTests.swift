@@ -39,8 +39,7 @@ struct ReplayTests {
         "tokenUnknown": 1, "activityUnknown": 1, "invalid": 2, "startLeftOut": 1,
     ]
 
-    @Test("A report says what would be sent and why, and changes nothing")
-    func report() throws {
+    @Test func `A report says what would be sent and why, and changes nothing`() throws {
         let (scene, end) = try scene()
         let before = try scene.redis.contents()
         let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
@@ -68,8 +67,10 @@ struct ReplayTests {
         #expect(!one.output.contains("failed"))
     }
 
-    @Test("Sending is first tried dry; then the workers get the records again, and Redis accepts what it had given up")
-    func send() throws {
+    @Test
+    func `Sending is first tried dry; then the workers get the records again, and Redis accepts what it had given up`()
+        throws
+    {
         let (scene, end) = try scene()
         let before = try scene.redis.contents()
         let dry = try scene.replay("send", "--from", "1h", "--json")
@@ -92,8 +93,7 @@ struct ReplayTests {
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
-    @Test("A command that Kafka refuses is settled as before, and is reported")
-    func refused() throws {
+    @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
         // An error of the request with the records, which must not be repeated.
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
@@ -111,8 +111,7 @@ struct ReplayTests {
             }
     }
 
-    @Test("If Kafka refuses everything, the sending ends")
-    func refusedForGood() throws {
+    @Test func `If Kafka refuses everything, the sending ends`() throws {
         let scene = try ReplayScene()
         let count = 2 * ReplaySending.failuresMax
         try scene.produce(newcomers(count, of: scene))
@@ -127,8 +126,7 @@ struct ReplayTests {
         #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .bool(false))
     }
 
-    @Test("If Redis stops answering, the replay reports what was sent and how to continue")
-    func failsMidway() throws {
+    @Test func `If Redis stops answering, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
         let count = ReplayDecisions.batch + 1
         try scene.produce(newcomers(count, of: scene))
@@ -143,8 +141,7 @@ struct ReplayTests {
         #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))
     }
 
-    @Test("One record in a thousand seconds: Ctrl-C ends it in order, and the same command continues")
-    func interruption() throws {
+    @Test func `One record in a thousand seconds: Ctrl-C ends it in order, and the same command continues`() throws {
         let (scene, end) = try scene()
         let directory = try TemporaryDirectory()
         let files = try ["out", "err"].map { try directory.write("", to: $0) }
@@ -164,8 +161,7 @@ struct ReplayTests {
         #expect(try scene.count() == end + 1, "the second waits for its turn")
     }
 
-    @Test("By time, by offsets of several partitions, and records that no longer exist")
-    func ranges() throws {
+    @Test func `By time, by offsets of several partitions, and records that no longer exist`() throws {
         let scene = try ReplayScene(partitions: 2)
         let now = scene.now
         for partition: Int32 in [0, 1] {
@@ -189,8 +185,7 @@ struct ReplayTests {
         #expect(try seen("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
     }
 
-    @Test("Dead letters are sent to the commands topic once they are valid")
-    func deadLetters() throws {
+    @Test func `Dead letters are sent to the commands topic once they are valid`() throws {
         let scene = try ReplayScene()
         try scene.register("a")
         try scene.produce([scene.update("a", at: scene.now - 10)], to: "causeway.dead-letters")
@@ -199,8 +194,7 @@ struct ReplayTests {
         #expect(try scene.records(from: 0).map(\.replayed) == ["causeway.dead-letters/0/0"])
     }
 
-    @Test("A full table says so, and its content is right")
-    func tableFull() throws {
+    @Test func `A full table says so, and its content is right`() throws {
         let scene = try ReplayScene()
         let padding = String(repeating: "x", count: 3_000)
         let records = (0..<500)
@@ -217,8 +211,7 @@ struct ReplayTests {
         #expect(taken > 100 && left > 100 && taken + left == 500)
     }
 
-    @Test("Kafka is missing, a topic is missing, an app is not configured")
-    func failures() throws {
+    @Test func `Kafka is missing, a topic is missing, an app is not configured`() throws {
         let scene = try ReplayScene()
         scene.broker.setError(topic: "missing", code: 3)
         let missing = try scene.replay("report", "--from", "1h", "--topic", "missing")

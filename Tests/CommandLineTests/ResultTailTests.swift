@@ -43,8 +43,7 @@ struct ResultTailTests {
 
     private func commands(_ tail: ResultTail) -> [String] { tail.records.compactMap { $0["command"]?.text } }
 
-    @Test("Newest first, only of this app, over several windows, and no more than requested")
-    func newestFirst() throws {
+    @Test func `Newest first, only of this app, over several windows, and no more than requested`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 2)
         var records: [(key: String, value: String)] = []
@@ -71,10 +70,11 @@ struct ResultTailTests {
         #expect(try tail(of: "nobody", 3).records.isEmpty)
     }
 
-    @Test(
-        "With another partitioner of the producer the right partition is found; with a random one every partition is read"
-    )
-    func partitioners() throws {
+    @Test
+    func
+        `With another partitioner of the producer the right partition is found; with a random one every partition is read`()
+        throws
+    {
         for partitioner in ["consistent_random", "fnv1a", "random"] {
             let broker = try EmbeddedBroker()
             try broker.createTopic("causeway.results", partitions: 5)
@@ -88,8 +88,7 @@ struct ResultTailTests {
         }
     }
 
-    @Test("The policy of the last push; none if Kafka is away, which is reported")
-    func policy() throws {
+    @Test func `The policy of the last push; none if Kafka is away, which is reported`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = [#""priority":10,"policy":"slow""#, #""priority":5,"policy":"sports""#, #""attempts":0"#]
@@ -105,8 +104,7 @@ struct ResultTailTests {
         #expect(silent.json["error"] != nil)
     }
 
-    @Test("The outcome is shown with its reason and the number of counted commands")
-    func remarks() throws {
+    @Test func `The outcome is shown with its reason and the number of counted commands`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
@@ -120,8 +118,7 @@ struct ResultTailTests {
         )
     }
 
-    @Test("Nothing is committed for the workers' group")
-    func commitsNothing() throws {
+    @Test func `Nothing is committed for the workers' group`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitions: 1)
         try produce((0..<100).map { record("a", $0) }, to: broker)

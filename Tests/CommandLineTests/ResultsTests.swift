@@ -29,8 +29,7 @@ struct ResultsTests {
         "{\"command\":\"\(number)\",\"activity\":\"\(activity)\",\"outcome\":\"accepted\"}"
     }
 
-    @Test("All results, an activity's in order, and the end")
-    func toTheEnd() throws {
+    @Test func `All results, an activity's in order, and the end`() throws {
         let lines = (0..<300).map { result("a\($0 % 7)", $0) }
         try send(lines, to: "causeway.results")
         let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers)
@@ -42,14 +41,12 @@ struct ResultsTests {
         }
     }
 
-    @Test("An empty topic is printed too")
-    func empty() throws {
+    @Test func `An empty topic is printed too`() throws {
         let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers, "--topic", "mine")
         #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
     }
 
-    @Test("--follow continues with new results")
-    func follow() throws {
+    @Test func `--follow continues with new results`() throws {
         let output = Pipe()
         let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])
         process.standardOutput = output
@@ -82,8 +79,7 @@ struct ResultsTests {
         return data
     }
 
-    @Test("The command requires Kafka's address")
-    func noServers() throws {
+    @Test func `The command requires Kafka's address`() throws {
         let run = try ProgramRun.run("results")
         #expect(run.exitCode == 64 && run.errors.contains("--bootstrap-servers or --config"))
     }

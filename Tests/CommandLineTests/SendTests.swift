@@ -10,8 +10,7 @@ struct SendTests {
             + #""aps":{"event":"update","timestamp":\#(timestamp),"content-state":{"s":"é"}}}"#
     }
 
-    @Test("Commands arrive byte for byte, with the activity as key")
-    func commands() throws {
+    @Test func `Commands arrive byte for byte, with the activity as key`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.commands", partitions: 1)
         let lines = ["a", "b", "c"].map { command($0) }
@@ -29,8 +28,7 @@ struct SendTests {
         #expect(records.map(\.key) == ["a", "b", "c"])
     }
 
-    @Test("Registrations, several files, and the topics of a configuration")
-    func registrations() throws {
+    @Test func `Registrations, several files, and the topics of a configuration`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("mine", partitions: 1)
         let directory = try TemporaryDirectory()
@@ -61,8 +59,7 @@ struct SendTests {
         #expect(records[1].value == "{\n  \"activity\": \"a\"\n}")
     }
 
-    @Test("A count repeats the input, a rate spreads it, --now sets the time")
-    func countRateNow() throws {
+    @Test func `A count repeats the input, a rate spreads it, --now sets the time`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         let before = Int(Date().timeIntervalSince1970)
@@ -92,8 +89,7 @@ struct SendTests {
         }
     }
 
-    @Test("An invalid record is still sent, without a key; a count can be less than the input")
-    func nonsense() throws {
+    @Test func `An invalid record is still sent, without a key; a count can be less than the input`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         let run = try ProgramRun.run(
@@ -112,8 +108,7 @@ struct SendTests {
         #expect(records.map(\.key) == [nil])
     }
 
-    @Test("A broker that refuses: failed, with the reason, exit code 1")
-    func refused() throws {
+    @Test func `A broker that refuses: failed, with the reason, exit code 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         broker.fail(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
@@ -133,8 +128,7 @@ struct SendTests {
         #expect(run.errors.hasPrefix("causeway send: "))
     }
 
-    @Test("No broker: failed after the delivery timeout, exit code 1")
-    func absent() throws {
+    @Test func `No broker: failed after the delivery timeout, exit code 1`() throws {
         let run = try ProgramRun.run(
             "send",
             "-b",
@@ -147,8 +141,9 @@ struct SendTests {
         #expect(run.output.hasPrefix("1 sent, 0 acknowledged, 1 failed, "))
     }
 
-    @Test("A property that librdkafka does not know, exit code 78; a file that does not exist, exit code 1")
-    func wrong() throws {
+    @Test func `A property that librdkafka does not know, exit code 78; a file that does not exist, exit code 1`()
+        throws
+    {
         let property = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "no.such=1", input: "")
         #expect(property.exitCode == 78)
         #expect(property.errors.contains("no.such"))
@@ -157,8 +152,7 @@ struct SendTests {
         #expect(file.errors.contains("/nowhere.json: cannot be opened"))
     }
 
-    @Test("The broker prints its address, serves its topics, and ends on SIGTERM or with its input")
-    func broker() throws {
+    @Test func `The broker prints its address, serves its topics, and ends on SIGTERM or with its input`() throws {
         let broker = try RunningProgram(ProgramRun.process(["broker", "--topic", "extra:2"], of: .lab))
         let servers = try #require(try broker.readiness()["bootstrapServers"] as? String)
         #expect(servers.hasPrefix("127.0.0.1:"))

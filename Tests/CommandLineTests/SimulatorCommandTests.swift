@@ -6,8 +6,9 @@ import Testing
 struct SimulatorCommandTests {
     private let shapes = Repository.path("Config/examples/ride/shapes.json")
 
-    @Test("It prints its addresses, has its apps, answers clients that trust it over HTTP/2, and ends on SIGTERM")
-    func life() throws {
+    @Test func `It prints its addresses, has its apps, answers clients that trust it over HTTP/2, and ends on SIGTERM`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes], of: .lab)
@@ -39,8 +40,7 @@ struct SimulatorCommandTests {
         #expect(simulator.terminate() == 0)
     }
 
-    @Test("Its own directory is deleted when it ends")
-    func temporary() throws {
+    @Test func `Its own directory is deleted when it ends`() throws {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--latency", "1-2", "--seed", "7"], of: .lab)
         )
@@ -50,18 +50,15 @@ struct SimulatorCommandTests {
         #expect(!FileManager.default.fileExists(atPath: file))
     }
 
-    @Test(
-        "What it cannot use",
-        arguments: [
-            (["--shapes", "/nowhere.json"], "/nowhere.json: cannot be opened"),
-            (["--shapes", "bad.json"], "bad.json:2: must be an object with app and attributesTypes"),
-            (["--shapes", "field.json"], "field.json:1: "),
-            (["--key", "A:B:/nowhere.p8"], "--key /nowhere.p8: cannot be read"),
-            (["--latency", "5-1"], "--latency must be"),
-            (["--environment", "staging"], "--environment must be production or sandbox"),
-        ]
-    )
-    func refused(arguments: [String], message: String) throws {
+    @Test(arguments: [
+        (["--shapes", "/nowhere.json"], "/nowhere.json: cannot be opened"),
+        (["--shapes", "bad.json"], "bad.json:2: must be an object with app and attributesTypes"),
+        (["--shapes", "field.json"], "field.json:1: "),
+        (["--key", "A:B:/nowhere.p8"], "--key /nowhere.p8: cannot be read"),
+        (["--latency", "5-1"], "--latency must be"),
+        (["--environment", "staging"], "--environment must be production or sandbox"),
+    ])
+    func `What it cannot use`(arguments: [String], message: String) throws {
         let directory = try TemporaryDirectory()
         try directory.write("\n{\"app\":1}", to: "bad.json")
         try directory.write(

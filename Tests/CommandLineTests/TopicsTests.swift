@@ -48,8 +48,7 @@ struct TopicsTests {
         }
     }
 
-    @Test("Without --create the topics are printed, and no broker is asked")
-    func printed() throws {
+    @Test func `Without --create the topics are printed, and no broker is asked`() throws {
         let run = try ProgramRun.run("topics", "--partitions", "4", "--replication-factor", "0")
         #expect(run.exitCode == 0 && run.errors.isEmpty)
         #expect(
@@ -74,8 +73,7 @@ struct TopicsTests {
         )
     }
 
-    @Test("Missing topics are created as printed, existing ones stay, and a second run changes nothing")
-    func created() throws {
+    @Test func `Missing topics are created as printed, existing ones stay, and a second run changes nothing`() throws {
         let directory = try TemporaryDirectory()
         let broker = try Broker(directory, topics: ["causeway.results:4", "other:1"])
         let first = try ProgramRun.run("topics", "--create", "-b", broker.address)
@@ -106,8 +104,7 @@ struct TopicsTests {
         #expect(try broker.requests().count == 7)
     }
 
-    @Test("A topic that the brokers refuse is named, the others are created: exit code 1")
-    func refused() throws {
+    @Test func `A topic that the brokers refuse is named, the others are created: exit code 1`() throws {
         let directory = try TemporaryDirectory()
         let broker = try Broker(directory)
         try directory.write(

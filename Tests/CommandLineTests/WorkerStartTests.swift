@@ -4,8 +4,7 @@ import Testing
 
 @Suite("causeway worker: its start", .ownThread)
 struct WorkerStartTests {
-    @Test("A wrong configuration: every fault in a line on standard error, exit code 78")
-    func wrong() throws {
+    @Test func `A wrong configuration: every fault in a line on standard error, exit code 78`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(
             """
@@ -31,8 +30,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test("No configuration at all: the missing keys, exit code 78")
-    func nothing() throws {
+    @Test func `No configuration at all: the missing keys, exit code 78`() throws {
         let run = try ProgramRun.run("worker")
         #expect(run.exitCode == 78)
         #expect(
@@ -44,8 +42,7 @@ struct WorkerStartTests {
         )
     }
 
-    @Test("A file that does not exist: exit code 78")
-    func missing() throws {
+    @Test func `A file that does not exist: exit code 78`() throws {
         let run = try ProgramRun.run("worker", "--config", "/nowhere.yaml")
         #expect(run.exitCode == 78)
         #expect(run.errorLines == ["/nowhere.yaml: cannot be opened: No such file or directory"])

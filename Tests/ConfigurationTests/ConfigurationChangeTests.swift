@@ -12,15 +12,13 @@ struct ConfigurationChangeTests {
         ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))
     }
 
-    @Test("The same text changes nothing")
-    func nothing() throws {
+    @Test func `The same text changes nothing`() throws {
         let text = try documentedFile()
         let change = ConfigurationChange(from: try load(text), to: try load(text))
         #expect(change.taken.isEmpty && change.needingRestart.isEmpty)
     }
 
-    @Test("Every key is either applied, or named and kept")
-    func everyKey() throws {
+    @Test func `Every key is either applied, or named and kept`() throws {
         let running = try load(smallestFile)
         for key in ConfigurationSchema.keys {
             var wanted = running
@@ -38,8 +36,7 @@ struct ConfigurationChangeTests {
     }
 
     /// A key marked "Reloadable." that did not reach the lanes would be applied without any effect.
-    @Test("Applied keys reach the lanes or the log; kept keys would not")
-    func whatIsTakenIsUsed() throws {
+    @Test func `Applied keys reach the lanes or the log; kept keys would not`() throws {
         let running = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
             guard let value = other(than: key.display(running[keyPath: path]), for: key.shape, of: key.name) else {
@@ -77,8 +74,7 @@ struct ConfigurationChangeTests {
         }
     }
 
-    @Test("Numbers of policies and an app's policy are applied; a new policy is added behind the others")
-    func policies() throws {
+    @Test func `Numbers of policies and an app's policy are applied; a new policy is added behind the others`() throws {
         let change = try change(
             "policies: {sports: {spacingMilliseconds: 5000}}\n",
             """
@@ -98,8 +94,7 @@ struct ConfigurationChangeTests {
         #expect(change.needingRestart.isEmpty)
     }
 
-    @Test("An app uses a new policy")
-    func newPolicyOfAnApp() throws {
+    @Test func `An app uses a new policy`() throws {
         let wanted =
             smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
             + "policies: {sports: {}}\n"
@@ -108,15 +103,13 @@ struct ConfigurationChangeTests {
         #expect(change.taken == ["policies.sports", "apps.match.policy"])
     }
 
-    @Test("A removed policy stays with its numbers, and is named")
-    func gonePolicy() throws {
+    @Test func `A removed policy stays with its numbers, and is named`() throws {
         let change = try change("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
         #expect(change.taken.isEmpty && change.needingRestart == ["policies.sports"])
     }
 
-    @Test("Above the maximum of policies a new one waits for the next start, and so do apps that use it")
-    func tooManyPolicies() throws {
+    @Test func `Above the maximum of policies a new one waits for the next start, and so do apps that use it`() throws {
         func policies(_ names: some Sequence<Int>) -> String {
             "policies:\n" + names.map { "  p\($0): {}\n" }.joined()
         }
@@ -130,8 +123,7 @@ struct ConfigurationChangeTests {
         #expect(change.configuration.apps.map(\.policy) == ["default"])
     }
 
-    @Test("Added and removed apps, and changed keys of apps, wait for the next start")
-    func apps() throws {
+    @Test func `Added and removed apps, and changed keys of apps, wait for the next start`() throws {
         let more =
             smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")
             + "  ride: {bundleId: r, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"

@@ -5,100 +5,91 @@ import Testing
 
 @Suite("Faults of a configuration", .ownThread)
 struct ConfigurationFaultTests {
-    @Test(
-        "One fault, its place and its words",
-        arguments: [
-            ("worker: {lanes: 257}", "c.yaml:11:17: worker.lanes: 257 is not in 0...256"),
-            ("worker:\n  lanes: -1", "c.yaml:12:10: worker.lanes: -1 is not in 0...256"),
-            ("worker:\n  lanes: many", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: \"4\"", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: 1.5", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: 010", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: 1:30", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: 99999999999999999999", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes:", "c.yaml:12:3: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanes: [1]", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
-            ("worker:\n  lanez: 1", "c.yaml:12:3: worker.lanez: is not a key; did you mean lanes?"),
-            ("worker:\n  colour: 1", "c.yaml:12:3: worker.colour: is not a key"),
-            ("worker.lanes: 1", "c.yaml:11:1: worker.lanes: has a dot; write nested sections, each indented"),
-            ("wroker:\n  lanes: 1", "c.yaml:11:1: wroker: is not a key; did you mean worker?"),
-            ("worker: 4", "c.yaml:11:9: worker: is a section: indent its keys below it"),
-            (
-                "log:\n  level: loud",
-                "c.yaml:12:10: log.level: is not one of trace, debug, info, notice, warning, error, critical"
-            ),
-            ("log:\n  format: {a: b}", "c.yaml:12:11: log.format: must be one value"),
-            ("apns:\n  caFile: [a]", "c.yaml:12:11: apns.caFile: must be one value"),
-            ("apns:\n  sandbox:\n    host: a b", "c.yaml:13:11: apns.sandbox.host: is not a host name or an address"),
-        ]
-    )
-    func oneFault(yaml: String, line: String) {
+    @Test(arguments: [
+        ("worker: {lanes: 257}", "c.yaml:11:17: worker.lanes: 257 is not in 0...256"),
+        ("worker:\n  lanes: -1", "c.yaml:12:10: worker.lanes: -1 is not in 0...256"),
+        ("worker:\n  lanes: many", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: \"4\"", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: 1.5", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: 010", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: 1:30", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: 99999999999999999999", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes:", "c.yaml:12:3: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanes: [1]", "c.yaml:12:10: worker.lanes: must be a whole number in 0...256"),
+        ("worker:\n  lanez: 1", "c.yaml:12:3: worker.lanez: is not a key; did you mean lanes?"),
+        ("worker:\n  colour: 1", "c.yaml:12:3: worker.colour: is not a key"),
+        ("worker.lanes: 1", "c.yaml:11:1: worker.lanes: has a dot; write nested sections, each indented"),
+        ("wroker:\n  lanes: 1", "c.yaml:11:1: wroker: is not a key; did you mean worker?"),
+        ("worker: 4", "c.yaml:11:9: worker: is a section: indent its keys below it"),
+        (
+            "log:\n  level: loud",
+            "c.yaml:12:10: log.level: is not one of trace, debug, info, notice, warning, error, critical"
+        ),
+        ("log:\n  format: {a: b}", "c.yaml:12:11: log.format: must be one value"),
+        ("apns:\n  caFile: [a]", "c.yaml:12:11: apns.caFile: must be one value"),
+        ("apns:\n  sandbox:\n    host: a b", "c.yaml:13:11: apns.sandbox.host: is not a host name or an address"),
+    ])
+    func `One fault, its place and its words`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + yaml + "\n") == [line])
     }
 
-    @Test(
-        "Faults in a section of Kafka",
-        arguments: [
-            ("groupId: ''", "c.yaml:3:12: kafka.groupId: must have 1 to 255 bytes"),
-            (
-                "topics: {results: a/b}",
-                "c.yaml:3:21: kafka.topics.results: is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
-            ),
-            ("topics: {results: x, commands: x}", "c.yaml:3:21: kafka.topics.results: is the same topic as commands"),
-            ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is set by kafka.groupId"),
-            ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
-            ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
-        ]
-    )
-    func kafka(yaml: String, line: String) {
+    @Test(arguments: [
+        ("groupId: ''", "c.yaml:3:12: kafka.groupId: must have 1 to 255 bytes"),
+        (
+            "topics: {results: a/b}",
+            "c.yaml:3:21: kafka.topics.results: is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
+        ),
+        ("topics: {results: x, commands: x}", "c.yaml:3:21: kafka.topics.results: is the same topic as commands"),
+        ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is set by kafka.groupId"),
+        ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
+        ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
+    ])
+    func `Faults in a section of Kafka`(yaml: String, line: String) {
         let text = smallestFile.replacing("redis:\n", with: "  \(yaml)\nredis:\n")
         #expect(faults(of: text) == [line])
     }
 
-    @Test(
-        "Faults of an app",
-        arguments: [
-            (
-                "keyId: KEY1234567", "keyId: short",
-                "c.yaml:9:12: apps.match.keyId: must be Apple's ten capital letters and digits"
-            ),
-            (
-                "teamId: TEAM123456", "teamId: lowercase1",
-                "c.yaml:8:13: apps.match.teamId: must be Apple's ten capital letters and digits"
-            ),
-            ("keyFile: key.p8", "keyFile: ''", "c.yaml:10:14: apps.match.keyFile: must name a file"),
-            (
-                "keyFile: key.p8", "environments: [production]",
-                "c.yaml:6:3: apps.match.keyFile: is required (or CAUSEWAY_APPS_MATCH_KEY_FILE in the environment)"
-            ),
-            (
-                "bundleId: com.example.match", "bundleId: a/b",
-                "c.yaml:7:15: apps.match.bundleId: is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
-            ),
-            ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 small letters and digits"),
-            (
-                "keyFile: key.p8", "keyFile: k\n    environments: [test]",
-                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
-            ),
-            (
-                "keyFile: key.p8", "keyFile: k\n    environments: [sandbox, sandbox]",
-                "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
-            ),
-            (
-                "keyFile: key.p8", "keyFile: k\n    environments: sandbox",
-                "c.yaml:11:19: apps.match.environments: must be a list such as [production, sandbox]"
-            ),
-            (
-                "keyFile: key.p8", "keyFile: k\n    sandboxKeyId: KEY1234567",
-                "c.yaml:11:19: apps.match.sandboxKeyId: sandboxKeyId and sandboxKeyFile belong together"
-            ),
-            (
-                "keyFile: key.p8", "keyFile: k\n    keyFiel: k",
-                "c.yaml:11:5: apps.match.keyFiel: is not a key; did you mean keyFile?"
-            ),
-        ]
-    )
-    func app(good: String, bad: String, line: String) {
+    @Test(arguments: [
+        (
+            "keyId: KEY1234567", "keyId: short",
+            "c.yaml:9:12: apps.match.keyId: must be Apple's ten capital letters and digits"
+        ),
+        (
+            "teamId: TEAM123456", "teamId: lowercase1",
+            "c.yaml:8:13: apps.match.teamId: must be Apple's ten capital letters and digits"
+        ),
+        ("keyFile: key.p8", "keyFile: ''", "c.yaml:10:14: apps.match.keyFile: must name a file"),
+        (
+            "keyFile: key.p8", "environments: [production]",
+            "c.yaml:6:3: apps.match.keyFile: is required (or CAUSEWAY_APPS_MATCH_KEY_FILE in the environment)"
+        ),
+        (
+            "bundleId: com.example.match", "bundleId: a/b",
+            "c.yaml:7:15: apps.match.bundleId: is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
+        ),
+        ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 small letters and digits"),
+        (
+            "keyFile: key.p8", "keyFile: k\n    environments: [test]",
+            "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
+        ),
+        (
+            "keyFile: key.p8", "keyFile: k\n    environments: [sandbox, sandbox]",
+            "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
+        ),
+        (
+            "keyFile: key.p8", "keyFile: k\n    environments: sandbox",
+            "c.yaml:11:19: apps.match.environments: must be a list such as [production, sandbox]"
+        ),
+        (
+            "keyFile: key.p8", "keyFile: k\n    sandboxKeyId: KEY1234567",
+            "c.yaml:11:19: apps.match.sandboxKeyId: sandboxKeyId and sandboxKeyFile belong together"
+        ),
+        (
+            "keyFile: key.p8", "keyFile: k\n    keyFiel: k",
+            "c.yaml:11:5: apps.match.keyFiel: is not a key; did you mean keyFile?"
+        ),
+    ])
+    func `Faults of an app`(good: String, bad: String, line: String) {
         #expect(
             faults(of: smallestFile.replacing(good, with: bad)).filter { !$0.contains("must have 1 to 255 apps") } == [
                 line
@@ -106,27 +97,23 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test(
-        "Where traces go is a URL of HTTP without a password",
-        arguments: [
-            ("http://collector:4318", true), ("http://collector/otlp/", true), ("https://collector", true),
-            ("https://u:p@collector", false),
-            ("https://[::1]:4318/otlp", true), ("https://", false),
-            ("http://[::1]:4318", true),
-            ("http://10.0.0.1", true), ("http://a/\u{e9}", false), ("http://::1:4318", false),
-            ("collector:4318", false), ("grpc://collector:4317", false), ("http://", false),
-            ("http://:4318", false), ("http://a:0", false), ("http://a:b", false), ("http://a b", false),
-            ("http://u:p@collector", false), ("http://a?x=1", false), ("http://a:4318:1", false),
-        ]
-    )
-    func collector(url: String, isGood: Bool) {
+    @Test(arguments: [
+        ("http://collector:4318", true), ("http://collector/otlp/", true), ("https://collector", true),
+        ("https://u:p@collector", false),
+        ("https://[::1]:4318/otlp", true), ("https://", false),
+        ("http://[::1]:4318", true),
+        ("http://10.0.0.1", true), ("http://a/\u{e9}", false), ("http://::1:4318", false),
+        ("collector:4318", false), ("grpc://collector:4317", false), ("http://", false),
+        ("http://:4318", false), ("http://a:0", false), ("http://a:b", false), ("http://a b", false),
+        ("http://u:p@collector", false), ("http://a?x=1", false), ("http://a:4318:1", false),
+    ])
+    func `Where traces go is a URL of HTTP without a password`(url: String, isGood: Bool) {
         let lines = faults(of: smallestFile + "tracing:\n  endpoint: '\(url)'\n")
         let line = "c.yaml:12:13: tracing.endpoint: must be http://host[:port][/path], or https"
         #expect(lines == (isGood ? [] : [line]))
     }
 
-    @Test("TLS files need https, and a secret is never sent without TLS")
-    func collectorFiles() {
+    @Test func `TLS files need https, and a secret is never sent without TLS`() {
         let files = "  caFile: ca.pem\n  headersFile: headers\n"
         #expect(faults(of: smallestFile + "tracing:\n  endpoint: https://collector\n\(files)") == [])
         #expect(
@@ -143,8 +130,7 @@ struct ConfigurationFaultTests {
         #expect(missing.contains { $0.contains("tracing.headersFile") })
     }
 
-    @Test("Two apps with one bundle id")
-    func sameBundle() {
+    @Test func `Two apps with one bundle id`() {
         let second = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         #expect(
             faults(of: smallestFile + second) == [
@@ -153,8 +139,7 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test("All faults are reported at once, the file's first and in its order")
-    func allAtOnce() {
+    @Test func `All faults are reported at once, the file's first and in its order`() {
         let lines = faults(
             of: "redis:\n  uri: x\nworker:\n  lanes: 999\n  retryMaxMilliseconds: no\n",
             environment: ["CAUSEWAY_WORKER_LANEZ": "1", "CAUSEWAY_LOG_LEVEL": "loud"]
@@ -173,30 +158,25 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test(
-        "A document that is no configuration",
-        arguments: [
-            ("a: [", "c.yaml:2:1: is not YAML: did not find expected node content"),
-            ("- a\n- b", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
-            ("just text", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
-            ("worker:\n\tlanes: 1", "c.yaml:2:1: is not YAML: found character that cannot start any token"),
-            ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
-            ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
-        ]
-    )
-    func unreadable(yaml: String, line: String) {
+    @Test(arguments: [
+        ("a: [", "c.yaml:2:1: is not YAML: did not find expected node content"),
+        ("- a\n- b", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
+        ("just text", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
+        ("worker:\n\tlanes: 1", "c.yaml:2:1: is not YAML: found character that cannot start any token"),
+        ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
+        ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
+    ])
+    func `A document that is no configuration`(yaml: String, line: String) {
         #expect(faults(of: yaml) == [line])
     }
 
-    @Test("A duplicate key")
-    func twice() {
+    @Test func `A duplicate key`() {
         let lines = faults(of: "worker:\n  lanes: 1\n  lanes: 2\n")
         #expect(lines.count == 1)
         #expect(lines[0].contains("has a key twice: lanes"))
     }
 
-    @Test("Hostile files are refused quickly")
-    func hostile() {
+    @Test func `Hostile files are refused quickly`() {
         let aliases = (1..<12)
             .reduce("a0: &a0 {x: 1, y: 2}\n") { text, level in
                 let members = (0..<9).map { "k\($0): *a\(level - 1)" }.joined(separator: ", ")
@@ -207,8 +187,7 @@ struct ConfigurationFaultTests {
         #expect(faults(of: String(repeating: "#", count: 2_000_000)) == ["c.yaml: is larger than 1048576 bytes"])
     }
 
-    @Test("Variables: wrong values and unknown names, except the addresses that Kubernetes sets")
-    func variables() {
+    @Test func `Variables: wrong values and unknown names, except the addresses that Kubernetes sets`() {
         func line(_ name: String, _ value: String) -> [String] { faults(of: smallestFile, environment: [name: value]) }
         #expect(
             line("CAUSEWAY_WORKER_LANES", "x") == [
@@ -233,8 +212,7 @@ struct ConfigurationFaultTests {
         #expect(!line("CAUSEWAY_PORT", "80").isEmpty)
     }
 
-    @Test("A wrong secret is not printed")
-    func secrets() {
+    @Test func `A wrong secret is not printed`() {
         let lines = faults(of: smallestFile.replacing("redis://cache", with: "redis://:hunter2@cache:port"))
         #expect(lines.count == 1)
         #expect(lines[0].hasPrefix("c.yaml:4:8: redis.url: Redis URL: port must be 1 through 65535"))
@@ -244,8 +222,7 @@ struct ConfigurationFaultTests {
         )
     }
 
-    @Test("Files must be readable if that is required")
-    func files() {
+    @Test func `Files must be readable if that is required`() {
         #expect(
             faults(of: smallestFile.replacing("key.p8", with: "/nowhere/key.p8"), requiresFiles: true)
                 == ["c.yaml:10:14: apps.match.keyFile: /nowhere/key.p8: cannot be opened: No such file or directory"]

@@ -6,8 +6,7 @@ import Testing
 
 @Suite("Loading a configuration")
 struct ConfigurationLoadingTests {
-    @Test("The required keys are enough")
-    func smallest() throws {
+    @Test func `The required keys are enough`() throws {
         let configuration = try load(smallestFile)
         #expect(configuration.kafka.bootstrapServers == "broker:9092")
         #expect(configuration.redis.url == "redis://cache")
@@ -20,8 +19,7 @@ struct ConfigurationLoadingTests {
         #expect(app.signingKey(for: .sandbox) == ("KEY1234567", "key.p8"))
     }
 
-    @Test("Every kind of value is read from the file")
-    func everyKind() throws {
+    @Test func `Every kind of value is read from the file`() throws {
         let configuration = try load(
             """
             log: {level: debug, format: text}
@@ -92,8 +90,7 @@ struct ConfigurationLoadingTests {
         #expect(producer == ["bootstrap.servers=a:1,b:2", "linger.ms=50", "security.protocol=SSL"])
     }
 
-    @Test("The environment overrides the file, key by key")
-    func environmentOverFile() throws {
+    @Test func `The environment overrides the file, key by key`() throws {
         let configuration = try load(
             smallestFile + "worker: {lanes: 3, retryMaxMilliseconds: 2000}\n",
             environment: [
@@ -113,8 +110,7 @@ struct ConfigurationLoadingTests {
         #expect(configuration.log.format == .text)
     }
 
-    @Test("The environment alone is enough")
-    func environmentAlone() throws {
+    @Test func `The environment alone is enough`() throws {
         let loader = ConfigurationLoader(
             environment: [
                 "CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "b:1", "CAUSEWAY_REDIS_URL": "redis://r",
@@ -129,8 +125,7 @@ struct ConfigurationLoadingTests {
         #expect(try loader.load(path: nil).apps.map(\.bundleId) == ["m", "r"])
     }
 
-    @Test("Each key has the variable that swift-configuration looks for")
-    func variables() throws {
+    @Test func `Each key has the variable that swift-configuration looks for`() throws {
         for key in ConfigurationSchema.keys {
             let variable = ConfigurationNames.variable(of: key.name)
             switch key.shape {
@@ -170,8 +165,7 @@ struct ConfigurationLoadingTests {
         }
     }
 
-    @Test("Printing a Kafka property prints no value")
-    func propertyIsQuiet() {
+    @Test func `Printing a Kafka property prints no value`() {
         let property = KafkaProperty(name: "sasl.password", value: "hunter2")
         #expect(!"\(property) \(String(reflecting: [property]))".contains("hunter2"))
     }

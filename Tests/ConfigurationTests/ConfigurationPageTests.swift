@@ -24,8 +24,7 @@ struct ConfigurationPageTests {
             + [KeyDescription(list, of: WorkerConfiguration.App(name: "x"), below: "apps.*.")]
     }()
 
-    @Test("YAML: comment, value, sections; a blank line between neighbours")
-    func yaml() throws {
+    @Test func `YAML: comment, value, sections; a blank line between neighbours`() throws {
         let page = YAMLPage.text(of: PageSection(name: "", keys: keys), introduction: "All keys.", schemaFile: "s.json")
         let expected = """
             # yaml-language-server: $schema=s.json
@@ -70,8 +69,7 @@ struct ConfigurationPageTests {
         #expect(page.hasSuffix(end))
     }
 
-    @Test("YAML: a long line is wrapped between words and loses none")
-    func wrapping() {
+    @Test func `YAML: a long line is wrapped between words and loses none`() {
         let words = (1...60).map { "word\($0)" }
         let key: SchemaKey<WorkerConfiguration> = .properties("a.b", \.kafka.consumer, words.joined(separator: " "))
         let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
@@ -86,8 +84,7 @@ struct ConfigurationPageTests {
         }
     }
 
-    @Test("Markdown: one row for each key")
-    func markdown() {
+    @Test func `Markdown: one row for each key`() {
         let rows = MarkdownPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
         #expect(
             rows == [
@@ -100,8 +97,7 @@ struct ConfigurationPageTests {
         )
     }
 
-    @Test("JSON Schema: types, limits, patterns, defaults, and what is required")
-    func jsonSchema() throws {
+    @Test func `JSON Schema: types, limits, patterns, defaults, and what is required`() throws {
         let schema = try parsed(JSONSchemaPage.file(PageSection(name: "", keys: keys)))
         #expect(schema["required"] as? [String] == ["one", "apps"])
         let one = try member(["one"], of: schema)
@@ -122,8 +118,7 @@ struct ConfigurationPageTests {
         #expect(try member(["one", "two", "port"], of: chart)["default"] == nil)
     }
 
-    @Test("JSON texts are escaped")
-    func escaping() throws {
+    @Test func `JSON texts are escaped`() throws {
         let text = "a\"b\\c\nd\te\u{1}f\u{1f}g…"
         #expect(try parsed(["text": .text(text)])["text"] as? String == text)
     }

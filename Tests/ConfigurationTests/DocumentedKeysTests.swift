@@ -35,37 +35,31 @@ struct DocumentedKeysTests {
             + ConfigurationSchema.policyKeys.map { "policies.*." + $0.name }
     }
 
-    @Test("The pages, the schema and the structure have the same keys")
-    func sameKeys() {
+    @Test func `The pages, the schema and the structure have the same keys`() {
         #expect(schemaNames.count == 84)
         #expect(Set(schemaNames).count == schemaNames.count)
         #expect(ConfigurationSchema.descriptions.map(\.name).sorted() == schemaNames.sorted())
         #expect(Set(properties(of: WorkerConfiguration())) == Set(schemaNames))
     }
 
-    @Test(
-        "The repository's files are those that the program prints",
-        arguments: [
-            (ConfigurationPage.yaml, "Config/causeway.yaml"),
-            (.jsonSchema, "Config/\(ConfigurationPage.schemaFile)"),
-            (.markdown, "Helm/causeway/CONFIG.md"),
-        ]
-    )
-    func files(page: ConfigurationPage, path: String) throws {
+    @Test(arguments: [
+        (ConfigurationPage.yaml, "Config/causeway.yaml"),
+        (.jsonSchema, "Config/\(ConfigurationPage.schemaFile)"),
+        (.markdown, "Helm/causeway/CONFIG.md"),
+    ])
+    func `The repository's files are those that the program prints`(page: ConfigurationPage, path: String) throws {
         let isSame = try repositoryFile(path) == page.text
         #expect(isSame, "\(path) is not what the program prints: run `make configuration-files`")
     }
 
-    @Test("The chart's schema has the part that the program prints")
-    func chartSchema() throws {
+    @Test func `The chart's schema has the part that the program prints`() throws {
         let path = "Helm/causeway/values.schema.json"
         let part = ConfigurationPage.chartSchema.text.split(separator: "\n").joined(separator: "\n    ")
         let isSame = try repositoryFile(path).contains("\n    \"config\": \(part),\n")
         #expect(isSame, "config in \(path) is not what the program prints: run `make configuration-files`")
     }
 
-    @Test("The file loads, and has the defaults")
-    func loads() throws {
+    @Test func `The file loads, and has the defaults`() throws {
         let configuration = try load(documentedFile())
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ standard: Root) {
             for key in keys {
@@ -80,8 +74,7 @@ struct DocumentedKeysTests {
         #expect(configuration.policies == [Policy(name: "default")])
     }
 
-    @Test("Each number of a policy names its source")
-    func provenance() throws {
+    @Test func `Each number of a policy names its source`() throws {
         let sources = ["Documented by Apple", "Said by an Apple engineer", "Measured in the field", "Our choice"]
         for key in ConfigurationSchema.policyKeys {
             let source = try #require(key.source, "\(key.name)")
@@ -89,8 +82,7 @@ struct DocumentedKeysTests {
         }
     }
 
-    @Test("The example policies load")
-    func examplePolicies() throws {
+    @Test func `The example policies load`() throws {
         let configuration = try load(smallestFile + repositoryFile("Config/examples/policies.yaml"))
         #expect(configuration.policies.map(\.name) == ["default", "courier", "sports"])
         #expect(configuration.policies[0] == Policy(name: "default"))
@@ -98,8 +90,8 @@ struct DocumentedKeysTests {
         #expect(configuration.policies[2].startBudget == Policy(name: "x").startBudget)
     }
 
-    @Test("Every text of the schema is used and is made of sentences; the introduction counts the required keys")
-    func texts() {
+    @Test func `Every text of the schema is used and is made of sentences; the introduction counts the required keys`()
+    {
         #expect(
             Set(ConfigurationSchema.sections.keys)
                 .isSubset(of: ConfigurationNames.sections)
@@ -113,8 +105,7 @@ struct DocumentedKeysTests {
         #expect(ConfigurationSchema.introduction.contains("Six texts have no default"))
     }
 
-    @Test("The keys of a section are neighbours: the file writes each section once")
-    func sectionsAreWhole() {
+    @Test func `The keys of a section are neighbours: the file writes each section once`() {
         func sections(of section: PageSection) -> [String] {
             [section.name]
                 + section.members.flatMap { _, member in
@@ -126,8 +117,7 @@ struct DocumentedKeysTests {
         #expect(Set(names.dropFirst()) == ConfigurationNames.sections)
     }
 
-    @Test("Defaults are valid, and no key's variable looks like an address that Kubernetes sets")
-    func schemaIsSound() {
+    @Test func `Defaults are valid, and no key's variable looks like an address that Kubernetes sets`() {
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root) {
             for key in keys {
                 if case .integer(let range) = key.shape {

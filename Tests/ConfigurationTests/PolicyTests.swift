@@ -6,15 +6,13 @@ import Testing
 
 @Suite("Policies", .ownThread)
 struct PolicyTests {
-    @Test("The policy default exists without being written, and every app has it")
-    func standard() throws {
+    @Test func `The policy default exists without being written, and every app has it`() throws {
         let configuration = try load(smallestFile)
         #expect(configuration.policies == [Policy(name: "default")])
         #expect(configuration.apps[0].policy == "default")
     }
 
-    @Test("Every number reaches its policy, and the rest has the built-in default")
-    func everyNumber() throws {
+    @Test func `Every number reaches its policy, and the rest has the built-in default`() throws {
         for key in ConfigurationSchema.policyKeys {
             guard case .integer(let range) = key.shape else {
                 Issue.record("\(key.name) is no number")
@@ -42,8 +40,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("Variables reach the numbers of policies with any name, written in the file or not")
-    func variables() throws {
+    @Test func `Variables reach the numbers of policies with any name, written in the file or not`() throws {
         let configuration = try load(
             smallestFile + "policies:\n  cricketT20-fast_one: {budget: {pushes: 30}}\n",
             environment: [
@@ -62,87 +59,80 @@ struct PolicyTests {
         #expect(configuration.apps[0].policy == "sports")
     }
 
-    @Test(
-        "One fault, its place and its words",
-        arguments: [
-            (
-                "spacingMilliseconds: 999",
-                "c.yaml:13:26: policies.fast.spacingMilliseconds: 999 is not in 1000...3600000"
-            ),
-            ("budget: {pushes: 0}", "c.yaml:13:22: policies.fast.budget.pushes: 0 is not in 1...10000"),
-            (
-                "budget: {pushes: 10, reservedForAlerts: 11}",
-                "c.yaml:13:45: policies.fast.budget.reservedForAlerts: 11 is more than budget.pushes, which is 10"
-            ),
-            (
-                "budget: {pushes: 4}",
-                "c.yaml:13:22: policies.fast.budget.pushes: 4 is less than budget.reservedForAlerts, which is 5"
-            ),
-            (
-                "frequentBudget: {reservedForAlerts: 201}",
-                "c.yaml:13:41: policies.fast.frequentBudget.reservedForAlerts: 201 is more than frequentBudget.pushes, which is 200"
-            ),
-            (
-                "spacingMilliseconds: 60001",
-                "c.yaml:13:26: policies.fast.spacingMilliseconds: 60001 is more than throttledSpacingMaxMilliseconds, which is 60000"
-            ),
-            (
-                "throttledSpacingMaxMilliseconds: 1000\n    spacingMilliseconds: 1001",
-                "c.yaml:14:26: policies.fast.spacingMilliseconds: 1001 is more than throttledSpacingMaxMilliseconds, which is 1000"
-            ),
-            (
-                "expiration: {updateSeconds: 43201}",
-                "c.yaml:13:33: policies.fast.expiration.updateSeconds: 43201 is not in 1...43200"
-            ),
-            (
-                "startBudget: {reservedForAlerts: 1}",
-                "c.yaml:13:19: policies.fast.startBudget.reservedForAlerts: is not a key"
-            ),
-            ("budged: {}", "c.yaml:13:5: policies.fast.budged: is not a key; did you mean budget?"),
-            ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: indent its keys below it"),
-        ]
-    )
-    func oneFault(yaml: String, line: String) {
+    @Test(arguments: [
+        (
+            "spacingMilliseconds: 999",
+            "c.yaml:13:26: policies.fast.spacingMilliseconds: 999 is not in 1000...3600000"
+        ),
+        ("budget: {pushes: 0}", "c.yaml:13:22: policies.fast.budget.pushes: 0 is not in 1...10000"),
+        (
+            "budget: {pushes: 10, reservedForAlerts: 11}",
+            "c.yaml:13:45: policies.fast.budget.reservedForAlerts: 11 is more than budget.pushes, which is 10"
+        ),
+        (
+            "budget: {pushes: 4}",
+            "c.yaml:13:22: policies.fast.budget.pushes: 4 is less than budget.reservedForAlerts, which is 5"
+        ),
+        (
+            "frequentBudget: {reservedForAlerts: 201}",
+            "c.yaml:13:41: policies.fast.frequentBudget.reservedForAlerts: 201 is more than frequentBudget.pushes, which is 200"
+        ),
+        (
+            "spacingMilliseconds: 60001",
+            "c.yaml:13:26: policies.fast.spacingMilliseconds: 60001 is more than throttledSpacingMaxMilliseconds, which is 60000"
+        ),
+        (
+            "throttledSpacingMaxMilliseconds: 1000\n    spacingMilliseconds: 1001",
+            "c.yaml:14:26: policies.fast.spacingMilliseconds: 1001 is more than throttledSpacingMaxMilliseconds, which is 1000"
+        ),
+        (
+            "expiration: {updateSeconds: 43201}",
+            "c.yaml:13:33: policies.fast.expiration.updateSeconds: 43201 is not in 1...43200"
+        ),
+        (
+            "startBudget: {reservedForAlerts: 1}",
+            "c.yaml:13:19: policies.fast.startBudget.reservedForAlerts: is not a key"
+        ),
+        ("budged: {}", "c.yaml:13:5: policies.fast.budged: is not a key; did you mean budget?"),
+        ("budget: 5", "c.yaml:13:13: policies.fast.budget: is a section: indent its keys below it"),
+    ])
+    func `One fault, its place and its words`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + "policies:\n  fast:\n    \(yaml)\n") == [line])
     }
 
-    @Test(
-        "Names: what they may be, and that an app's must be there",
-        arguments: [
-            (
-                "policies: {'a b': {}}\n",
-                "c.yaml:11:12: policies.a b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
-            ),
-            (
-                "policies: {a.b: {}}\n",
-                "c.yaml:11:12: policies.a.b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
-            ),
-            ("policies: 5\n", "c.yaml:11:11: policies: is a section: indent its keys below it"),
-            (
-                "    policy: sport\npolicies: {sports: {}}\n",
-                "c.yaml:11:13: apps.match.policy: sport is not a policy; did you mean sports?"
-            ),
-            ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is not a policy"),
-            (
-                "    policy: a/b\n",
-                "c.yaml:11:13: apps.match.policy: a policy's name is 1 to 64 letters, digits, '-' and '_'"
-            ),
-            (
-                "policies: {a-b: {}, a_b: {}}\n",
-                "c.yaml:11:21: policies.a_b: has the same environment variables as a-b"
-            ),
-            (
-                "policies: {live: {}, live-start: {}}\n",
-                "c.yaml:11:22: policies.live-start: has the same environment variables as live"
-            ),
-        ]
-    )
-    func names(yaml: String, line: String) {
+    @Test(arguments: [
+        (
+            "policies: {'a b': {}}\n",
+            "c.yaml:11:12: policies.a b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+        ),
+        (
+            "policies: {a.b: {}}\n",
+            "c.yaml:11:12: policies.a.b: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+        ),
+        ("policies: 5\n", "c.yaml:11:11: policies: is a section: indent its keys below it"),
+        (
+            "    policy: sport\npolicies: {sports: {}}\n",
+            "c.yaml:11:13: apps.match.policy: sport is not a policy; did you mean sports?"
+        ),
+        ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is not a policy"),
+        (
+            "    policy: a/b\n",
+            "c.yaml:11:13: apps.match.policy: a policy's name is 1 to 64 letters, digits, '-' and '_'"
+        ),
+        (
+            "policies: {a-b: {}, a_b: {}}\n",
+            "c.yaml:11:21: policies.a_b: has the same environment variables as a-b"
+        ),
+        (
+            "policies: {live: {}, live-start: {}}\n",
+            "c.yaml:11:22: policies.live-start: has the same environment variables as live"
+        ),
+    ])
+    func `Names: what they may be, and that an app's must be there`(yaml: String, line: String) {
         #expect(faults(of: smallestFile + yaml) == [line])
     }
 
-    @Test("Too many policies")
-    func tooMany() {
+    @Test func `Too many policies`() {
         func file(_ count: Int) -> String {
             smallestFile + "policies: {\((0..<count).map { "p\($0): {}" }.joined(separator: ", "))}\n"
         }

@@ -33,8 +33,9 @@ struct PropertyFileTests {
         properties.last { $0.name == name }?.value
     }
 
-    @Test("Both clients have the file's content without its last newline, and their own properties override it")
-    func values() throws {
+    @Test func `Both clients have the file's content without its last newline, and their own properties override it`()
+        throws
+    {
         let directory = try Directory()
         let password = try directory.file("password", Data("hunter2\n".utf8))
         let key = try directory.file("key", Data("-----BEGIN\nAAAA\r\n-----END\r\n".utf8))
@@ -53,8 +54,7 @@ struct PropertyFileTests {
         #expect(!"\(kafka)".contains("hunter2"))
     }
 
-    @Test("A variable names a file too")
-    func variable() throws {
+    @Test func `A variable names a file too`() throws {
         let configuration = try load(
             smallestFile,
             environment: ["CAUSEWAY_KAFKA_PROPERTY_FILES_SSL_KEY_PASSWORD": "/a/b"]
@@ -63,8 +63,7 @@ struct PropertyFileTests {
         #expect(configuration.kafka.properties.isEmpty)
     }
 
-    @Test("An unreadable file is a fault that names the key and the file, and never the content")
-    func faultsOfFiles() throws {
+    @Test func `An unreadable file is a fault that names the key and the file, and never the content`() throws {
         let directory = try Directory()
         let long = try directory.file("long", Data(repeating: 0x61, count: KafkaPropertyFile.bytesMax + 1))
         let binary = try directory.file("binary", Data([0x61, 0xFF]))
@@ -93,8 +92,7 @@ struct PropertyFileTests {
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")
     }
 
-    @Test("A property has one value, and properties with their own key have none")
-    func twice() {
+    @Test func `A property has one value, and properties with their own key have none`() {
         #expect(
             faults(of: file(["ssl.key.password: f", "group.id: g"], below: "  properties: {ssl.key.password: x}\n"))
                 == ["c.yaml:6:5: kafka.propertyFiles.group.id: is set by kafka.groupId"]
@@ -105,8 +103,8 @@ struct PropertyFileTests {
         )
     }
 
-    @Test("A file that other users may read is recognized", arguments: [(0o644, true), (0o640, false), (0o400, false)])
-    func readableByOthers(mode: Int, isReadable: Bool) throws {
+    @Test(arguments: [(0o644, true), (0o640, false), (0o400, false)])
+    func `A file that other users may read is recognized`(mode: Int, isReadable: Bool) throws {
         let directory = try Directory()
         let path = try directory.file("password", Data("x".utf8), mode: mode)
         #expect(SecretFile.isReadableByOthers(path) == isReadable)

@@ -18,8 +18,7 @@ struct RedisKeysTests {
         try RedisConfiguration(load(file(text)).redis)
     }
 
-    @Test("One server, by host or by socket")
-    func single() throws {
+    @Test func `One server, by host or by socket`() throws {
         let server = try redis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
         #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
@@ -28,8 +27,7 @@ struct RedisKeysTests {
         #expect(try redis("url: rediss://cache").tls != nil)
     }
 
-    @Test("A cluster, by some of its servers")
-    func cluster() throws {
+    @Test func `A cluster, by some of its servers`() throws {
         let cluster = try redis("mode: cluster\nurl: rediss://:p@a,b:7001,[::1]:7002")
         guard case .cluster = cluster.topology else { return #expect(Bool(false), "\(cluster)") }
         #expect(
@@ -38,8 +36,7 @@ struct RedisKeysTests {
         #expect(cluster.tls != nil)
     }
 
-    @Test("Sentinels, with their own password")
-    func sentinel() throws {
+    @Test func `Sentinels, with their own password`() throws {
         let directory = try TemporaryDirectory()
         let passwords = try ["data", "watch"].map { try directory.write("\($0)-secret\n", to: $0).path }
         let watched = try redis(
@@ -60,55 +57,51 @@ struct RedisKeysTests {
         #expect(!"\(watched)".contains("secret"))
     }
 
-    @Test(
-        "What the mode does not allow is a fault at its place",
-        arguments: [
-            (
-                "url: redis://a,b",
-                "c.yaml:4:8: redis.url: names several hosts, which only a cluster has (redis.mode: cluster)"
-            ),
-            ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is not one of single, sentinel, cluster"),
-            ("url: redis://m\nmode: sentinel", "c.yaml: redis.sentinelURL: is required with redis.mode: sentinel"),
-            (
-                "url: redis://m,n\nmode: sentinel\nsentinelURL: redis://s",
-                "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
-            ),
-            (
-                "url: unix:///s\nmode: sentinel\nsentinelURL: redis://s",
-                "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
-            ),
-            (
-                "url: unix:///s\nmode: cluster",
-                "c.yaml:4:8: redis.url: must name hosts: a cluster cannot be reached through a Unix socket"
-            ),
-            (
-                "url: redis://a/1\nmode: cluster",
-                "c.yaml:4:8: redis.url: names a database other than 0, but a cluster has only 0"
-            ),
-            (
-                "url: redis://a\nsentinelURL: redis://s",
-                "c.yaml:5:16: redis.sentinelURL: is only for redis.mode: sentinel"
-            ),
-            (
-                "url: redis://a\nmode: cluster\nsentinelPasswordFile: f",
-                "c.yaml:6:25: redis.sentinelPasswordFile: is only for redis.mode: sentinel"
-            ),
-            (
-                "url: redis://m\nmode: sentinel\nsentinelURL: unix:///s",
-                "c.yaml:6:16: redis.sentinelURL: Sentinels need a host and a port"
-            ),
-            (
-                "url: redis://m\nmode: sentinel\nsentinelURL: redis://s/1",
-                "c.yaml:6:16: redis.sentinelURL: Sentinels have no databases"
-            ),
-        ]
-    )
-    func modes(redis: String, line: String) {
+    @Test(arguments: [
+        (
+            "url: redis://a,b",
+            "c.yaml:4:8: redis.url: names several hosts, which only a cluster has (redis.mode: cluster)"
+        ),
+        ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is not one of single, sentinel, cluster"),
+        ("url: redis://m\nmode: sentinel", "c.yaml: redis.sentinelURL: is required with redis.mode: sentinel"),
+        (
+            "url: redis://m,n\nmode: sentinel\nsentinelURL: redis://s",
+            "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+        ),
+        (
+            "url: unix:///s\nmode: sentinel\nsentinelURL: redis://s",
+            "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+        ),
+        (
+            "url: unix:///s\nmode: cluster",
+            "c.yaml:4:8: redis.url: must name hosts: a cluster cannot be reached through a Unix socket"
+        ),
+        (
+            "url: redis://a/1\nmode: cluster",
+            "c.yaml:4:8: redis.url: names a database other than 0, but a cluster has only 0"
+        ),
+        (
+            "url: redis://a\nsentinelURL: redis://s",
+            "c.yaml:5:16: redis.sentinelURL: is only for redis.mode: sentinel"
+        ),
+        (
+            "url: redis://a\nmode: cluster\nsentinelPasswordFile: f",
+            "c.yaml:6:25: redis.sentinelPasswordFile: is only for redis.mode: sentinel"
+        ),
+        (
+            "url: redis://m\nmode: sentinel\nsentinelURL: unix:///s",
+            "c.yaml:6:16: redis.sentinelURL: Sentinels need a host and a port"
+        ),
+        (
+            "url: redis://m\nmode: sentinel\nsentinelURL: redis://s/1",
+            "c.yaml:6:16: redis.sentinelURL: Sentinels have no databases"
+        ),
+    ])
+    func `What the mode does not allow is a fault at its place`(redis: String, line: String) {
         #expect(faults(of: file(redis)) == [line])
     }
 
-    @Test("A wrong Sentinel URL is not repeated")
-    func quiet() {
+    @Test func `A wrong Sentinel URL is not repeated`() {
         let lines = faults(of: file("url: redis://m\nmode: sentinel\nsentinelURL: redis://:hunter2@s:port"))
         #expect(lines.count == 1 && lines[0].hasPrefix("c.yaml:6:16: redis.sentinelURL: Redis URL: port must be"))
         #expect(!lines[0].contains("hunter2"))

@@ -23,8 +23,7 @@ struct RulePatternTests {
             + NamedSection.allCases.map { ($0.rawValue, $0.nameRule) }
     }
 
-    @Test("A pattern refuses no text that the rule accepts, and refuses some")
-    func patterns() throws {
+    @Test func `A pattern refuses no text that the rule accepts, and refuses some`() throws {
         var patterns = 0
         for (name, rule) in Self.rules {
             guard let pattern = rule.pattern else { continue }

@@ -63,7 +63,7 @@ import Testing
 
     /// Rule R1 of Design.md.
     @Test(arguments: seeds.kinds, seeds.chunks)
-    func everySeedKeepsTheInvariants(kind: Swarm.Kind, chunk: Int) {
+    func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
             let violations = Simulation(seed: seed, kind: kind).run()
             if let report = SimulationSeeds.report(kind, seed, violations) {
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func regressionSeeds(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Regression seeds`(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds {
             for results in SupersededResults.allCases {
                 for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {
@@ -90,7 +90,7 @@ import Testing
     }
 
     /// Every verdict and every outcome occurs, because the invariants check nothing that never occurs.
-    @Test func everyVerdictAndOutcomeComesAbout() {
+    @Test func `Every verdict and outcome comes about`() {
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
         var counted = 0
@@ -112,7 +112,7 @@ import Testing
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
-    func trace(kind: Swarm.Kind) throws {
+    func `Trace`(kind: Swarm.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
         print(simulation.swarm)
         simulation.trace = { print($0) }

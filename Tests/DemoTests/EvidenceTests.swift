@@ -23,7 +23,7 @@ struct EvidenceTests {
         alert: MatchFrame.Alert(title: "\"SIX\"! É", body: "b")
     )
 
-    @Test func theJournalNamesEachCommand() throws {
+    @Test func `The journal names each command`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
         let journal = try evidence.journal()
         let before = Clock.wallMilliseconds
@@ -45,7 +45,7 @@ struct EvidenceTests {
         #expect((lines[0]["state"] as? String)?.count == 16)
     }
 
-    @Test func thePolicyIsTheOneThatCounts() throws {
+    @Test func `The policy is the one that counts`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
@@ -55,7 +55,7 @@ struct EvidenceTests {
         #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
     }
 
-    @Test func whatAnEarlierRunLeftGoes() throws {
+    @Test func `What an earlier run left goes`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
         for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
         _ = try Evidence(directory: directory.path("evidence"))
@@ -63,7 +63,7 @@ struct EvidenceTests {
         #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
     }
 
-    @Test func linesOfAFileThatGrows() throws {
+    @Test func `Lines of a file that grows`() throws {
         let path = directory.path("lines")
         try TextFile.write("a\nb\nc", to: path)
         var lines = LineCount(path: path)

@@ -29,7 +29,7 @@ struct FanoutTests {
         unalerted: 0
     )
 
-    @Test func oneFaultIsEnough() {
+    @Test func `One fault is enough`() {
         #expect(Self.good.isGood)
         for change in [
             { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
@@ -41,7 +41,7 @@ struct FanoutTests {
         }
     }
 
-    @Test func theJSONHasTheKeysThatOthersRead() throws {
+    @Test func `The JSON has the keys that others read`() throws {
         let json = try JSONEncoder().encode(Self.good)
         let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
         for key in [
@@ -53,7 +53,7 @@ struct FanoutTests {
         }
     }
 
-    @Test func theTextSaysAll() {
+    @Test func `The text says all`() {
         let lines = Self.good.text.split(separator: "\n").map(String.init)
         #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
         #expect(lines.contains("1,500,000 pushes; 514 result records"))
@@ -65,7 +65,7 @@ struct FanoutTests {
         )
     }
 
-    @Test func resultsAddUpOrNot() throws {
+    @Test func `Results add up or not`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
         func take(_ json: String) { results.take(Array(json.utf8)) }
@@ -83,7 +83,7 @@ struct FanoutTests {
         #expect(results.records == 5 && results.outcomes.count == 2 && results.ranges.count == 1)
     }
 
-    @Test func singleCommandsAreCountedByTheirPhase() throws {
+    @Test func `Single commands are counted by their phase`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
         results.neighbours = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
@@ -103,7 +103,7 @@ struct FanoutTests {
         #expect(neighbours.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }
 
-    @Test func theCommandsAreWhatTheWorkerTakes() throws {
+    @Test func `The commands are what the worker takes`() throws {
         let (first, second) = (FanoutContent(number: 1, timestamp: 7), FanoutContent(number: 2, timestamp: 7))
         for content in [first, second] {
             let record = try #require(
@@ -118,7 +118,7 @@ struct FanoutTests {
         #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))
     }
 
-    @Test func timesOfThreadsAndProcesses() throws {
+    @Test func `Times of threads and processes`() throws {
         #expect(ProcessTime.nanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
         #expect(ProcessTime.nanoseconds(schedstat: "") == nil)
         #expect(try #require(ProcessTime.microseconds(of: getpid())) > 0)
@@ -131,7 +131,7 @@ struct FanoutTests {
         #expect(ProcessTime.microsecondsOfEndedChildren > before)
     }
 
-    @Test func theBarGoesFromEmptyToFull() {
+    @Test func `The bar goes from empty to full`() {
         #expect(FanoutProgress.line("x", done: 0, of: 0) == "  waiting for x")
         #expect(FanoutProgress.line("x", done: 0, of: 8).filter { $0 == "░" }.count == 40)
         #expect(FanoutProgress.line("x", done: 1_500, of: 1_000).filter { $0 == "█" }.count == 40)

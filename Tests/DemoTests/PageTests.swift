@@ -53,7 +53,7 @@ struct PageTests {
         )
     }
 
-    @Test func everyLineIsAsWideAsThePage() throws {
+    @Test func `Every line is as wide as the page`() throws {
         var figures = try Self.figures()
         #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
         figures.wrongPhones = (0..<20)
@@ -65,7 +65,7 @@ struct PageTests {
         #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
     }
 
-    @Test func audiencesAreNamed() throws {
+    @Test func `Audiences are named`() throws {
         var figures = try Self.figures()
         (figures.audiences, figures.commands) = (60, 14_400)
         let lines = Page(figures, isColoured: false).lines
@@ -88,7 +88,7 @@ struct PageTests {
         left: 0
     )
 
-    @Test func channelsAreCounted() throws {
+    @Test func `Channels are counted`() throws {
         var figures = try Self.figures()
         (figures.audiences, figures.channels) = (60, Self.channels)
         let lines = Page(figures, isColoured: false).lines
@@ -102,7 +102,7 @@ struct PageTests {
         }
     }
 
-    @Test func oneChannelOrPhoneIsEnough() throws {
+    @Test func `One channel or phone is enough`() throws {
         let changes: [(inout DemoFigures.Channels) -> Void] = [
             { $0.left = 1 }, { $0.created = 0 }, { $0.phonesReached = 1_499 }, { $0.strayTokens = 1 },
         ]
@@ -115,7 +115,7 @@ struct PageTests {
         }
     }
 
-    @Test func rulesMeetTheColumns() throws {
+    @Test func `Rules meet the columns`() throws {
         let lines = Page(try Self.figures(), isColoured: false).lines
         #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
@@ -123,7 +123,7 @@ struct PageTests {
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┴") })
     }
 
-    @Test func theFiguresAreOnIt() throws {
+    @Test func `The figures are on it`() throws {
         let text = Page(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
         for expected in [
             "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
@@ -136,11 +136,11 @@ struct PageTests {
         #expect(!text.contains("\u{1B}"))
     }
 
-    @Test func coloursOnlyWhereAskedFor() throws {
+    @Test func `Colours only where asked for`() throws {
         #expect(Page(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
     }
 
-    @Test func aWrongPhoneIsNamed() throws {
+    @Test func `A wrong phone is named`() throws {
         var figures = try Self.figures()
         #expect(figures.isGood)
         figures.phonesWithFinalScore = 2_999
@@ -151,7 +151,7 @@ struct PageTests {
         #expect(text.contains("\u{1B}[1;31m"))
     }
 
-    @Test func onePhoneIsEnough() throws {
+    @Test func `One phone is enough`() throws {
         var older = try Self.figures()
         older.phonesBackInTime = 1
         #expect(!older.isGood)
@@ -175,19 +175,19 @@ struct ProgressTests {
         news: "SIX! DJ Bravo 68 (30)"
     )
 
-    @Test func halfTheBar() {
+    @Test func `Half the bar`() {
         let bar = progress.barLine
         #expect(bar.count { $0 == "█" } == 20 && bar.count { $0 == "░" } == 20)
         #expect(bar.contains(" 30 s") && bar.contains("4 of 60 matches over"))
     }
 
-    @Test func theBarEnds() {
+    @Test func `The bar ends`() {
         var late = progress
         late.elapsedMilliseconds = 90_000
         #expect(late.barLine.count { $0 == "█" } == DemoProgress.barWidth)
     }
 
-    @Test func oneLineForALog() {
+    @Test func `One line for a log`() {
         #expect(
             progress.logLine
                 == " 30 s  4 of 60 matches over, 12,000 commands/s, 3,000 pushes/s. SIX! DJ Bravo 68 (30)"

@@ -25,7 +25,7 @@ struct TallyTests {
         )
     }
 
-    @Test func eachCommandCountsOnce() {
+    @Test func `Each command counts once`() {
         var tally = Tally()
         tally.add(result(.accepted), countsFreshness: true)
         tally.add(result(.duplicate), countsFreshness: true)
@@ -38,7 +38,7 @@ struct TallyTests {
         #expect(tally.freshness.percentile(50) == 250)
     }
 
-    @Test func whatAResultCountsHasBeenSuperseded() {
+    @Test func `What a result counts has been superseded`() {
         let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
         let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
         var tally = Tally()
@@ -53,7 +53,7 @@ struct TallyTests {
         #expect(tally[.held] == 1 && tally[.superseded] == 15)
     }
 
-    @Test func aCommandToAnAudienceHasOneResult() throws {
+    @Test func `A command to an audience has one result`() throws {
         let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
         let times = #""times":{"record":1000,"admitted":1005,"first":1100,"last":1400}"#
         let members = #""members":{"delivered":49,"unregistered":1}"#
@@ -72,7 +72,7 @@ struct TallyTests {
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
 
-    @Test func theBroadcastOfACommandIsNoResultOfTheCommand() {
+    @Test func `The broadcast of a command is no result of the command`() {
         let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
         let broadcast =
             #"{"audience":"m","channel":"dHN0","environment":"sandbox","outcome":"delivered",\#(source)}"#
@@ -87,13 +87,13 @@ struct TallyTests {
     }
 
     /// The commands of the starts are the worker's own.
-    @Test func theStartsOfDevicesAreNoCommandsOfTheProducer() {
+    @Test func `The starts of devices are no commands of the producer`() {
         var tally = Tally(of: .audiences)
         tally.add(result(.accepted), countsFreshness: true)
         #expect(tally.commands == 0 && tally.pushes == 1 && tally.freshness.count == 0)
     }
 
-    @Test func whatWasHeldGetsAResultOfItsOwn() {
+    @Test func `What was held gets a result of its own`() {
         var tally = Tally()
         tally.add(result(.held), countsFreshness: true)
         var released = result(.accepted)
@@ -104,7 +104,7 @@ struct TallyTests {
         #expect(tally.freshness.count == 0)
     }
 
-    @Test func whatCannotBeReadIsNoResult() {
+    @Test func `What cannot be read is no result`() {
         var tally = Tally()
         tally.add(ResultSummary(), countsFreshness: true)
         tally.add(result(.accepted, offset: .max), countsFreshness: true)
@@ -112,7 +112,7 @@ struct TallyTests {
         #expect(tally.commands == 0 && tally.unreadable == 3)
     }
 
-    @Test func demotionsAndTheEndOfTheWork() {
+    @Test func `Demotions and the end of the work`() {
         var tally = Tally()
         var second = result(.accepted, offset: 1)
         second.isDemoted = true
@@ -122,7 +122,7 @@ struct TallyTests {
         #expect(tally.lastAnsweredMilliseconds == 1_250)
     }
 
-    @Test func theStartsDoNotCountAsFresh() {
+    @Test func `The starts do not count as fresh`() {
         var tally = Tally()
         tally.add(result(.accepted), countsFreshness: false)
         #expect(tally.pushes == 1 && tally.freshness.count == 0)
@@ -136,7 +136,7 @@ struct ResultSummaryTests {
     }
 
     /// The test reads the output of the worker's own writer.
-    @Test func aRecordOfTheWorkers() {
+    @Test func `A record of the workers`() {
         let topic = Array("causeway.commands".utf8)
         let activity = Array("a \"quoted\" {brace} \\".utf8)
         var writer = JSONWriter()
@@ -177,7 +177,7 @@ struct ResultSummaryTests {
         #expect(summary.isComplete)
     }
 
-    @Test func theOrderOfMembersDoesNotMatter() {
+    @Test func `The order of members does not matter`() {
         let summary = summary(
             #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
@@ -186,19 +186,19 @@ struct ResultSummaryTests {
     }
 
     @Test(arguments: Outcome.allCases)
-    func everyOutcome(outcome: Outcome) {
+    func `Every outcome`(outcome: Outcome) {
         let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
         #expect(summary.outcome == outcome && summary.isComplete)
     }
 
-    @Test func aDemotionIsSeen() {
+    @Test func `A demotion is seen`() {
         let rest = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
         #expect(summary(#"{"demoted":true,"priority":5,"# + rest).isDemoted)
         #expect(!summary(#"{"priority":5,"reason":"demoted","# + rest).isDemoted)
         #expect(!summary(#"{"payload":{"demoted":true},"# + rest).isDemoted)
     }
 
-    @Test func namesAreNotMistakenForOthers() {
+    @Test func `Names are not mistaken for others`() {
         let summary = summary(
             #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
         )
@@ -209,14 +209,14 @@ struct ResultSummaryTests {
         "", "{", "{\"", "{\"outcome\"", "{\"outcome\":", "{\"outcome\":\"", "{\"a\":\"\\", "}}}}",
         "{\"outcome\":\"no\"}",
     ])
-    func garbageIsIncomplete(text: String) {
+    func `Garbage is incomplete`(text: String) {
         #expect(!summary(text).isComplete)
     }
 }
 
 @Suite("The histogram", .ownThread)
 struct HistogramTests {
-    @Test func percentiles() {
+    @Test func `Percentiles`() {
         var histogram = Histogram()
         #expect(histogram.percentile(50) == nil)
         for value in 1...100 { histogram.add(milliseconds: Int64(value)) }
@@ -224,7 +224,7 @@ struct HistogramTests {
         #expect(histogram.maximumMilliseconds == 100)
     }
 
-    @Test func beyondTheLastBucket() {
+    @Test func `Beyond the last bucket`() {
         var histogram = Histogram()
         histogram.add(milliseconds: -3)
         histogram.add(milliseconds: 1_000_000)

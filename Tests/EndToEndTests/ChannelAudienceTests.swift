@@ -109,7 +109,7 @@ struct ChannelAudienceTests {
 
     /// Redis forgets the register of channels, and also which channel the audience has. The phones know only the first channel.
     @Test(arguments: [false, true])
-    func theChannelGoesOnWhenRedisIsEmptied(isReplaced: Bool) async throws {
+    func `The channel goes on when Redis is emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }
@@ -137,7 +137,7 @@ struct ChannelAudienceTests {
         }
     }
 
-    @Test func oneCommandEachReachesEveryPhone() async throws {
+    @Test func `One command each reaches every phone`() async throws {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }

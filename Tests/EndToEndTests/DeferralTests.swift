@@ -10,7 +10,7 @@ struct DeferralTests {
     /// Times are a tenth of the usual ones.
     private static let times = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    @Test func aHostThatDoesNotAnswerHoldsBackNoOtherApp() async throws {
+    @Test func `A host that does not answer holds back no other app`() async throws {
         try await onOwnThread {
             let host = try Relay()
             let run = try ExampleRun(["ride", "trip"]) { text, _ in

@@ -9,7 +9,7 @@ import Testing
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
     /// The worker starts first. Then Kafka, Redis and APNs start. Meanwhile the worker says what it waits for, and nothing restarts it.
-    @Test func startOrderDoesNotMatter() async throws {
+    @Test func `Start order does not matter`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
             let (kafka, apns) = (try Relay(), try Relay())
@@ -61,7 +61,7 @@ struct DependencyTests {
 
     /// While commands flow, the brokers go away for longer than a session and come back: each command has its result. Then the same while
     /// records wait for Redis: within seconds the lag is as before.
-    @Test func kafkaGoesAndComesBack() async throws {
+    @Test func `Kafka goes and comes back`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
             let run = try ExampleRun(["ride"], broker: broker)

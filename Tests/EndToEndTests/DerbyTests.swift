@@ -31,7 +31,7 @@ struct DerbyTests {
     private let files = ExampleFiles("derby")
     private let app = "com.example.derby"
 
-    @Test func everyFollowerShowsEachGoal() async throws {
+    @Test func `Every follower shows each goal`() async throws {
         try await onOwnThread {
             let configuration = try DerbyConfiguration(files)
             let run = try ExampleRun(["derby"], configure: configuration.text)

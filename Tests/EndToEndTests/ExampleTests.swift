@@ -7,7 +7,7 @@ import Testing
 @Suite("The example activities, from Kafka to the Lock Screen", .serialized, .timeLimit(.minutes(10)))
 struct ExampleTests {
     @Test(arguments: ExampleFiles.names)
-    func carried(name: String) async throws {
+    func `Carried`(name: String) async throws {
         try await onOwnThread {
             let run = try ExampleRun([name])
             defer { run.close() }
@@ -16,7 +16,7 @@ struct ExampleTests {
         }
     }
 
-    @Test func aRangeAsAnObjectIsDroppedByThePhone() async throws {
+    @Test func `A range as an object is dropped by the phone`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -31,7 +31,7 @@ struct ExampleTests {
         }
     }
 
-    @Test func aUnixDateInsideTheContentIsSeenThrough() async throws {
+    @Test func `A unix date inside the content is seen through`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["trip"])
             defer { run.close() }

@@ -7,7 +7,9 @@ import Testing
 @Suite("causeway-lab fanout", .timeLimit(.minutes(10)))
 struct FanoutRunTests {
     /// One command, and another that overtakes it in the middle of its round.
-    @Test(arguments: [[], ["--overtake-at", "50"]]) func everyPhoneShowsTheNewestState(options: [String]) async throws {
+    @Test(arguments: [[], ["--overtake-at", "50"]]) func `Every phone shows the newest state`(options: [String])
+        async throws
+    {
         try await onOwnThread {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The example of a match, one command for everybody who follows it", .timeLimit(.minutes(10)))
 struct MatchTests {
-    @Test func everyFollowerShowsEachGoal() async throws {
+    @Test func `Every follower shows each goal`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["match"])
             defer { run.close() }

@@ -36,7 +36,7 @@ struct PromiseTests {
         return (figures, check.text)
     }
 
-    @Test func theCheckerCatchesEachLawsBreach() async throws {
+    @Test func `The checker catches each laws breach`() async throws {
         let run = try await onOwnThread {
             try outputOf(
                 "/usr/bin/env",
@@ -49,7 +49,7 @@ struct PromiseTests {
     }
 
     @Test(arguments: [SupersededResults.each, .counted])
-    func everyPromiseIsKeptWhenTheBudgetRunsOut(
+    func `Every promise is kept when the budget runs out`(
         supersededResults: SupersededResults
     ) async throws {
         let choice = ["--superseded-results", supersededResults.rawValue]
@@ -62,7 +62,7 @@ struct PromiseTests {
         #expect(run.figures.repeatedResults == 0)
     }
 
-    @Test func redisGoesForTenSecondsAndNothingIsLost() async throws {
+    @Test func `Redis goes for ten seconds and nothing is lost`() async throws {
         // Nothing is sent while Redis is away. A push that was on its way when Redis went away may be sent again.
         let run = try await season(
             [
@@ -75,7 +75,7 @@ struct PromiseTests {
 
     /// The worker is killed together with Redis, so the next worker reads again what Redis no longer knows. An alert that rang in the
     /// second before and was not committed may ring again.
-    @Test func redisIsWipedAndThePhonesStillEndRight() async throws {
+    @Test func `Redis is wiped and the phones still end right`() async throws {
         let run = try await season(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--wipe-at", "8",
@@ -90,7 +90,7 @@ struct PromiseTests {
     }
 
     @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func aBacklogIsOnePushForEachActivity(supersededResults: SupersededResults) async throws {
+    func `A backlog is one push for each activity`(supersededResults: SupersededResults) async throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"

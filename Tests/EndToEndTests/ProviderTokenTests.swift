@@ -8,7 +8,7 @@ import Testing
 struct ProviderTokenTests {
     /// Two workers in different groups, because the embedded broker serves only one member of a group. Both send pushes; one of them signed
     /// the token.
-    @Test func twoWorkersShareOneToken() async throws {
+    @Test func `Two workers share one token`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -50,7 +50,7 @@ struct ProviderTokenTests {
 
     /// The key file is replaced by a file that is no key, then by a key that APNs does not know, then by one that it knows. Pushes continue
     /// all the time, and none fails.
-    @Test func theFileIsReplacedWhilePushesGoOn() async throws {
+    @Test func `The file is replaced while pushes go on`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }

@@ -29,7 +29,7 @@ struct SeasonRunTests {
         #expect(figures.worker.cpuMilliseconds > 0 && figures.worker.residentPeakBytes > 0)
     }
 
-    @Test func everyPhoneShowsTheFinalScore() async throws {
+    @Test func `Every phone shows the final score`() async throws {
         let run = try await demo(["--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")
         #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
@@ -41,7 +41,7 @@ struct SeasonRunTests {
         #expect(freshness.p50Milliseconds <= freshness.p99Milliseconds)
     }
 
-    @Test func aWorkerKilledInMidSeasonLosesNothing() async throws {
+    @Test func `A worker killed in mid season loses nothing`() async throws {
         let run = try await demo(["--seconds", "10", "--crash-at", "4"])
         #expect(run.code == 0, "\(run.page)")
         let figures = try #require(run.figures)
@@ -65,7 +65,7 @@ struct SeasonRunTests {
         #expect(figures.worker.cpuMilliseconds > 0 && figures.workerMicrosecondsPerPush > 0)
     }
 
-    @Test func oneCommandForAllFollowersOfAMatch() async throws {
+    @Test func `One command for all followers of a match`() async throws {
         let run = try await demo(["--audiences", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")
         #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
@@ -75,7 +75,7 @@ struct SeasonRunTests {
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty && figures.freshness != nil)
     }
 
-    @Test func audiencesOutliveAWorkerAndRedis() async throws {
+    @Test func `Audiences outlive a worker and Redis`() async throws {
         let run = try await demo(["--audiences", "--seconds", "14", "--crash-at", "3", "--wipe-at", "9"])
         #expect(run.code == 0, "\(run.page)")
         let figures = try #require(run.figures)
@@ -84,7 +84,7 @@ struct SeasonRunTests {
     }
 
     /// Half of the phones have no token: what they show has come by broadcast. The worker deletes the channels when the matches are over.
-    @Test func halfOfThePhonesAreOnChannels() async throws {
+    @Test func `Half of the phones are on channels`() async throws {
         let run = try await demo(["--channels", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")
         #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
@@ -104,13 +104,13 @@ struct SeasonRunTests {
         arguments: ["--audiences", "--channels"],
         [["--evidence", "evidence"], ["--superseded-results", "counted"]]
     )
-    func whatAudiencesDoNotHave(flag: String, option: [String]) async throws {
+    func `What audiences do not have`(flag: String, option: [String]) async throws {
         let run = try await demo([flag] + option)
         #expect(run.code == 64)
         #expect(run.page.contains("\(option[0])") && run.page.contains("not with \(flag)"), "\(run.page)")
     }
 
-    @Test func dataThatIsNotThere() async throws {
+    @Test func `DATA that is not there`() async throws {
         let run = try await DemoRun.run(data: "/nowhere")
         #expect(run.code == 1)
         #expect(
@@ -123,7 +123,7 @@ struct SeasonRunTests {
         ["--followers", "0"], ["--channels", "--followers", "1"], ["--seconds", "0"], ["--crash-at", "60"],
         ["--lanes", "257"],
     ])
-    func wrongOptions(arguments: [String]) async throws {
+    func `Wrong options`(arguments: [String]) async throws {
         #expect(try await demo(arguments).code == 64)
     }
 }

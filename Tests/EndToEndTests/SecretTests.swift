@@ -18,7 +18,7 @@ struct SecretTests {
 
     /// A search that finds nothing at all would accept every run.
     @Test(arguments: secrets.keys.sorted())
-    func theSearchFinds(secret: String) throws {
+    func `The search finds`(secret: String) throws {
         let text = try #require(Self.secrets[secret])
         var search = SecretSearch()
         search.add(token: Self.token)
@@ -29,7 +29,7 @@ struct SecretTests {
     }
 
     /// The search at the end of each run finds a secret in a log, in an exported trace, and in the output of a test run.
-    @Test func aPlantedSecretIsFound() async throws {
+    @Test func `A planted secret is found`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -57,7 +57,7 @@ struct SecretTests {
 
     /// At level debug, the log holds no secret: tokens in commands, right and wrong ones; a token that APNs calls dead; a password in a
     /// file that other users may read, which causes a warning.
-    @Test func tokensAndPasswordsStayOutOfLogsResultsAndReasons() async throws {
+    @Test func `Tokens and passwords stay out of logs results and reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
             let run = try ExampleRun(["ride"]) { text, stage in

@@ -12,7 +12,7 @@ struct ClientTests {
         HTTPClient(address: HTTPAddress(host: "127.0.0.1", port: port, path: path), timeoutMilliseconds: 60_000)
     }
 
-    @Test func bodiesOfAnySizeGoBothWays() async throws {
+    @Test func `Bodies of any size go both ways`() async throws {
         var limits = HTTPServerLimits()
         limits.bodyBytesMax = 32 << 20
         limits.bodiesBytesMax = 32 << 20
@@ -32,7 +32,7 @@ struct ClientTests {
         }
     }
 
-    @Test func chunkedAnswersAreRead() async throws {
+    @Test func `Chunked answers are read`() async throws {
         var limits = HTTPServerLimits()
         limits.streamsMax = 1
         let answering: TestServer.Answering = { exchange in
@@ -47,7 +47,7 @@ struct ClientTests {
         }
     }
 
-    @Test func anAnswerIsBounded() async throws {
+    @Test func `An answer is bounded`() async throws {
         try await TestServer.run { server in
             var client = Self.client(server.port, "/12345")
             client.answerBytesMax = 5
@@ -67,7 +67,7 @@ struct ClientTests {
         ("HTTP/1.0 200 OK\r\n\r\n{}", 200),
         ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
     ])
-    func answersOfOtherServersAreRead(_ text: String, _ status: Int) async throws {
+    func `Answers of other servers are read`(_ text: String, _ status: Int) async throws {
         let answer = try await ScriptedPeer.answering(text) { try Self.client($0).request() }
         #expect(answer.status == status && answer.body == Array("{}".utf8))
     }
@@ -78,21 +78,21 @@ struct ClientTests {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .lost), ("220 mail", .malformed),
         ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .tooLarge),
     ])
-    func whatIsNoAnswerIsSaid(_ text: String, _ cause: HTTPClientError.Cause) async throws {
+    func `What is no answer is said`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
         let error = await #expect(throws: HTTPClientError.self) {
             try await ScriptedPeer.answering(text) { try Self.client($0).request() }
         }
         #expect(error?.cause == cause)
     }
 
-    @Test func nobodyListens() async throws {
+    @Test func `Nobody listens`() async throws {
         let port = try Listener.unusedLoopbackPort()
         let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
         #expect(error?.cause == .unconnected)
         #expect(error?.description == "nobody answers at 127.0.0.1:\(port): Connection refused")
     }
 
-    @Test(arguments: [true, false]) func aRequestEndsInTime(isInterrupted: Bool) async throws {
+    @Test(arguments: [true, false]) func `A request ends in time`(isInterrupted: Bool) async throws {
         let kept = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
             kept.give($0)
@@ -114,7 +114,7 @@ struct ClientTests {
         ("http://127.0.0.1:9464/readyz", "127.0.0.1", 9_464, "/readyz"), ("http://127.0.0.1", "127.0.0.1", 80, "/"),
         ("http://[::1]:8080/a?b=c#d", "::1", 8_080, "/a?b=c"), ("HTTP://127.0.0.1?x", "127.0.0.1", 80, "/?x"),
     ])
-    func addressesAreRead(url: String, host: String, port: UInt16, path: String) {
+    func `Addresses are read`(url: String, host: String, port: UInt16, path: String) {
         #expect(HTTPAddress(url: url) == HTTPAddress(host: host, port: port, path: path))
     }
 
@@ -122,7 +122,7 @@ struct ClientTests {
         "https://127.0.0.1/", "127.0.0.1:80", "http://localhost/", "http://127.0.0.1:0/", "http://127.0.0.1:65536/",
         "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
     ])
-    func otherAddressesAreNot(url: String) {
+    func `Other addresses are not`(url: String) {
         #expect(HTTPAddress(url: url) == nil)
     }
 }

@@ -31,7 +31,7 @@ struct StreamTests {
         try await TestServer.run(limits, answering: answering) { try await body($0, streams) }
     }
 
-    @Test func whatIsAppendedArrivesInChunks() async throws {
+    @Test func `What is appended arrives in chunks`() async throws {
         try await Self.run { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -53,7 +53,7 @@ struct StreamTests {
         }
     }
 
-    @Test func anOldClientReadsToTheEnd() async throws {
+    @Test func `An old client reads to the end`() async throws {
         try await Self.run { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.0\r\n\r\n")
@@ -66,7 +66,7 @@ struct StreamTests {
     }
 
     /// A stream ends with its client, and makes room for another one.
-    @Test func aClientThatGoesIsNoticed() async throws {
+    @Test func `A client that goes is noticed`() async throws {
         try await Self.run { server, streams in
             var client: RawHTTPClient? = try server.connect()
             client?.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -87,7 +87,7 @@ struct StreamTests {
     }
 
     /// A client that reads nothing: appends are skipped, and then the client is cut.
-    @Test func aSlowReaderIsSkippedAndCut() async throws {
+    @Test func `A slow reader is skipped and cut`() async throws {
         let limits = Self.limits { ($0.streamBytesMax, $0.idleMilliseconds) = (100_000, 500) }
         try await Self.run(limits) { server, streams in
             let client = try server.connect(receiveBytes: 4_096)
@@ -110,7 +110,7 @@ struct StreamTests {
     }
 
     /// A client that waits for events for long is not cut.
-    @Test func aQuietStreamStays() async throws {
+    @Test func `A quiet stream stays`() async throws {
         try await Self.run(Self.limits { $0.idleMilliseconds = 300 }) { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -125,7 +125,7 @@ struct StreamTests {
         }
     }
 
-    @Test func aStopEndsStreams() async throws {
+    @Test func `A stop ends streams`() async throws {
         try await Self.run { server, streams in
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -4,13 +4,13 @@ import Testing
 
 @Suite struct ClientPropertyTests {
     @Test(arguments: ["session.timeout.ms", "check.crcs", "client.id", "isolation.level"])
-    func aPropertyOfAnyKindIsKnown(name: String) {
+    func `A property of any kind is known`(name: String) {
         let isKnown = ClientConfiguration().hasProperty(name)
         #expect(isKnown)
     }
 
     @Test(arguments: ["session.timeout", "", "no.such.property"])
-    func whatIsNoPropertyIsNot(name: String) {
+    func `What is no property is not`(name: String) {
         let isKnown = ClientConfiguration().hasProperty(name)
         #expect(!isKnown)
     }

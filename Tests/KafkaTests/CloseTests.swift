@@ -4,7 +4,7 @@ import Testing
 @testable import Kafka
 
 @Suite(.ownThread) struct CloseTests {
-    @Test func closingBeforeTheFirstAssignmentWaitsForIt() async throws {
+    @Test func `Closing before the first assignment waits for it`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -13,7 +13,7 @@ import Testing
         #expect(reader.revokedEvents.count == 1)
     }
 
-    @Test func closingWithoutABrokerEndsAtTheDeadline() async throws {
+    @Test func `Closing without a broker ends at the deadline`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         try broker.takeDown()
@@ -26,7 +26,7 @@ import Testing
         #expect(reader.revokedEvents.isEmpty)
     }
 
-    @Test func closingWhileTheAssignmentIsUnderWayDoesNotAbort() async throws {
+    @Test func `Closing while the assignment is under way does not abort`() async throws {
         // The group is joined, and the answer with the assignment fails. Then a plain close would abort.
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -36,7 +36,7 @@ import Testing
         #expect(reader.close(deadlineMilliseconds: 200) == .unfinished)
     }
 
-    @Test func aHeldRecordMakesTheCloseUnfinished() async throws {
+    @Test func `A held record makes the close unfinished`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// The client keeps running and meets errors, while its owner's descriptor number may already belong to another descriptor.
-    @Test func whatIsLeftUnfinishedWritesToNoDescriptor() async throws {
+    @Test func `What is left unfinished writes to no descriptor`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         try broker.takeDown()
@@ -65,7 +65,7 @@ import Testing
         #expect(await !reader.isWoken(withinMilliseconds: 2_000))
     }
 
-    @Test func closingTwiceIsHarmless() async throws {
+    @Test func `Closing twice is harmless`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -76,7 +76,7 @@ import Testing
         producer.close()
     }
 
-    @Test func theEagerProtocolIsFollowedToo() async throws {
+    @Test func `The eager protocol is followed too`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 3)
         let producer = try TestProducer(broker)

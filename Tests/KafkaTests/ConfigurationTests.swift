@@ -36,7 +36,7 @@ import Testing
         ("auto.offset.reset", "sometimes"), ("check.crcs", "perhaps"), ("client.id", "a\0b"), ("", "x"),
         ("compression.type", "rar"),
     ])
-    func badPropertyIsNamed(name: String, value: String) throws {
+    func `Bad property is named`(name: String, value: String) throws {
         let error = try #require(consumerError(Self.needed + [(name, value)]))
         #expect(error.reason.contains("property \(name):"))
         #expect(!error.isRetriable)
@@ -49,7 +49,7 @@ import Testing
         ("log.queue", "false", "log.queue"),
         ("auto.commit.interval.ms", "0", "auto.commit.interval.ms"),
     ])
-    func consumerRefusesWhatBreaksAPromise(name: String, value: String, named: String) throws {
+    func `Consumer refuses what breaks a promise`(name: String, value: String, named: String) throws {
         let error = try #require(consumerError(Self.needed + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
@@ -60,36 +60,36 @@ import Testing
         ("transactional.id", "t", "transactional.id"),
         ("log.queue", "false", "log.queue"),
     ])
-    func producerRefusesWhatBreaksAPromise(name: String, value: String, named: String) throws {
+    func `Producer refuses what breaks a promise`(name: String, value: String, named: String) throws {
         let error = try #require(producerError(Self.needed + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
 
-    @Test func acknowledgementByOneBrokerIsRefused() throws {
+    @Test func `Acknowledgement by one broker is refused`() throws {
         for name in ["acks", "request.required.acks"] {
             let error = try #require(producerError(Self.needed + [(name, "1")]))
             #expect(error.reason.contains("acks"))
         }
     }
 
-    @Test func requiredPropertiesAreNamed() {
+    @Test func `Required properties are named`() {
         #expect(consumerError([("group.id", "g")])?.reason == "property bootstrap.servers: is required")
         #expect(consumerError([("bootstrap.servers", "127.0.0.1:1")])?.reason == "property group.id: is required")
         #expect(producerError([])?.reason == "property bootstrap.servers: is required")
     }
 
-    @Test func laterPropertyWinsOverEarlierAndDefault() {
+    @Test func `Later property wins over earlier and default`() {
         #expect(consumerError(Self.needed + [("check.crcs", "nonsense"), ("check.crcs", "true")]) != nil)
         #expect(producerError(Self.needed + [("enable.idempotence", "false"), ("enable.idempotence", "true")]) == nil)
     }
 
     @Test(arguments: [[], [""], ["^pattern.*"], ["a", "a"], ["a\0b"], ["a", "b", "^c"]])
-    func badTopicIsRefused(topics: [String]) throws {
+    func `Bad topic is refused`(topics: [String]) throws {
         let error = try #require(consumerError(Self.needed, topics: topics))
         #expect(error.reason.contains("topic"))
     }
 
-    @Test func errorNamesItsCode() {
+    @Test func `Error names its code`() {
         let error = KafkaError(code: -185, reason: "late")
         #expect(error.name == "_TIMED_OUT")
         #expect(error.description == "_TIMED_OUT: late")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct EmbeddedBrokerTests {
     /// Otherwise any connection of the machine may take the port, and the broker never comes back.
-    @Test func aBrokerThatIsDownKeepsItsPort() throws {
+    @Test func `A broker that is down keeps its port`() throws {
         let broker = try EmbeddedBroker()
         let port = try #require(broker.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) })
         try broker.takeDown()

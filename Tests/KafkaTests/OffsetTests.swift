@@ -21,7 +21,7 @@ import Testing
         #expect(next.close() == .closed)
     }
 
-    @Test func onlyWhatIsStoredIsCommitted() async throws {
+    @Test func `Only what is stored is committed`() async throws {
         let (broker, producer) = try await Self.filled(count: 100)
 
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// A coordinator refuses commits while its group's leader assigns the partitions. A member that leaves has no later commit.
-    @Test func aCommitThatIsRefusedDuringARebalanceIsMadeAgainBeforeAMemberLeaves() async throws {
+    @Test func `A commit that is refused during a rebalance is made again before a member leaves`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
@@ -54,7 +54,7 @@ import Testing
         producer.close()
     }
 
-    @Test func offsetZeroCanBeStored() async throws {
+    @Test func `Offset zero can be stored`() async throws {
         let (broker, producer) = try await Self.filled(count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 3 })
@@ -67,7 +67,7 @@ import Testing
 
     /// The settled offsets above a committed one are stored with it.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
-    func metadataComesBackWithTheOffset(strategy: String) async throws {
+    func `Metadata comes back with the offset`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
@@ -95,7 +95,7 @@ import Testing
         producer.close()
     }
 
-    @Test func anOffsetIsCommittedAgainWhenOnlyItsMetadataHasChanged() async throws {
+    @Test func `An offset is committed again when only its metadata has changed`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
@@ -117,7 +117,7 @@ import Testing
         producer.close()
     }
 
-    @Test func storedOffsetsAreCommittedInTheBackground() async throws {
+    @Test func `Stored offsets are committed in the background`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
@@ -130,7 +130,7 @@ import Testing
         producer.close()
     }
 
-    @Test func storingForAPartitionThatIsNotOursIsAnError() async throws {
+    @Test func `Storing for a partition that is not ours is an error`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -141,7 +141,7 @@ import Testing
         #expect(reader.close() == .closed)
     }
 
-    @Test func theRevokedHandlerMayStoreTheFinalOffsets() async throws {
+    @Test func `The revoked handler may store the final offsets`() async throws {
         let (broker, producer) = try await Self.filled(count: 20)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         first.record.whenRevoked = { [consumer = first.consumer] partitions in
@@ -154,7 +154,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aMissingOffsetIsAnErrorThatNamesThePartition() async throws {
+    @Test func `A missing offset is an error that names the partition`() async throws {
         let (broker, producer) = try await Self.filled(count: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(arguments: ["range", "roundrobin"])
-    func anEagerGroupThatIsNewBeginsAtTheBeginning(strategy: String) async throws {
+    func `An eager group that is new begins at the beginning`(strategy: String) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker)
@@ -196,7 +196,7 @@ import Testing
     }
 
     @Test(arguments: ["cooperative-sticky", "range"], [false, true])
-    func anOffsetThatTheBrokerHasDroppedIsAnError(strategy: String, isOtherPaused: Bool) async throws {
+    func `An offset that the broker has dropped is an error`(strategy: String, isOtherPaused: Bool) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker, [("compression.type", "none")])
@@ -240,7 +240,7 @@ import Testing
         producer.close()
     }
 
-    @Test func seekGoesBackAndForth() async throws {
+    @Test func `Seek goes back and forth`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
@@ -255,7 +255,7 @@ import Testing
 
     /// From the assignment on, before any record of a partition arrives: `other` has none.
     @Test(arguments: ["cooperative-sticky", "range"])
-    func whereReadingBeginsAndWhereLogsEndIsKnown(strategy: String) async throws {
+    func `Where reading begins and where logs end is known`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
@@ -300,7 +300,7 @@ import Testing
         producer.close()
     }
 
-    @Test func partitionEndIsAnEvent() async throws {
+    @Test func `Partition end is an event`() async throws {
         let (broker, producer) = try await Self.filled(count: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
         #expect(await reader.run { !$0.ends.isEmpty })

@@ -40,8 +40,7 @@ struct PartitionReaderTests {
         )
     }
 
-    @Test("Ranges are read in any order, and the end of the partition ends a range")
-    func ranges() throws {
+    @Test func `Ranges are read in any order, and the end of the partition ends a range`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<50).map { (key: "k", value: "v\($0)") })
@@ -60,8 +59,7 @@ struct PartitionReaderTests {
         }
     }
 
-    @Test("Reading stops when told to, and returns where to continue")
-    func stops() throws {
+    @Test func `Reading stops when told to, and returns where to continue`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, (0..<10).map { (key: "k", value: "v\($0)") })
@@ -77,8 +75,8 @@ struct PartitionReaderTests {
         #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
     }
 
-    @Test("A key is found in the partition that the producer chose", arguments: [1, 4, 7])
-    func partitions(count: Int) throws {
+    @Test(arguments: [1, 4, 7])
+    func `A key is found in the partition that the producer chose`(count: Int) throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: count)
         let keys = (0..<20).map { "activity-\($0)" }
@@ -101,8 +99,7 @@ struct PartitionReaderTests {
         #expect(reader.partition(of: [1], among: partitions, partitioner: "consistent").map { $0 < partitions } == true)
     }
 
-    @Test("An unknown topic, and brokers that do not answer")
-    func absent() throws {
+    @Test func `An unknown topic, and brokers that do not answer`() throws {
         let broker = try EmbeddedBroker()
         broker.setError(topic: "missing", code: 3)
         let reader = try reader(broker, topic: "missing")
@@ -118,8 +115,7 @@ struct PartitionReaderTests {
         _ = alone.close(deadlineMilliseconds: 5_000)
     }
 
-    @Test("The time limit ends a reading without an answer")
-    func limit() throws {
+    @Test func `The time limit ends a reading without an answer`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)
         try produce(broker, [(key: "k", value: "v")])
@@ -133,8 +129,7 @@ struct PartitionReaderTests {
         #expect((300..<60_000).contains(monotonicMilliseconds() - begun))
     }
 
-    @Test("The error names a property that librdkafka does not know")
-    func unknown() {
+    @Test func `The error names a property that librdkafka does not know`() {
         #expect {
             _ = try PartitionReader(properties: [("bootstrap.servers", "h:1"), ("no.such", "1")], topic: "t")
         } throws: {

@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThread) struct PauseTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
-    @Test func pausingNeverRewindsNorSkips() async throws {
+    @Test func `Pausing never rewinds nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -33,7 +33,7 @@ import Testing
 
     /// With a queue so small that fetching stops all the time, and wake-ups at all kinds of moments: in the middle of a batch, with nothing
     /// left, during a fetch, and while the partition is paused.
-    @Test func wakingTheFetchingNeitherRepeatsNorSkips() async throws {
+    @Test func `Waking the fetching neither repeats nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -59,7 +59,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aPausedPartitionStandsStillWhileOthersGoOn() async throws {
+    @Test func `A paused partition stops while others continue`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 2)
         let producer = try TestProducer(broker)
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Any number of times, also when the partition is paused again before any record was handed out.
-    @Test func whatIsGivenBackIsHandedOutAgain() async throws {
+    @Test func `What is given back is handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -101,7 +101,7 @@ import Testing
     }
 
     /// Not only the last record: a caller without room for one record may have got later ones.
-    @Test func recordsThatWereHandedOutLongAgoAreHandedOutAgain() async throws {
+    @Test func `Records that were handed out long ago are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -117,7 +117,7 @@ import Testing
         producer.close()
     }
 
-    @Test func whatIsPausedAlreadyIsGivenBackToo() async throws {
+    @Test func `What is paused already is given back too`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -133,7 +133,7 @@ import Testing
         producer.close()
     }
 
-    @Test func whatIsNotAssignedIsNotPaused() async throws {
+    @Test func `What is not assigned is not paused`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -146,7 +146,7 @@ import Testing
         #expect(reader.close() == .closed)
     }
 
-    @Test func aPartitionPausedWhenItWasLostIsReadAgainWhenItComesBack() async throws {
+    @Test func `A partition paused when it was lost is read again when it comes back`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 @Suite struct ProducerTests {
-    @Test func everyRecordIsReportedOnceWithItsOpaque() async throws {
+    @Test func `Every record is reported once with its opaque`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)
@@ -17,7 +17,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aFullQueueIsAValueAndEmptiesAgain() async throws {
+    @Test func `A full queue is a value and empties again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("queue.buffering.max.messages", "10")])
@@ -37,7 +37,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aBrokerThatStaysDownBecomesATimeout() async throws {
+    @Test func `A broker that stays down becomes a timeout`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("delivery.timeout.ms", "1000")])
@@ -50,7 +50,7 @@ import Testing
         producer.close()
     }
 
-    @Test func passingErrorsAreRetriedByTheClient() async throws {
+    @Test func `Passing errors are retried by the client`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
@@ -63,7 +63,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aRefusalIsReportedWithItsCode() async throws {
+    @Test func `A refusal is reported with its code`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
@@ -77,7 +77,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aRecordThatIsTooLargeIsRefusedAtOnce() async throws {
+    @Test func `A record that is too large is refused at once`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
@@ -88,7 +88,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aBrokenSequenceMakesTheProducerFatal() async throws {
+    @Test func `A broken sequence makes the producer fatal`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
@@ -109,7 +109,7 @@ import Testing
         next.close()
     }
 
-    @Test(.ownThread) func flushDoesNotLinger() async throws {
+    @Test(.ownThread) func `Flush does not linger`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("linger.ms", "60000")])
@@ -123,7 +123,7 @@ import Testing
         producer.close()
     }
 
-    @Test(.ownThread) func flushGivesUpAtItsDeadlineAndPurgeReportsTheRest() async throws {
+    @Test(.ownThread) func `Flush gives up at its deadline and purge reports the rest`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
@@ -140,7 +140,7 @@ import Testing
         producer.close()
     }
 
-    @Test func manyThreadsProduceAtOnce() async throws {
+    @Test func `Many threads produce at once`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)

@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct RoundTripTests {
-    @Test func recordsComeBackAsTheyWere() async throws {
+    @Test func `Records come back as they were`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -38,7 +38,7 @@ import Testing
         producer.close()
     }
 
-    @Test func headersComeBackInOrder() async throws {
+    @Test func `HEADERS come back in order`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("dead", partitions: 1)
         let producer = try TestProducer(broker)
@@ -67,7 +67,7 @@ import Testing
         producer.close()
     }
 
-    @Test func topicsAreToldApartByIndex() async throws {
+    @Test func `Topics are told apart by index`() async throws {
         let broker = try EmbeddedBroker()
         let names = ["first", "second", "third"]
         for name in names { try broker.createTopic(name, partitions: 2) }
@@ -86,7 +86,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aMessageOutlivesItsWayThroughAPointer() async throws {
+    @Test func `A message outlives its way through a pointer`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -106,7 +106,7 @@ import Testing
         producer.close()
     }
 
-    @Test func aKeyAlwaysMeetsTheSamePartition() async throws {
+    @Test func `A key always meets the same partition`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 8)
         let producer = try TestProducer(broker)

@@ -3,8 +3,7 @@ import Testing
 
 @Suite("Commands to audiences")
 struct AudienceTests {
-    @Test("have an audience and no activity")
-    func update() throws {
+    @Test func `have an audience and no activity`() throws {
         let record = Record(RecordText.toAudience.text)
         let command = try record.command()
         #expect(record.string(command.audience) == "m1")
@@ -12,8 +11,8 @@ struct AudienceTests {
         #expect(try Record(RecordText.update.text).command().audience.isAbsent)
     }
 
-    @Test("may ask for a channel", arguments: [("true", true), ("false", false), (nil, false)])
-    func channel(_ value: String?, _ asksForChannel: Bool) throws {
+    @Test(arguments: [("true", true), ("false", false), (nil, false)])
+    func `may ask for a channel`(_ value: String?, _ asksForChannel: Bool) throws {
         for text in [RecordText.toAudience, .startOfAudience] {
             let record = Record((value.map { text.with("channel", $0) } ?? text).text)
             let command = try record.command()
@@ -31,22 +30,20 @@ struct AudienceTests {
         }
     }
 
-    @Test("may start an activity on each device", arguments: ["m1:{device}", "{device}", "{{device}", "{de{device}-x"])
-    func start(_ template: String) throws {
+    @Test(arguments: ["m1:{device}", "{device}", "{{device}", "{de{device}-x"])
+    func `may start an activity on each device`(_ template: String) throws {
         let record = Record(RecordText.startOfAudience.with("activity", "\"\(template)\"").text)
         let command = try record.command()
         #expect(record.string(command.audience) == "m1")
         #expect(record.string(command.activity) == template)
     }
 
-    @Test("may write the placeholder with escapes")
-    func escapedPlaceholder() throws {
+    @Test func `may write the placeholder with escapes`() throws {
         let record = Record(RecordText.startOfAudience.with("activity", #""m1:\u007bdevice}""#).text)
         #expect(record.string(try record.command().activity) == "m1:{device}")
     }
 
-    @Test("come out unchanged")
-    func written() throws {
+    @Test func `come out unchanged`() throws {
         for text in [RecordText.toAudience.text, RecordText.startOfAudience.text] {
             let record = Record(text)
             let command = try record.command()
@@ -75,8 +72,7 @@ struct AudienceTests {
             .map { String(decoding: room[..<$0], as: UTF8.self) }
     }
 
-    @Test("replace the placeholder with the device's id")
-    func template() {
+    @Test func `replace the placeholder with the device's id`() {
         #expect(Self.expanded("m1:{device}", "7f") == "m1:7f")
         #expect(Self.expanded("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
         #expect(Self.expanded("{device}", "{device}") == "{device}")
@@ -85,8 +81,7 @@ struct AudienceTests {
         #expect(Self.expanded("{device}x", longest) == nil)
     }
 
-    @Test("read the store's text about audiences that were left")
-    func leaves() throws {
+    @Test func `read the store's text about audiences that were left`() throws {
         #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceLeaves($0) == nil })
         #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceLeaves($0) == nil })
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]

@@ -64,8 +64,8 @@ struct CommandFaultTests {
             }
     }
 
-    @Test("for each wrong type of each field", arguments: wrongTypes)
-    func wrongType(_ fault: FaultCase) {
+    @Test(arguments: wrongTypes)
+    func `for each wrong type of each field`(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.command() }
     }
 
@@ -237,16 +237,12 @@ struct CommandFaultTests {
     ]
     .map { FaultCase(.update.with("token", "\"\($0)\""), .invalidHexadecimal, "token") }
 
-    @Test(
-        "for what is missing, contradictory, unknown, there twice, or out of range",
-        arguments: missing + contradictions + unknown + duplicates + texts + numbers + tokens
-    )
-    func refused(_ fault: FaultCase) {
+    @Test(arguments: missing + contradictions + unknown + duplicates + texts + numbers + tokens)
+    func `for what is missing, contradictory, unknown, there twice, or out of range`(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.command() }
     }
 
-    @Test("each byte that is no hexadecimal digit invalidates a token, at any position")
-    func everyTokenByte() {
+    @Test func `each byte that is no hexadecimal digit invalidates a token, at any position`() {
         let digits = Array("0123456789abcdefABCDEF".utf8)
         for length in [8, 14, 16, 64] {
             for place in 0..<length {
@@ -263,8 +259,7 @@ struct CommandFaultTests {
         }
     }
 
-    @Test("for more unknown keys than allowed")
-    func tooManyKeys() {
+    @Test func `for more unknown keys than allowed`() {
         func record(_ count: Int) -> RecordText {
             (0..<count).reduce(RecordText.updateAps) { $0.with("k\($1)", "1") }
         }
@@ -272,8 +267,7 @@ struct CommandFaultTests {
         #expect(commandFault(.update.with("aps", record(Limits.passedKeys + 1).text))?.code == .tooMany)
     }
 
-    @Test("for a body over the limit, by one byte")
-    func bodySize() throws {
+    @Test func `for a body over the limit, by one byte`() throws {
         func record(_ filler: Int) -> RecordText {
             RecordText.update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: filler))\"}")
         }

@@ -3,8 +3,7 @@ import Testing
 
 @Suite("Commands that are valid")
 struct CommandTests {
-    @Test("each field of an update is found")
-    func update() throws {
+    @Test func `each field of an update is found`() throws {
         let record = Record(RecordText.update.text)
         let command = try record.command()
         #expect(command.event == .update)
@@ -29,8 +28,7 @@ struct CommandTests {
         #expect(command.dismissalDate == -1)
     }
 
-    @Test("each field of a start is found")
-    func start() throws {
+    @Test func `each field of a start is found`() throws {
         let record = Record(RecordText.start.text)
         let command = try record.command()
         #expect(command.event == .start)
@@ -39,8 +37,7 @@ struct CommandTests {
         #expect(command.hasAlert)
     }
 
-    @Test("a missing field has its default")
-    func defaults() throws {
+    @Test func `a missing field has its default`() throws {
         let command = try Record(RecordText.end.text).command()
         #expect(command.event == .end)
         #expect(command.version.sequence == 0)
@@ -54,8 +51,8 @@ struct CommandTests {
         #expect(command.payload.isAbsent && command.payloadMembers.isAbsent)
     }
 
-    @Test("a policy is named by letters, digits, - and _", arguments: ["a", "Z", "0", "-_", "slow-match_2"])
-    func policy(name: String) throws {
+    @Test(arguments: ["a", "Z", "0", "-_", "slow-match_2"])
+    func `a policy is named by letters, digits, - and _`(name: String) throws {
         let record = Record(RecordText.update.with("policy", "\"\(name)\"").text)
         #expect(record.string(try record.command().policy) == name)
     }
@@ -101,13 +98,12 @@ struct CommandTests {
         ("the longest token", RecordText.update.with("token", "\"\(String(repeating: "aF", count: 100))\"")),
     ]
 
-    @Test("is accepted", arguments: accepted)
-    func accepts(_ name: String, _ record: RecordText) {
+    @Test(arguments: accepted)
+    func `is accepted`(_ name: String, _ record: RecordText) {
         #expect(commandFault(record) == nil, "\(name)")
     }
 
-    @Test("white space is allowed wherever JSON allows it")
-    func whitespace() throws {
+    @Test func `white space is allowed wherever JSON allows it`() throws {
         let record = Record(
             """
              \t\r\n{ "app" : "a" , "activity"\n:\t"b","aps":{"event" :"end", "timestamp": 1790000000 } ,\r
@@ -123,8 +119,7 @@ struct CommandTests {
         )
     }
 
-    @Test("escapes mean their characters, in keys, names and words")
-    func escapes() throws {
+    @Test func `escapes mean their characters, in keys, names and words`() throws {
         let record = Record(
             #"""
             {"\u0061pp":"com.ex\u0061mple","activity":"\"\\\/\u00e9\ud83d\ude00","id":"\u20ac",
@@ -148,8 +143,8 @@ struct CommandTests {
         ("123456789012345678", 123_456_789_012_345_678), ("1234567890123456789", 1_234_567_890_123_456_789),
     ]
 
-    @Test("dates are numbers of any form, truncated to whole seconds", arguments: dates)
-    func date(_ literal: String, _ seconds: Int64) throws {
+    @Test(arguments: dates)
+    func `dates are numbers of any form, truncated to whole seconds`(_ literal: String, _ seconds: Int64) throws {
         let command = try Record(RecordText.update.with("aps.stale-date", literal).text).command()
         #expect(command.staleDate == seconds)
     }
@@ -157,8 +152,7 @@ struct CommandTests {
 
 @Suite("Versions")
 struct VersionTests {
-    @Test("are ordered by timestamp, then by sequence")
-    func order() {
+    @Test func `are ordered by timestamp, then by sequence`() {
         let ordered = [
             Version(timestamp: 1, sequence: 9), Version(timestamp: 2, sequence: 0),
             Version(timestamp: 2, sequence: .max),

@@ -35,14 +35,13 @@ enum Corpus {
 
 @Suite("Corpus")
 struct CorpusTests {
-    @Test("exists")
-    func isThere() {
+    @Test func `exists`() {
         #expect(Corpus.commands.count >= 20)
         #expect(Corpus.registrations.count >= 4)
     }
 
-    @Test("of commands", arguments: Corpus.commands)
-    func command(_ entry: Corpus.Entry) {
+    @Test(arguments: Corpus.commands)
+    func `of commands`(_ entry: Corpus.Entry) {
         let record = Record(entry.bytes)
         do throws(Fault) {
             _ = try record.command()
@@ -52,8 +51,8 @@ struct CorpusTests {
         }
     }
 
-    @Test("of registrations", arguments: Corpus.registrations)
-    func registration(_ entry: Corpus.Entry) {
+    @Test(arguments: Corpus.registrations)
+    func `of registrations`(_ entry: Corpus.Entry) {
         let record = Record(entry.bytes)
         do throws(Fault) {
             _ = try record.registration()

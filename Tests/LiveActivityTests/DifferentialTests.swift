@@ -57,8 +57,7 @@ struct DifferentialTests {
         .map { Array($0.text.utf8) }
         + Corpus.commands.filter { $0.name.hasPrefix("accepted") }.map(\.bytes)
 
-    @Test("the grammar accepts the same texts")
-    func grammar() {
+    @Test func `the grammar accepts the same texts`() {
         let values: [[UInt8]] =
             GrammarTests.valid.map { Array($0.utf8) } + GrammarTests.invalid.map { Array($0.0.utf8) } + Self.seeds
         var mutation = Mutation(randomness: SplitMix64(seed: 1), seeds: values)
@@ -82,8 +81,7 @@ struct DifferentialTests {
         #expect(accepted > 2_000, "the mutations are gentle enough to leave valid texts among them")
     }
 
-    @Test("commands are the same commands, with the same fields and the same bodies")
-    func commands() throws {
+    @Test func `commands are the same commands, with the same fields and the same bodies`() throws {
         var mutation = Mutation(randomness: SplitMix64(seed: 2), seeds: Self.seeds)
         var accepted = 0
         for _ in 0..<10_000 {
@@ -121,8 +119,7 @@ struct DifferentialTests {
         #expect(NSDictionary(dictionary: body) == NSDictionary(dictionary: expected))
     }
 
-    @Test("registrations never trap, and hold what Foundation reads")
-    func registrations() {
+    @Test func `registrations never trap, and hold what Foundation reads`() {
         let seeds = ([RecordText.registration, .pushToStart] as [RecordText]).map { Array($0.text.utf8) }
         var mutation = Mutation(randomness: SplitMix64(seed: 3), seeds: seeds)
         for _ in 0..<10_000 {

@@ -44,15 +44,15 @@ struct FaultMessageTests {
         ),
     ]
 
-    @Test("name the field, what it must be, and the place", arguments: messages)
-    func message(_ text: RecordText, _ message: String, _ place: String) throws {
+    @Test(arguments: messages)
+    func `name the field, what it must be, and the place`(_ text: RecordText, _ message: String, _ place: String) throws
+    {
         let record = Record(text.text)
         let offset = try #require(text.text.firstRange(of: place)).lowerBound.utf16Offset(in: text.text)
         #expect(commandFault(text)?.message(in: record.bytes) == "\(message) (at byte \(offset))")
     }
 
-    @Test("never hold a token, at any place in a record")
-    func noToken() {
+    @Test func `never hold a token, at any place in a record`() {
         let token = RecordText.token
         let records: [String] = [
             RecordText.update.with("token", "\"\(token)x\"").text,
@@ -80,8 +80,7 @@ struct FaultMessageTests {
         }
     }
 
-    @Test("exist for each code and each field")
-    func all() {
+    @Test func `exist for each code and each field`() {
         let record = Record("{}")
         var names: Set<String> = []
         for code in FaultCode.allCases {

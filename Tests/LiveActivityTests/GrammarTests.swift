@@ -37,13 +37,13 @@ struct GrammarTests {
         ("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", .tooDeep), ("{\"\\ud800\":1}", .loneSurrogate),
     ]
 
-    @Test("accepts", arguments: valid)
-    func accepts(_ text: String) {
+    @Test(arguments: valid)
+    func `accepts`(_ text: String) {
         #expect(Grammar.fault(Array(text.utf8)) == nil)
     }
 
-    @Test("refuses", arguments: invalid)
-    func refuses(_ text: String, _ code: FaultCode) {
+    @Test(arguments: invalid)
+    func `refuses`(_ text: String, _ code: FaultCode) {
         #expect(Grammar.fault(Array(text.utf8)) == (text.isEmpty ? .emptyRecord : code))
     }
 
@@ -56,8 +56,8 @@ struct GrammarTests {
         [0xF5, 0x80, 0x80, 0x80], [0xFE], [0xFF], [0xE2, 0x28, 0xA1], [0xF0, 0x28, 0x8C, 0xBC],
     ]
 
-    @Test("refuses malformed UTF-8, at every distance from the quotes", arguments: illFormed)
-    func illFormedText(_ bytes: [UInt8]) {
+    @Test(arguments: illFormed)
+    func `refuses malformed UTF-8, at every distance from the quotes`(_ bytes: [UInt8]) {
         for filler in 0..<20 {
             let text = [0x22] + [UInt8](repeating: 0x61, count: filler) + bytes
             #expect(Grammar.fault(text + [0x22]) == .invalidUTF8)
@@ -65,8 +65,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("reads characters from all of Unicode, plain and escaped")
-    func scalars() {
+    @Test func `reads characters from all of Unicode, plain and escaped`() {
         let bounds: [UInt32] = [0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
         for value in Array(0x20...0xFFF) + stride(from: 0x1000, through: 0x10FFFF, by: 13) + bounds {
             guard let scalar = Unicode.Scalar(value), scalar != "\"", scalar != "\\" else { continue }
@@ -84,8 +83,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("finds every end of a run of plain bytes, at any position")
-    func everyByteEverywhere() {
+    @Test func `finds every end of a run of plain bytes, at any position`() {
         for length in 1..<40 {
             for place in 0..<length {
                 for byte in UInt8.min...UInt8.max {
@@ -111,8 +109,7 @@ struct GrammarTests {
         }
     }
 
-    @Test("limits the depth and the length of strings")
-    func limits() {
+    @Test func `limits the depth and the length of strings`() {
         let deep = String(repeating: "[", count: 32) + String(repeating: "]", count: 32)
         #expect(Grammar.fault(Array(deep.utf8)) == nil)
         #expect(Grammar.fault(Array("[\(deep)]".utf8)) == .tooDeep)
@@ -136,13 +133,12 @@ struct WholeRecordTests {
         (RecordText.update.text + "\n{}", .trailingBytes),
     ]
 
-    @Test("are one object and nothing else", arguments: records)
-    func isOneObject(_ text: String, _ code: FaultCode) {
+    @Test(arguments: records)
+    func `are one object and nothing else`(_ text: String, _ code: FaultCode) {
         #expect(commandFault(text)?.code == code)
     }
 
-    @Test("may be nested as deep as the limit, the record's object included")
-    func depth() {
+    @Test func `may be nested as deep as the limit, the record's object included`() {
         func nested(_ count: Int) -> String {
             String(repeating: "{\"a\":", count: count) + "1" + String(repeating: "}", count: count)
         }
@@ -161,8 +157,8 @@ struct WholeRecordTests {
         )
     }
 
-    @Test("that end early are refused, at any place", arguments: [RecordText.update, .start, .end])
-    func truncatedCommand(_ record: RecordText) {
+    @Test(arguments: [RecordText.update, .start, .end])
+    func `that end early are refused, at any place`(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
             // A separate copy, so that a sanitizer or valgrind sees any read behind the end.
@@ -177,8 +173,8 @@ struct WholeRecordTests {
         }
     }
 
-    @Test("of registrations that end early are refused", arguments: [RecordText.registration, .pushToStart])
-    func truncatedRegistration(_ record: RecordText) {
+    @Test(arguments: [RecordText.registration, .pushToStart])
+    func `of registrations that end early are refused`(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
             let record = Record(bytes[..<count])

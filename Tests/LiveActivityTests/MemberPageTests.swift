@@ -6,8 +6,7 @@ import Testing
 
 @Suite("Pages of members")
 struct MemberPageTests {
-    @Test("every form of id and token is read as it was written")
-    func forms() throws {
+    @Test func `every form of id and token is read as it was written`() throws {
         let identifiers = [
             "0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111",
             "01234567-0123-0123-0123-012345678901", "0c6ef1f2-8F5E-4d0d-9e0c-0b1ff6b2a111", "a", "sixteen letters!",
@@ -33,14 +32,12 @@ struct MemberPageTests {
         #expect(members.map(\.position) == members.map(\.position).sorted())
     }
 
-    @Test("upper-case digits of a token are read in lower case")
-    func digits() throws {
+    @Test func `upper-case digits of a token are read in lower case`() throws {
         let page = PageBytes([MemberEntry.joining("a", token: "0123456789ABCDEFabcdef00")])
         #expect(try page.members().first?.token == Array("0123456789abcdefabcdef00".utf8))
     }
 
-    @Test("entries of releases without channels say that a device accepts none")
-    func devicesOfOlderReleases() throws {
+    @Test func `entries of releases without channels say that a device accepts none`() throws {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
@@ -52,8 +49,7 @@ struct MemberPageTests {
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [true])
     }
 
-    @Test("the entry with the latest time counts, and of equal times the last one")
-    func resolution() throws {
+    @Test func `the entry with the latest time counts, and of equal times the last one`() throws {
         func tokens(_ entries: MemberEntry<[UInt8]>...) throws -> [String] {
             try PageBytes(entries).members().map { String(decoding: $0.token, as: UTF8.self) }
         }
@@ -69,8 +65,9 @@ struct MemberPageTests {
         #expect(try tokens(leave(at: 5)) == [])
     }
 
-    @Test("an activity and a device with the same id, and ids with the same position, are different members")
-    func identities() throws {
+    @Test func `an activity and a device with the same id, and ids with the same position, are different members`()
+        throws
+    {
         var device = MemberEntry.joining("m", token: "bbbbbbbb")
         device.kind = .device
         var other = MemberEntry.joining("n", token: "cccccccc")
@@ -81,8 +78,7 @@ struct MemberPageTests {
         #expect(try page.members().map { $0.token.first } == Array("abc".utf8))
     }
 
-    @Test("members outside the page's bounds are left out")
-    func bounds() throws {
+    @Test func `members outside the page's bounds are left out`() throws {
         var entries: [MemberEntry<[UInt8]>] = []
         for position in [9, 10, 11, 19, 20, 21] as [UInt32] {
             var entry = MemberEntry.joining("m\(position)", token: "aaaaaaaa")
@@ -98,8 +94,7 @@ struct MemberPageTests {
         #expect(try PageBytes(entries).members().count == 6)
     }
 
-    @Test("bytes that do not begin with a header are no page")
-    func headers() {
+    @Test func `bytes that do not begin with a header are no page`() {
         let header = PageBytes([]).bytes
         #expect(header.count == MemberPage.Header.bytes)
         let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytes)
@@ -112,8 +107,7 @@ struct MemberPageTests {
         header.withUnsafeBytes { #expect(MemberPage($0) != nil) }
     }
 
-    @Test("an id or a token that cannot be stored is refused")
-    func refusals() {
+    @Test func `an id or a token that cannot be stored is refused`() {
         func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.stored != nil }
         #expect(isWritten(.joining("m", token: "aaaaaaaa")))
         #expect(!isWritten(.joining("", token: "aaaaaaaa")))
@@ -127,8 +121,7 @@ struct MemberPageTests {
         #expect(!isWritten(leaving))
     }
 
-    @Test("random pages have the same members as a dictionary")
-    func oracle() throws {
+    @Test func `random pages have the same members as a dictionary`() throws {
         var random = SplitMix64(seed: 16)
         for _ in 0..<300 {
             let identifiers = (0..<random.below(40) + 1).map { _ in random.identifier() }
@@ -150,8 +143,7 @@ struct MemberPageTests {
     }
 
     /// Each page ends at memory that must not be read.
-    @Test("any bytes give some members or none")
-    func hostile() throws {
+    @Test func `any bytes give some members or none`() throws {
         var random = SplitMix64(seed: 61)
         let scene = try HostileScene()
         for round in 0..<4_000 {

@@ -3,8 +3,8 @@ import Testing
 
 @Suite("Commands to a channel that the producer manages")
 struct OwnChannelTests {
-    @Test("name it and its environment, production by default", arguments: ["production", "sandbox", nil])
-    func address(_ environment: String?) throws {
+    @Test(arguments: ["production", "sandbox", nil])
+    func `name it and its environment, production by default`(_ environment: String?) throws {
         let text = RecordText.toChannel.without("environment")
         let record = Record((environment.map { text.with("environment", "\"\($0)\"") } ?? text).text)
         let command = try record.command()
@@ -13,14 +13,13 @@ struct OwnChannelTests {
         #expect(command.environment.map { "\($0.name)" } == environment)
     }
 
-    @Test("may escape the id")
-    func escapes() throws {
+    @Test func `may escape the id`() throws {
         let record = Record(RecordText.toChannel.with("channel", #""ab\/\u002b""#).text)
         #expect(record.string(try record.command().channel) == "ab/+")
     }
 
-    @Test("may be 5,120 bytes long, others 4,096", arguments: [(RecordText.toChannel, 5_120), (.toAudience, 4_096)])
-    func bodies(_ template: RecordText, _ limit: Int) throws {
+    @Test(arguments: [(RecordText.toChannel, 5_120), (.toAudience, 4_096)])
+    func `may be 5,120 bytes long, others 4,096`(_ template: RecordText, _ limit: Int) throws {
         func record(_ count: Int) -> Record {
             Record(template.with("payload", "{\"x\":\"\(String(repeating: "x", count: count))\"}").text)
         }
@@ -36,8 +35,7 @@ struct OwnChannelTests {
         }
     }
 
-    @Test("are admitted separately from an audience of the same name, and separately in each environment")
-    func digests() {
+    @Test func `are admitted separately from an audience of the same name, and separately in each environment`() {
         let digests = Array("YWI=".utf8)
             .withUnsafeBytes { name in
                 [AudienceDigest(of: name)]

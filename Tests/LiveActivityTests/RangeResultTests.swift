@@ -28,8 +28,10 @@ struct RangeResultTests {
         }
     }
 
-    @Test("a range's result has its segments, a count of each outcome that occurred, and the first and the last answer")
-    func range() throws {
+    @Test
+    func `a range's result has its segments, a count of each outcome that occurred, and the first and the last answer`()
+        throws
+    {
         let range = try #require(SegmentRange(index: 3, count: 16))
         let object = try Self.withName(identifier: "goal-17") { name in
             try written { writer in
@@ -57,8 +59,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test("a result without any push has no times, and names a command without id by its place")
-    func nothingSent() throws {
+    @Test func `a result without any push has no times, and names a command without id by its place`() throws {
         let range = try #require(SegmentRange(index: 0, count: 1))
         let object = try Self.withName(identifier: nil) { name in
             try written { writer in
@@ -75,8 +76,10 @@ struct RangeResultTests {
         )
     }
 
-    @Test("the command's result has the totals, the ways of sending, and the times from its record to the last phone")
-    func command() throws {
+    @Test
+    func `the command's result has the totals, the ways of sending, and the times from its record to the last phone`()
+        throws
+    {
         let object = try Self.withName(identifier: "goal-17") { name in
             var result = AudienceResultRecord(
                 command: name,
@@ -108,8 +111,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test("one word for all members: a member reached by a newer version counts first, then an expired one")
-    func outcomes() {
+    @Test func `one word for all members: a member reached by a newer version counts first, then an expired one`() {
         #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
         #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)

@@ -3,8 +3,7 @@ import Testing
 
 @Suite("Registrations")
 struct RegistrationTests {
-    @Test("of an activity's update token")
-    func activity() throws {
+    @Test func `of an activity's update token`() throws {
         let record = Record(RecordText.registration.text)
         let registration = try record.registration()
         #expect(record.string(registration.app) == "com.example.scores")
@@ -22,8 +21,7 @@ struct RegistrationTests {
         #expect(activity.audienceCount == 2)
     }
 
-    @Test("of a device's push-to-start token")
-    func pushToStart() throws {
+    @Test func `of a device's push-to-start token`() throws {
         let record = Record(RecordText.pushToStart.text)
         let registration = try record.registration()
         #expect(registration.environment == .sandbox)
@@ -37,8 +35,7 @@ struct RegistrationTests {
         #expect(device.audienceCount == 0)
     }
 
-    @Test("name the audiences of a device")
-    func audiencesOfADevice() throws {
+    @Test func `name the audiences of a device`() throws {
         let record = Record(RecordText.pushToStart.with("audiences", #"["m1"]"#).text)
         guard case .pushToStart(let device) = try record.registration().kind else {
             Issue.record("not a device's")
@@ -48,8 +45,8 @@ struct RegistrationTests {
         #expect(device.audienceCount == 1)
     }
 
-    @Test("say whether a device takes channels", arguments: [("true", true), ("false", false), (nil, false)])
-    func channelsOfADevice(_ value: String?, _ takesChannels: Bool) throws {
+    @Test(arguments: [("true", true), ("false", false), (nil, false)])
+    func `say whether a device takes channels`(_ value: String?, _ takesChannels: Bool) throws {
         let text = value.map { RecordText.pushToStart.with("channels", $0) } ?? .pushToStart
         guard case .pushToStart(let device) = try Record(text.text).registration().kind else {
             Issue.record("not a device's")
@@ -58,8 +55,7 @@ struct RegistrationTests {
         #expect(device.takesChannels == takesChannels)
     }
 
-    @Test("give the digest of each audience once, however it is escaped")
-    func digests() throws {
+    @Test func `give the digest of each audience once, however it is escaped`() throws {
         let text = #"[ "m1" ,"n" , "\u006d1","m\u00e9"]"#
         let record = Record(RecordText.registration.with("audiences", text).text)
         guard case .activity(let activity) = try record.registration().kind else {
@@ -88,8 +84,9 @@ struct RegistrationTests {
         ),
     ]
 
-    @Test("leave out optional fields", arguments: variants)
-    func optional(_ record: RecordText, _ frequent: Bool, _ shows: Version?, _ audiences: Int) throws {
+    @Test(arguments: variants)
+    func `leave out optional fields`(_ record: RecordText, _ frequent: Bool, _ shows: Version?, _ audiences: Int) throws
+    {
         guard case .activity(let activity) = try Record(record.text).registration().kind else {
             Issue.record("not an activity's")
             return
@@ -156,8 +153,8 @@ struct RegistrationTests {
         FaultCase(#"{"token":"00000000","tok\u0065n":"00000000"}"#, .duplicateKey, "token"),
     ]
 
-    @Test("are refused for wrong types, and for missing or misplaced fields", arguments: wrongTypes + missing + others)
-    func refused(_ fault: FaultCase) {
+    @Test(arguments: wrongTypes + missing + others)
+    func `are refused for wrong types, and for missing or misplaced fields`(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.registration() }
     }
 }

@@ -31,8 +31,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test("replaces the one that the start has, and leaves everything else unchanged")
-    func replaces() throws {
+    @Test func `replaces the one that the start has, and leaves everything else unchanged`() throws {
         let address = StartAddress.channel(try #require(ChannelIdentifier(Self.channel)))
         for (aps, rest) in [
             (#"{"event":"start","a":{"input-push-token":1}}"#, #""event":"start","a":{"input-push-token":1}"#),
@@ -45,8 +44,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test("is the start's own if the start names a channel")
-    func ownChannel() {
+    @Test func `is the start's own if the start names a channel`() {
         #expect(completed(#"{"event":"start","input-push-channel":"c"}"#, .token) == nil)
     }
 }

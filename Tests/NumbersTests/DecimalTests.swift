@@ -8,7 +8,7 @@ import Testing
     ]
 
     @Test(arguments: numbers)
-    func numbersAreWrittenAndRead(number: UInt64) {
+    func `Numbers are written and read`(number: UInt64) {
         let text = [UInt8](unsafeUninitializedCapacity: Decimal.digitsMax) { buffer, count in
             count = buffer.baseAddress.map { Decimal.write(number, to: $0) } ?? 0
         }
@@ -17,7 +17,7 @@ import Testing
         #expect(Decimal.digits(of: number) == text.count)
     }
 
-    @Test func leadingZerosFillTheWidth() {
+    @Test func `Leading zeros fill the width`() {
         let text = [UInt8](unsafeUninitializedCapacity: Decimal.digitsMax) { buffer, count in
             if let start = buffer.baseAddress { Decimal.write(1_234, digits: Decimal.digitsMax, to: start) }
             count = Decimal.digitsMax
@@ -27,11 +27,11 @@ import Testing
     }
 
     @Test(arguments: ["", "18446744073709551616", "99999999999999999999", "100000000000000000000", "1a", "-1", " 1"])
-    func otherTextsAreRefused(text: String) {
+    func `Other texts are refused`(text: String) {
         #expect(Array(text.utf8).withUnsafeBytes { Decimal.parse($0) } == nil)
     }
 
-    @Test func aNumberAboveTheMaximumIsRefused() {
+    @Test func `A number above the maximum is refused`() {
         #expect(Array("9".utf8).withUnsafeBytes { Decimal.parse($0, max: 8) } == nil)
         #expect(Array("8".utf8).withUnsafeBytes { Decimal.parse($0, max: 8) } == 8)
     }

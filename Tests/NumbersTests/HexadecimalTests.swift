@@ -2,7 +2,7 @@ import Numbers
 import Testing
 
 @Suite struct HexadecimalTests {
-    @Test func uniqueIdentifiersAreWrittenInTheCanonicalForm() {
+    @Test func `Unique identifiers are written in the canonical form`() {
         for identifier in [
             (UInt64(0x0123_4567_89ab_cdef), UInt64(0xfedc_ba98_7654_3210)), (0, 0), (.max, .max), (1, 1 << 63),
         ] {
@@ -24,7 +24,7 @@ import Testing
 
     /// Every byte at every position, alone and within the eight that are looked at together.
     @Test(arguments: [1, 7, 8, 9, 64])
-    func onlyLowerCaseDigitsAreLowerCase(count: Int) {
+    func `Only lower case digits are lower case`(count: Int) {
         var text = [UInt8](repeating: UInt8(ascii: "f"), count: count)
         for position in 0..<count {
             for byte in UInt8.min...UInt8.max {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func digitsOfEitherCaseAreDigits() {
+    @Test func `Digits of either case are digits`() {
         for text in ["0123456789abcdefABCDEF", "ABCDEFab", "aaaaaaaaa"] {
             #expect(Array(text.utf8).withUnsafeBytes { Hexadecimal.areDigits($0) })
         }
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func bytesAreWrittenAsDigits() {
+    @Test func `Bytes are written as digits`() {
         var text = [UInt8](repeating: 0, count: 6)
         let count = text.withUnsafeMutableBytes { target in
             [UInt8]([0x00, 0x9F, 0xA5]).withUnsafeBytes { Hexadecimal.write($0, to: target) }

@@ -33,7 +33,7 @@ struct CatalogTests {
         process_start_time_seconds causeway_build_info{version,librdkafka,openssl,hiredis}
         """
 
-    @Test func everyPromisedMetricIsThere() {
+    @Test func `Every promised metric is there`() {
         let names = Set(
             MetricCatalog.definitions.map {
                 $0.labels.isEmpty ? $0.name : "\($0.name){\($0.labels.joined(separator: ","))}"
@@ -43,7 +43,7 @@ struct CatalogTests {
         #expect(missing.isEmpty)
     }
 
-    @Test func namesFollowPrometheusRules() {
+    @Test func `Names follow Prometheus rules`() {
         let definitions = MetricCatalog.definitions
         #expect(Set(definitions.map(\.name)).count == definitions.count)
         for definition in definitions {
@@ -57,7 +57,7 @@ struct CatalogTests {
         }
     }
 
-    @Test func logKindsHaveUniqueIdentifiers() {
+    @Test func `Log kinds have unique identifiers`() {
         let identifiers = LogKindCatalog.definitions.map(\.identifier)
         #expect(Set(identifiers).count == identifiers.count)
         for definition in LogKindCatalog.definitions {
@@ -71,12 +71,12 @@ struct CatalogTests {
         }
     }
 
-    @Test func pageIsTheCatalogs() throws {
+    @Test func `Page is the catalogs`() throws {
         let page = try Repository.text("Helm/causeway/METRICS.md")
         #expect(page == MetricPage.markdown, "write it again: causeway metrics-page > Helm/causeway/METRICS.md")
     }
 
-    @Test func seriesStayFewWithTheMostApps() {
+    @Test func `Series stay few with the most apps`() {
         var labels = Fixture.labels
         labels.apps = (0..<255).map { "app\($0)" }
         labels.pools = labels.apps.flatMap { app in

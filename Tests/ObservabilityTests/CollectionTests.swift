@@ -3,7 +3,7 @@ import Testing
 @testable import Observability
 
 struct CollectionTests {
-    @Test func lanesAreAddedUp() {
+    @Test func `Lanes are added up`() {
         let registry = Fixture.registry()
         var first = ThreadMetrics(publishingTo: registry.lanes[0])
         var second = ThreadMetrics(publishingTo: registry.lanes[1])
@@ -20,7 +20,7 @@ struct CollectionTests {
         #expect(totals[.outcomes, 0, 0] == 0)
     }
 
-    @Test func flagsCombineAsTheySay() {
+    @Test func `Flags combine as they say`() {
         let registry = Fixture.registry()
         var first = ThreadMetrics(publishingTo: registry.lanes[0])
         var second = ThreadMetrics(publishingTo: registry.lanes[1])
@@ -35,7 +35,7 @@ struct CollectionTests {
         #expect(registry.totals(nowMilliseconds: 2)[.redisReady] == 1)
     }
 
-    @Test func kafkaThreadHasItsOwnNumbersAndSharesTheSums() {
+    @Test func `Kafka thread has its own numbers and shares the sums`() {
         let registry = Fixture.registry()
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         var kafka = ThreadMetrics(publishingTo: registry.kafka)
@@ -54,7 +54,7 @@ struct CollectionTests {
         (Int64(-5), 0), (0, 0), (50_000, 0), (50_001, 1), (1_000_000, 6), (300_000_000, 14), (300_000_001, 15),
         (.max, 15),
     ])
-    func observationsFallIntoTheirBucket(_ microseconds: Int64, _ bucket: Int) {
+    func `Observations fall into their bucket`(_ microseconds: Int64, _ bucket: Int) {
         let registry = Fixture.registry(lanes: 1)
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         lane.observe(.freshness, 1, microseconds: microseconds)
@@ -67,7 +67,7 @@ struct CollectionTests {
         #expect(registry.totals(nowMilliseconds: 1).histogram(.freshness, 0).count == 0)
     }
 
-    @Test func quantilesLieInTheirBucket() {
+    @Test func `Quantiles lie in their bucket`() {
         let histogram = HistogramReading(bounds: [10, 20, 40], counts: [50, 40, 9, 1], sum: 0)
         #expect(histogram.quantile(percent: 50) == 10)
         #expect(histogram.quantile(percent: 90) == 20)
@@ -77,7 +77,7 @@ struct CollectionTests {
         #expect(HistogramReading(bounds: [100], counts: [4, 0], sum: 0).quantile(percent: 50) == 50)
     }
 
-    @Test func publicationIsDueEveryQuarterSecond() {
+    @Test func `Publication is due every quarter second`() {
         let registry = Fixture.registry(lanes: 1)
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         let atFirst = lane.isPublicationDue(nowMilliseconds: 0)
@@ -87,7 +87,7 @@ struct CollectionTests {
         #expect(atFirst && !tooEarly && inTime)
     }
 
-    @Test func whatIsNotPublishedIsNotSeen() {
+    @Test func `What is not published is not seen`() {
         let registry = Fixture.registry(lanes: 1)
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         lane.add(.recordsReceived, 0)
@@ -96,7 +96,7 @@ struct CollectionTests {
         #expect(registry.totals(nowMilliseconds: 1).sum(.recordsReceived) == 1)
     }
 
-    @Test func partitionsOfLaneAndKafkaThreadBecomeOne() {
+    @Test func `Partitions of lane and Kafka thread become one`() {
         let readings = PartitionTotals.merged([
             PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, watermark: 77),
             PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, watermark: 5),
@@ -109,7 +109,7 @@ struct CollectionTests {
         #expect(readings[0].lag == -1)
     }
 
-    @Test func busyShareFollowsTheLane() {
+    @Test func `Busy share follows the lane`() {
         var busy = BusyShare()
         var worked: Int64 = 0
         for step in 0...200 {
@@ -122,7 +122,7 @@ struct CollectionTests {
         #expect(busy.millionths < 160_000)
     }
 
-    @Test func threadsAndReadersMeet() async {
+    @Test func `Threads and readers meet`() async {
         let registry = Fixture.registry(lanes: 1)
         let rounds = 20_000
         async let writing: Void =
@@ -147,7 +147,7 @@ struct CollectionTests {
         #expect(torn == 0)
     }
 
-    @Test func answersCountUnderApplesTable() {
+    @Test func `Answers count under apples table`() {
         let table = Fixture.labels.answers
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])

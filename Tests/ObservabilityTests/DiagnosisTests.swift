@@ -18,7 +18,7 @@ struct DiagnosisTests {
         return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.observation : $0.alert }
     }
 
-    @Test func aWorkerThatIsWellHasNoFinding() {
+    @Test func `A healthy worker has no finding`() {
         #expect(Self.alerts { _ in } == [])
         let busy = Self.alerts { worker in
             for _ in 0..<1_000 { worker.first.observe(.freshness, 0, microseconds: 900_000) }
@@ -28,7 +28,7 @@ struct DiagnosisTests {
         #expect(busy == [])
     }
 
-    @Test func eachFaultIsFound() {
+    @Test func `Each fault is found`() {
         #expect(Self.alerts { $0.second.set(.redisReady, to: 0) } == ["CausewayRedisAway"])
         #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaAway"])
         #expect(Self.alerts { $0.second.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
@@ -80,7 +80,7 @@ struct DiagnosisTests {
         #expect(closed == ["No APNs connection is ready for match in sandbox."])
     }
 
-    @Test func channelsThatCannotBeCreated() {
+    @Test func `Channels that cannot be created`() {
         let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.refused = 2 } }
         #expect(refused == ["2 channels of match could not be created in sandbox in the last minute."])
         #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_000 } } == [])
@@ -88,7 +88,7 @@ struct DiagnosisTests {
         #expect(many == ["CausewayChannelsNearLimit"])
     }
 
-    @Test func answersAreJudgedByTheirShare() {
+    @Test func `Answers are judged by their share`() {
         func pushes(_ answers: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in
                 let table = worker.registry.labels.answers
@@ -109,7 +109,7 @@ struct DiagnosisTests {
         #expect(pushes([]) == [])
     }
 
-    @Test func whatIsRefusedMostIsNamedWithItsApp() {
+    @Test func `What is refused most is named with its app`() {
         var worker = WellWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
@@ -124,7 +124,7 @@ struct DiagnosisTests {
         )
     }
 
-    @Test func lagAndAgeAreNamed() {
+    @Test func `Lag and age are named`() {
         let old = [PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, watermark: 1, lag: 10)]
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
         let far = [PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, watermark: 1, lag: 5_000)]
@@ -132,7 +132,7 @@ struct DiagnosisTests {
     }
 
     /// A round may wait long for its last members: an old unsettled record of a round is no sign of trouble, but the round's own age is.
-    @Test func roundsAreJudgedByTheirAge() {
+    @Test func `Rounds are judged by their age`() {
         let unsettled = [
             PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, watermark: 1, lag: 0)
         ]
@@ -142,7 +142,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.first.set(.audienceOldestRound, 1, to: 60_001) } == ["CausewayRoundsSlow"])
     }
 
-    @Test func roundsThatStandStillAreToldFromSlowOnes() {
+    @Test func `Stopped rounds are distinguished from slow ones`() {
         func meaning(delivered: Int64) -> String? {
             var worker = WellWorker()
             worker.publish(at: 0)
@@ -156,7 +156,7 @@ struct DiagnosisTests {
         #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)
     }
 
-    @Test func aStuckThreadIsTheWorst() {
+    @Test func `A stuck thread is the worst`() {
         var worker = WellWorker()
         worker.publish(at: 0)
         worker.kafka.set(.partitionsPaused, to: 1)

@@ -29,7 +29,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func everyPageIsThere() async throws {
+    @Test func `Every page is there`() async throws {
         var worker = WellWorker()
         worker.publish(at: Clock.monotonicMilliseconds)
         try await Self.withEndpoint(worker.registry) { port in
@@ -49,7 +49,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func healthIsTheStatus() async throws {
+    @Test func `Health is the status`() async throws {
         let registry = Fixture.registry()
         try await Self.withEndpoint(registry) { port in
             // Just started: the worker is alive, and not ready.
@@ -61,7 +61,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func thePagesAreOnlyRead() async throws {
+    @Test func `The pages are only read`() async throws {
         try await Self.withEndpoint { port in
             let answer = try RawHTTPClient(port: port).ask("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(answer.status == 405 && answer.head.contains("\r\nAllow: GET, HEAD\r\n"))
@@ -72,7 +72,7 @@ struct EndpointTests {
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", 413),
         ("\u{16}\u{3}\u{1}\r\n\r\n", 400), ("GET / HTTP/1.1\r\nX: " + String(repeating: "x", count: 9_000), 431),
     ])
-    func whatIsRefusedIsAnsweredAndEnded(_ request: String, _ status: Int) async throws {
+    func `What is refused is answered and ended`(_ request: String, _ status: Int) async throws {
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
             client.send(request)
@@ -81,7 +81,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func theEndWaitsForNobody() async throws {
+    @Test func `The end waits for nobody`() async throws {
         let idle = Mutex<(clients: [RawHTTPClient], since: Int64)>(([], 0))
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
@@ -91,7 +91,7 @@ struct EndpointTests {
         #expect(Clock.monotonicMilliseconds - idle.withLock { $0.since } < HTTPServerLimits().idleMilliseconds)
     }
 
-    @Test func aGracefulShutdownEndsIt() async throws {
+    @Test func `A graceful shutdown ends it`() async throws {
         let service = try ObservabilityService(
             host: "127.0.0.1",
             port: 0,
@@ -107,7 +107,7 @@ struct EndpointTests {
         try await running.value
     }
 
-    @Test func aPortThatIsTakenIsSaid() async throws {
+    @Test func `A port that is taken is said`() async throws {
         try await Self.withEndpoint { port in
             let second = try ObservabilityService(
                 host: "127.0.0.1",

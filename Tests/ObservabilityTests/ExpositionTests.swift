@@ -16,12 +16,12 @@ struct ExpositionTests {
         .text
     }
 
-    @Test func labelValuesAndHelpAreEscaped() {
+    @Test func `Label values and help are escaped`() {
         #expect(Exposition.escapedValue("a\\b\"c\nd") == "a\\\\b\\\"c\\nd")
         #expect(Exposition.escapedHelp("a\\b\"c\nd") == "a\\\\b\"c\\nd")
     }
 
-    @Test func everyLineIsInTheFormat() throws {
+    @Test func `Every line is in the format`() throws {
         var worker = WellWorker()
         worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0))
         worker.first.observe(.freshness, 0, microseconds: 120_000)
@@ -54,7 +54,7 @@ struct ExpositionTests {
         ] { #expect(text.contains(expected), "\(expected)") }
     }
 
-    @Test func everyFamilyStandsOnceAndTogether() {
+    @Test func `Every family stands once and together`() {
         var worker = WellWorker()
         worker.publish(at: 1)
         let families = Self.text(of: worker, at: 1).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }
@@ -62,7 +62,7 @@ struct ExpositionTests {
         #expect(Set(families).count == families.count)
     }
 
-    @Test func bucketsOnlyGrow() {
+    @Test func `Buckets only grow`() {
         var worker = WellWorker()
         for step in 0..<500 { worker.first.observe(.stage, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
@@ -73,7 +73,7 @@ struct ExpositionTests {
         #expect(counts == counts.sorted() && counts.last == 500)
     }
 
-    @Test func countsThatNeverHappenedAreLeftOut() {
+    @Test func `Counts that never happened are left out`() {
         var worker = WellWorker()
         worker.publish(at: 1)
         let text = Self.text(of: worker, at: 1)
@@ -85,7 +85,7 @@ struct ExpositionTests {
         #expect(text.contains("\ncauseway_outcomes_total{app=\"none\",outcome=\"failed\"} 0\n"))
     }
 
-    @Test func theProcessIsThisOne() throws {
+    @Test func `The process is this one`() throws {
         let reading = ProcessReading.now()
         let startedAt = try #require(reading.startedAtMilliseconds)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -100,7 +100,7 @@ struct ExpositionTests {
 
     /// Prometheus' own checker, if it is installed.
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")), .ownThread)
-    func promtoolFindsNoFault() throws {
+    func `Promtool finds no fault`() throws {
         var worker = WellWorker()
         worker.first.add(.pushes, 0, 3)
         worker.publish(at: 1)

@@ -5,7 +5,7 @@ import Testing
 @testable import Observability
 
 struct KindLogTests {
-    @Test func aKindHasItsAllowance() {
+    @Test func `A kind has its allowance`() {
         let collector = LogCollector()
         let events = RecentEvents()
         var log = KindLog(logger: collector.logger, events: events)
@@ -31,7 +31,7 @@ struct KindLogTests {
     }
 
     /// Logs without their own cells: the control side's, and the endpoint's.
-    @Test func whatAnyLogSuppressesIsCounted() throws {
+    @Test func `What any log suppresses is counted`() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
         for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
@@ -46,7 +46,7 @@ struct KindLogTests {
         #expect(totals.sum(.logLinesSuppressed) == 7)
     }
 
-    @Test func aSuppressedLineMakesNoText() {
+    @Test func `A suppressed line makes no text`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
         var made = 0
@@ -58,7 +58,7 @@ struct KindLogTests {
         #expect(made == 10)
     }
 
-    @Test func whatIsKeptForTheStatusPageIsMaskedAndShort() {
+    @Test func `What is kept for the status page is masked and short`() {
         let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         let token = String(repeating: "ab12", count: 16)
@@ -79,7 +79,7 @@ struct KindLogTests {
         #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailMax)
     }
 
-    @Test func theLatestComesFirst() {
+    @Test func `The latest comes first`() {
         let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)

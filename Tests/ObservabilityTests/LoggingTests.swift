@@ -28,8 +28,7 @@ struct LoggingTests {
         return String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     }
 
-    @Test("The threshold changes for all loggers that share it, except for one with its own level")
-    func threshold() throws {
+    @Test func `The threshold changes for all loggers that share it, except for one with its own level`() throws {
         let threshold = LogThreshold(.info)
         let output = try line(.text, threshold: threshold) { logger in
             var own = logger
@@ -46,8 +45,7 @@ struct LoggingTests {
         #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
     }
 
-    @Test("JSON: one object in each line, for any content")
-    func json() throws {
+    @Test func `JSON: one object in each line, for any content`() throws {
         var output = try line(.json) { logger in
             logger.warning(
                 "broken \"quote\"\nand \u{1} é",
@@ -74,8 +72,7 @@ struct LoggingTests {
         #expect(abs(parsed.timeIntervalSinceNow) < 60)
     }
 
-    @Test("Text: one line, no control characters")
-    func text() throws {
+    @Test func `Text: one line, no control characters`() throws {
         let output = try line(.text) { logger in
             logger.info("hello\nworld", metadata: ["topic": "a", "reason": "two words", "empty": ""])
         }
@@ -84,8 +81,7 @@ struct LoggingTests {
         )
     }
 
-    @Test("Metadata of the logger and of the event are merged, the event's last")
-    func metadata() throws {
+    @Test func `Metadata of the logger and of the event are merged, the event's last`() throws {
         let output = try line(.text) { logger in
             var logger = logger
             logger[metadataKey: "lane"] = "1"
@@ -95,14 +91,12 @@ struct LoggingTests {
         #expect(output.hasSuffix("x app=b lane=1\n"))
     }
 
-    @Test("A time is printed as in RFC 3339")
-    func timestamp() {
+    @Test func `A time is printed as in RFC 3339`() {
         #expect(Timestamp(milliseconds: 1_522_580_645_007).description == "2018-04-01T11:04:05.007Z")
         #expect(Timestamp(milliseconds: 0).description == "1970-01-01T00:00:00.000Z")
     }
 
-    @Test("Tokens, keys and passwords are masked at any place")
-    func redaction() {
+    @Test func `Tokens, keys and passwords are masked at any place`() {
         let token = String(repeating: "a1", count: 32)
         #expect(Redaction.masked("token=\(token) x") == "token=[masked] x")
         #expect(Redaction.masked("token_\(token.uppercased())") == "token_[masked]")
@@ -118,8 +112,7 @@ struct LoggingTests {
         }
     }
 
-    @Test("A token that is logged by mistake does not reach the line")
-    func maskedInBothForms() throws {
+    @Test func `A token that is logged by mistake does not reach the line`() throws {
         let token = String(repeating: "0f", count: 80)
         for format in WorkerConfiguration.Log.Format.allCases {
             let output = try line(format) { $0.error("\(token)", metadata: ["token": .string(token)]) }

@@ -33,7 +33,7 @@ struct StatusPageTests {
         return worker.report(before: before, at: 60_000)
     }
 
-    @Test func pageSaysWhatFlowsAndWhatIsBroken() {
+    @Test func `Page says what flows and what is broken`() {
         let html = StatusPage.html(Self.busy())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
         #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
@@ -44,7 +44,7 @@ struct StatusPageTests {
     }
 
     /// A person on call at night does not want to read a table first.
-    @Test func theReasonStandsBesideTheFinding() throws {
+    @Test func `The reason is beside the finding`() throws {
         var worker = WellWorker()
         worker.publish(at: 0)
         var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
@@ -60,7 +60,7 @@ struct StatusPageTests {
         #expect(StatusDocument.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
-    @Test func audiencesHaveTheirSection() {
+    @Test func `Audiences have their section`() {
         var worker = WellWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
@@ -91,7 +91,7 @@ struct StatusPageTests {
         )
     }
 
-    @Test func channelsHaveTheirSection() throws {
+    @Test func `Channels have their section`() throws {
         var worker = WellWorker()
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
@@ -124,7 +124,7 @@ struct StatusPageTests {
     }
 
     /// Nothing from outside makes a sum overflow.
-    @Test func momentsOfChannelsMayBeAnyNumber() throws {
+    @Test func `Moments of channels may be any number`() throws {
         for moment in [Int64.min, .max] {
             var worker = WellWorker()
             worker.publish(at: 0)
@@ -139,7 +139,7 @@ struct StatusPageTests {
         }
     }
 
-    @Test func nothingOfThePageRunsOrComesFromElsewhere() {
+    @Test func `Nothing of the page runs or comes from elsewhere`() {
         let html = StatusPage.html(Self.busy())
         #expect(
             !html.contains("<script") && !html.contains("http://") && !html.contains("https://")
@@ -148,14 +148,14 @@ struct StatusPageTests {
         #expect(html.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"))
     }
 
-    @Test func everyRowHasItsColumns() {
+    @Test func `Every row has its columns`() {
         for table in Self.busy().tables {
             for row in table.rows { #expect(row.count == table.columns.count, "\(table.key)") }
             #expect(Set(table.columns.map(\.key)).count == table.columns.count, "\(table.key)")
         }
     }
 
-    @Test func programsGetTheSameAsJSON() throws {
+    @Test func `Programs get the same as JSON`() throws {
         let data = Data(StatusDocument.json(Self.busy()).utf8)
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
         #expect(object["severity"] as? String == "broken")
@@ -174,7 +174,7 @@ struct StatusPageTests {
         #expect((object["live"] as? [String: Any])?["passed"] as? Bool == true)
     }
 
-    @Test func aWorkerThatHasJustStartedShowsNoRates() {
+    @Test func `A worker that has just started shows no rates`() {
         var worker = WellWorker()
         worker.publish(at: 10)
         let report = worker.report(before: nil, at: 10)
@@ -187,7 +187,7 @@ struct StatusPageTests {
         ("?format=json", "", true), ("?a=b&format=json", "text/html", true), ("", "application/json;q=0.9", true),
         ("", "text/html,application/json", false), ("", "*/*", false), ("", ",;", false), ("?format=html", "", false),
     ])
-    func jsonIsForWhoeverAsksForIt(query: String, accept: String, wantsJSON: Bool) throws {
+    func `JSON is the answer to requests for JSON`(query: String, accept: String, wantsJSON: Bool) throws {
         let text = "GET /statusz\(query) HTTP/1.1\r\nHost: a\r\nAccept: \(accept)\r\n\r\n"
         let head = try #require(try HTTPRequestHead.parse(Array(text.utf8))).head
         #expect(WorkerPages.wantsJSON(head) == wantsJSON)

@@ -7,7 +7,7 @@ struct TraceContextTests {
 
     static func parse(_ text: String) -> TraceContext? { Array(text.utf8).withUnsafeBytes { TraceContext($0) } }
 
-    @Test func theSpecificationsExampleGoesThrough() throws {
+    @Test func `The specifications example goes through`() throws {
         let context = try #require(Self.parse(Self.example))
         #expect(context.traceHigh == 0x4bf9_2f35_77b3_4da6 && context.traceLow == 0xa3ce_929d_0e0e_4736)
         #expect(context.span == 0x00f0_67aa_0ba9_02b7)
@@ -15,21 +15,21 @@ struct TraceContextTests {
         #expect(context.description == Self.example)
     }
 
-    @Test func aChildKeepsTheTrace() throws {
+    @Test func `A child keeps the trace`() throws {
         let child = try #require(Self.parse(Self.example)).child(span: 1)
         #expect(child.description == "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01")
     }
 
-    @Test(arguments: ["00", "02", "03", "01"]) func flagsGoThrough(_ flags: String) throws {
+    @Test(arguments: ["00", "02", "03", "01"]) func `Flags go through`(_ flags: String) throws {
         let text = Self.example.dropLast(2) + flags
         #expect(try #require(Self.parse(String(text))).description == text)
     }
 
-    @Test func unknownFlagsAreNotKept() throws {
+    @Test func `Unknown flags are not kept`() throws {
         #expect(try #require(Self.parse(String(Self.example.dropLast(2) + "ff"))).description.hasSuffix("-03"))
     }
 
-    @Test func aLaterVersionIsReadAsFarAsItIsKnown() throws {
+    @Test func `A later version is read as far as it is known`() throws {
         let text = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         #expect(try #require(Self.parse(text + "-what-the-future-will-bring")).description == Self.example)
         #expect(Self.parse(text) != nil)
@@ -48,9 +48,9 @@ struct TraceContextTests {
         "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         " 0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ])
-    func whatIsNoTraceParentIsIgnored(_ text: String) { #expect(Self.parse(text) == nil) }
+    func `What is no trace parent is ignored`(_ text: String) { #expect(Self.parse(text) == nil) }
 
-    @Test func nothingOfOneByteBreaksIt() {
+    @Test func `Nothing of one byte breaks it`() {
         let bytes = Array(Self.example.utf8)
         for place in bytes.indices {
             for value in UInt8.min...UInt8.max {

@@ -13,19 +13,19 @@ struct CommitLagTests {
         return lag.longestMilliseconds
     }
 
-    @Test func nothingWaitsWhereAllIsCommitted() {
+    @Test func `Nothing waits where all is committed`() {
         #expect(longest([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
     }
 
-    @Test func theOldestRecordCounts() {
+    @Test func `The oldest record counts`() {
         #expect(longest([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
     }
 
-    @Test func whatIsCommittedWaitsNoMore() {
+    @Test func `What is committed waits no more`() {
         #expect(longest([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
     }
 
-    @Test func partitionsWaitEachForThemselves() {
+    @Test func `Partitions WAIT each for themselves`() {
         var lag = CommitLag()
         lag.note([.init(committed: 0, end: 2), .init(committed: 0, end: 0)], at: 0)
         lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 5_000)

@@ -36,11 +36,11 @@ struct OutageHourTests {
         .broken
     }
 
-    @Test func nothingIsBrokenWhereAllIsKept() {
+    @Test func `Nothing is broken where all is kept`() {
         #expect(broken() == [])
     }
 
-    @Test func eachPromiseIsHeld() {
+    @Test func `Each promise is held`() {
         let late = Self.minutes { minute in
             guard minute.number == 3 else { return }
             for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
@@ -56,24 +56,24 @@ struct OutageHourTests {
     }
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
-    func eachActivityGetsOnePushTheNewest(pushes: [String: [Bool]]) {
+    func `Each activity gets one push the newest`(pushes: [String: [Bool]]) {
         #expect(broken(pushes: pushes) == ["1 afflicted activities did not get exactly one push, the newest"])
     }
 
-    @Test func aMinuteIsALine() {
+    @Test func `A minute is a line`() {
         var minute = Self.minutes()[1]
         minute.residentBytes = 151 << 19
         #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
         #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
     }
 
-    @Test func affectedAppStopsBeforeItsHostReturns() {
+    @Test func `Affected app stops before its host returns`() {
         let outage = Self.plan.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
         #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])
     }
 
-    @Test func whatTheHostReadsFromItsSocketsDoesNotCount() {
+    @Test func `What the host reads from its sockets does not count`() {
         var pushes = PushesAfterReturn()
         func push(_ timestamp: Int64) -> OutageHistory.Push {
             OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
@@ -89,7 +89,7 @@ struct OutageHourTests {
         #expect(pushes.areNewest == ["a": [false, true]])
     }
 
-    @Test func aPushIsRecognizedByItsState() {
+    @Test func `A push is recognized by its state`() {
         var recent = RecentCommands()
         for number in 1...100 { recent.append(command(UInt64(number))) }
         let newest = OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", state: "state 100")

@@ -26,20 +26,20 @@ struct OutageJudgeTests {
         [verdict.lost.count, verdict.old.count, verdict.twice.count, verdict.repeatedAfterCrash.count]
     }
 
-    @Test func aSoundHistory() {
+    @Test func `A sound history`() {
         let verdict = sound().verdict()
         #expect(verdict.isGood && counts(verdict) == [0, 0, 0, 0])
         #expect(verdict.longestSilenceMilliseconds == 400)
         #expect(verdict.freshness99(of: "match") == 400)
     }
 
-    @Test func nothingIsNoFault() {
+    @Test func `Nothing is no fault`() {
         #expect(History().verdict().isGood)
     }
 
     // MARK: - Lost
 
-    @Test func aPhoneWithAnOlderState() {
+    @Test func `A phone with an older state`() {
         var history = History()
         history.command(1, at: 0)
         history.command(2, at: 2_000)
@@ -50,13 +50,13 @@ struct OutageJudgeTests {
         #expect(verdict.longestSilenceMilliseconds == 28_000)
     }
 
-    @Test func anEndThatDidNotCome() {
+    @Test func `An end that did not come`() {
         var history = sound()
         history.screen(5)
         #expect(history.verdict().lost == ["a: has not ended"])
     }
 
-    @Test func aStartThatDidNotCome() {
+    @Test func `A start that did not come`() {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, at: 2_000)
@@ -64,7 +64,7 @@ struct OutageJudgeTests {
         #expect(history.verdict(bounds: AgeBounds(startSeconds: 10)).isGood, "it may not come so late")
     }
 
-    @Test func anEndOfWhatNeverBegan() {
+    @Test func `An end of what never began`() {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, .end, at: 2_000)
@@ -72,7 +72,7 @@ struct OutageJudgeTests {
         #expect(verdict.isGood && verdict.longestSilenceMilliseconds == 0)
     }
 
-    @Test func aStateThatHasExpired() {
+    @Test func `A state that has expired`() {
         var history = History()
         history.command(1, at: 0)
         history.push(1, at: 100)
@@ -82,14 +82,14 @@ struct OutageJudgeTests {
         #expect(history.verdict(at: 11_000).lost.count == 1)
     }
 
-    @Test func aWrongCommandAndOneAfterTheEndAreNobodysNewest() {
+    @Test func `A wrong command and one after the end are nobodys newest`() {
         var history = sound()
         history.command(6, at: 9_000, ageSeconds: -2_000_000_000, isValid: false)
         history.command(7, at: 9_500)
         #expect(history.verdict().isGood)
     }
 
-    @Test func anAlertThatNeverRang() {
+    @Test func `An alert that never rang`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 2_000)
@@ -99,7 +99,7 @@ struct OutageJudgeTests {
         #expect(history.verdict(bounds: AgeBounds(alertSeconds: 20)).isGood, "it may not ring so late")
     }
 
-    @Test func anAlertThatRodeOnOrGaveWayToANewerOne() {
+    @Test func `An alert that rode on or was replaced by a newer one`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 1_000, alert: true)
@@ -109,7 +109,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().isGood)
     }
 
-    @Test func anAlertOnlyOnAPushThatReachedNobody() {
+    @Test func `An alert only on a push that reached nobody`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.push(1, at: 100, alert: 1, status: 503, nil)
@@ -119,32 +119,32 @@ struct OutageJudgeTests {
 
     // MARK: - Old
 
-    @Test func backInTime() {
+    @Test func `Back in time`() {
         var history = sound()
         history.push(2, at: 6_500)
         #expect(history.verdict().old == ["a: 2 after a newer one"])
     }
 
-    @Test func whatThePhoneDroppedAsOld() {
+    @Test func `What the phone dropped as old`() {
         var history = sound()
         history.push(4, at: 6_500, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
     }
 
-    @Test func anythingAfterTheEnd() {
+    @Test func `Anything after the end`() {
         var history = sound()
         history.push(5, at: 9_000, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
     }
 
-    @Test func aRefusedPushIsNotOld() {
+    @Test func `A refused push is not old`() {
         var history = sound()
         history.push(2, at: 6_500, status: 410, nil)
         #expect(history.verdict().isGood)
     }
 
     @Test(arguments: [(Event.start, Int64(600)), (.update, 28_800), (.end, 43_200)])
-    func pastItsBound(event: Event, seconds: Int64) {
+    func `Past its bound`(event: Event, seconds: Int64) {
         for (age, count) in [(seconds - 10, 0), (seconds + 10, 1)] {
             var history = History()
             history.command(1, event, at: 0, ageSeconds: age)
@@ -154,7 +154,7 @@ struct OutageJudgeTests {
         }
     }
 
-    @Test func anOldAlertOnANewState() {
+    @Test func `An old alert on a new state`() {
         var history = History()
         history.command(1, at: 0, alert: true, ageSeconds: 310)
         history.command(2, at: 1_000)
@@ -163,7 +163,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: the alert of 1, 311 s old"])
     }
 
-    @Test func anAlertAfterANewerOne() {
+    @Test func `An alert after a newer one`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 1_000, alert: true)
@@ -174,7 +174,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: the alert of 1 after a newer one"])
     }
 
-    @Test func aPushOfAWrongCommand() {
+    @Test func `A push of a wrong command`() {
         var history = sound()
         history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
         history.push(6, at: 7_100)
@@ -183,26 +183,26 @@ struct OutageJudgeTests {
 
     // MARK: - Twice
 
-    @Test func aStartTwice() {
+    @Test func `A start twice`() {
         var history = sound()
         history.push(1, at: 1_000, alert: 1, .started)
         #expect(history.verdict().twice == ["a: started again after 950 ms"])
     }
 
-    @Test func noCrashExcusesASecondStart() {
+    @Test func `No crash excuses a second start`() {
         var history = sound()
         history.push(1, at: 1_000, alert: 1, .started)
         let crash = Crash(milliseconds: History.zero + 500, forgottenMilliseconds: 5_000)
         #expect(counts(history.verdict(crash: crash)) == [0, 0, 1, 0])
     }
 
-    @Test func anAlertTwice() {
+    @Test func `An alert twice`() {
         var history = sound()
         history.push(4, at: 6_500, alert: 3)
         #expect(history.verdict().twice == ["a: Alert 3 again after 2100 ms"])
     }
 
-    @Test func aCrashExcusesTheAlertsOfItsLastMomentsOnly() {
+    @Test func `A crash excuses the alerts of its last moments only`() {
         var history = sound()
         history.push(4, at: 6_500, alert: 3)
         func verdict(crashAt milliseconds: Int64) -> [Int] {
@@ -218,7 +218,7 @@ struct OutageJudgeTests {
         #expect(verdict(crashAt: 3_000) == [0, 0, 1, 0], "it first rang after")
     }
 
-    @Test func theSameAlertTextOfTwoActivitiesIsNotTwice() {
+    @Test func `The same alert text of two activities is not twice`() {
         var history = sound()
         history.command(3, of: "b", at: 4_000, alert: true)
         history.push(3, of: "b", at: 4_100, alert: 3)
@@ -228,7 +228,7 @@ struct OutageJudgeTests {
 
     // MARK: - Silence
 
-    @Test func silenceCountsFromTheOldestStateThatWasNotShown() {
+    @Test func `Silence counts from the oldest state that was not shown`() {
         var history = History()
         history.command(1, at: 0)
         history.command(2, at: 2_000)

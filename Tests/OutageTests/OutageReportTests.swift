@@ -9,7 +9,7 @@ struct OutageReportTests {
         OutageReport(name: "apns-503", verdict: verdict, broken: broken)
     }
 
-    @Test func aCaseIsOneLineAndItsFindings() {
+    @Test func `A case is one line and its findings`() {
         var verdict = OutageVerdict(longestSilenceMilliseconds: 12_340)
         #expect(
             report(verdict).text
@@ -20,13 +20,13 @@ struct OutageReportTests {
         #expect(lines.count == 7 && lines[0].hasPrefix("BROKEN apns-503: lost 7") && lines[6].hasSuffix("and 2 more"))
     }
 
-    @Test func whatWasRepeatedAfterACrashBreaksNothing() {
+    @Test func `What was repeated after a crash breaks nothing`() {
         #expect(report(OutageVerdict(repeatedAfterCrash: ["a"])).isGood)
         #expect(!report(OutageVerdict(twice: ["a"])).isGood)
         #expect(!report(OutageVerdict(), broken: ["no"]).isGood)
     }
 
-    @Test func theLastLineSumsUp() {
+    @Test func `The last line sums up`() {
         let reports = [report(OutageVerdict(lost: ["a"], old: ["b", "c"])), report(OutageVerdict(twice: ["d"]))]
         #expect(OutageReport.summary(of: reports) == "2 cases: lost 1, old 2, twice 1")
         #expect(
@@ -35,7 +35,7 @@ struct OutageReportTests {
         )
     }
 
-    @Test func theCasesAreNamedOnceAndPlainly() {
+    @Test func `The cases are named once and plainly`() {
         let names = OutageCase.all.map(\.name)
         #expect(Set(names).count == names.count && !names.isEmpty)
         for name in names { #expect(name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" }) }
@@ -44,7 +44,7 @@ struct OutageReportTests {
         }
     }
 
-    @Test func eachCommandMustHaveAResult() {
+    @Test func `Each command must have a result`() {
         var history = OutageHistory()
         for number in UInt64(1)...3 {
             history.commands.append(
@@ -69,7 +69,7 @@ struct OutageReportTests {
         #expect(facts.broken([.never("failed")]).isEmpty)
     }
 
-    @Test func pushesThatWereNotAskedFor() {
+    @Test func `Pushes that were not asked for`() {
         var history = OutageHistory()
         for (activity, milliseconds) in [("a", Int64(1_000)), ("a", 5_000), ("a", 6_000), ("b", 6_000)] {
             history.pushes.append(
@@ -104,7 +104,7 @@ struct OutageReportTests {
         #expect(facts.violation(.committedWithin(milliseconds: 1_999)) != nil)
     }
 
-    @Test func whatACaseAsksForBesides() {
+    @Test func `What a case asks for besides`() {
         let verdict = OutageVerdict(freshnessMilliseconds: ["match": [100, 200, 900]])
         let facts = OutageFacts(
             verdict: verdict,

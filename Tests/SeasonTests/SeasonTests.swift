@@ -11,7 +11,7 @@ struct SeasonTests {
         season = try SeasonData.season.get()
     }
 
-    @Test func countsOfTheFeed() {
+    @Test func `Counts of the feed`() {
         #expect(season.matches.count == 60)
         #expect(season.deliveryCount == 14_286)
         let frames = season.matches.map { $0.frames() }
@@ -20,7 +20,7 @@ struct SeasonTests {
         #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 
-    @Test func everyMatchEndsAsTheMatchesFileSays() throws {
+    @Test func `Every match ends as the matches file says`() throws {
         for match in season.matches {
             let frames = match.frames()
             let pause = try #require(frames.last { $0.state.phase == .inningsBreak }).state
@@ -41,14 +41,14 @@ struct SeasonTests {
         }
     }
 
-    @Test func rainChangedThreeMatches() {
+    @Test func `Rain changed three matches`() {
         let revised = season.matches.filter(\.chase.isRevised)
         #expect(revised.map(\.identifier) == ["1136566", "1136578", "1136592"])
         #expect(revised.map(\.chase.target) == [71, nil, 151])
         #expect(revised.map(\.chase.balls) == [36, nil, 72])
     }
 
-    @Test func everyOverThatWasFinishedHasSixLegalBalls() {
+    @Test func `Every over that was finished has six legal balls`() {
         for match in season.matches {
             for innings in 0...1 {
                 let balls = match.deliveries.filter { $0.innings == innings }
@@ -63,7 +63,7 @@ struct SeasonTests {
         }
     }
 
-    @Test func theOpeningMatch() throws {
+    @Test func `The opening match`() throws {
         let match = try #require(season.matches.first)
         let frames = match.frames()
         let opening = match.openingFrame
@@ -81,7 +81,7 @@ struct SeasonTests {
         #expect(end.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
     }
 
-    @Test func runsAndWicketsNeverFallWithinAnInnings() {
+    @Test func `Runs and wickets never fall within an innings`() {
         for match in season.matches {
             var previous = match.openingFrame.state
             for frame in match.frames() {
@@ -93,7 +93,7 @@ struct SeasonTests {
         }
     }
 
-    @Test func theContentStateIsSmall() {
+    @Test func `The content state is small`() {
         let sizes = season.matches.flatMap { $0.frames() }.map(\.state.json.count)
         #expect((300...700).contains(sizes.max() ?? 0))
     }

@@ -10,7 +10,10 @@ import Testing
         (StoreVerdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
         (.unchanged, "unchanged"),
     ])
-    func aVerdictThatIsAnOutcomeIsPublishedAndNothingIsSettledInRedis(verdict: StoreVerdict, outcome: String) {
+    func `A verdict that is an outcome is published and nothing is settled in Redis`(
+        verdict: StoreVerdict,
+        outcome: String
+    ) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(verdict)
@@ -21,7 +24,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aStartThatAnotherRecordMayHaveSentIsUnknownAndSettled() {
+    @Test func `A start that another record may have sent is unknown and settled`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -33,7 +36,7 @@ import Testing
     @Test(arguments: [
         StoreVerdict.address, .retry, .registered, .stale, .unregistered, .settled,
     ])
-    func aReplyThatNoScriptGivesFailsTheCommandAndNotTheLane(verdict: StoreVerdict) {
+    func `A reply that no script gives fails the command and not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -43,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
-    func anAddressThatNoScriptGivesFailsTheStartAndNotTheLane(verdict: StoreVerdict) {
+    func `An address that no script gives fails the start and not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -53,7 +56,7 @@ import Testing
     }
 
     @Test(arguments: [0, 999_999_999, 10_000_000_000, Int64.min, Int64.max])
-    func aTimestampThatAPNsWouldRefuseFailsTheCommand(timestamp: Int64) {
+    func `A timestamp that APNs would refuse fails the command`(timestamp: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: timestamp)
@@ -61,14 +64,14 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func anEmptyTokenFailsTheCommand() {
+    @Test func `An empty token fails the command`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, token: "")
         #expect(core.outcomes == ["u1 failed"])
     }
 
-    @Test func aTokenOfAnEnvironmentWithoutAKeyFailsTheCommand() {
+    @Test func `A token of an environment without a key fails the command`() {
         let core = CoreHarness(hasSandbox: false)
         core.receive(.update(1))
         core.reply(.send, environment: .sandbox)
@@ -77,7 +80,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func thePushCarriesTheAdmittedTimestampAndToken() throws {
+    @Test func `The push carries the admitted timestamp and token`() throws {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""payload":{"x":[1]},"#))
         core.reply(.send, number: Self.start + 77, token: "abcdef0123456789")
@@ -89,7 +92,7 @@ import Testing
         )
     }
 
-    @Test func aPushGoesToThePoolOfItsEnvironment() {
+    @Test func `A push goes to the pool of its environment`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, environment: .sandbox)
@@ -97,7 +100,7 @@ import Testing
         #expect(core.push(environment: .sandbox) != nil)
     }
 
-    @Test func aStartGoesToTheTokenOfItsDevice() throws {
+    @Test func `A start goes to the token of its device`() throws {
         let core = CoreHarness()
         core.receive(.start(1))
         #expect(core.waiting == ["address s1"])
@@ -109,7 +112,7 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
-    @Test func eachPushHasAnIdentifierOfItsOwn() throws {
+    @Test func `Each push has an identifier of its own`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -132,7 +135,7 @@ import Testing
             (CommandText.update(1, alert: true, beside: #""priority":5,"#), 5),
         ] as [(String, UInt8)]
     )
-    func leftToThePolicyOnlyASilentUpdateIsOfPriorityFive(record: String, priority: UInt8) throws {
+    func `Left to the policy only a silent update is of priority five`(record: String, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(record)
         core.reply(.send)
@@ -145,14 +148,14 @@ import Testing
             (CommandText.update(1, beside: #""expiration":1790000042,"#), 42),
         ] as [(String, Int64)]
     )
-    func aPushThatNamesNoExpirationGetsThatOfItsEvent(record: String, seconds: Int64) throws {
+    func `A push that names no expiration gets that of its event`(record: String, seconds: Int64) throws {
         let core = CoreHarness()
         core.receive(record)
         core.reply(.send)
         #expect(try #require(core.push()).expiration == Self.start + seconds)
     }
 
-    @Test func aStartThatNamesNoExpirationGetsItsOwnDefault() throws {
+    @Test func `A start that names no expiration gets its own default`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 33 }
         core.receive(.start(1))
         core.reply(.address)
@@ -162,7 +165,7 @@ import Testing
         #expect(push.priority == 10)
     }
 
-    @Test func aCommandWithoutAnIdIsCalledByItsPlace() {
+    @Test func `A command without an id is called by its place`() {
         let core = CoreHarness { $0.commandsTopic = Array("scores".utf8) }
         let third = core.assign(.commands, number: 3)
         let record = CommandText.update(1).replacing(#""id":"u1","#, with: "")
@@ -172,7 +175,7 @@ import Testing
         #expect(core.outcomes == ["scores/3/9007199254740993 unchanged"])
     }
 
-    @Test func theResultTellsTheWholeStory() throws {
+    @Test func `The result tells the whole story`() throws {
         let core = CoreHarness()
         core.receiveOne(.update(1), partition: core.commands, offset: 5, recordMilliseconds: Self.start * 1_000 - 40)
         core.elapse(10)

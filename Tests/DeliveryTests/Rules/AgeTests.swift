@@ -7,21 +7,21 @@ import Testing
     // MARK: - Starts
 
     @Test(arguments: [(-600, true), (-601, false)] as [(Int64, Bool)])
-    func aStartIsGoodForTenMinutes(second: Int64, isGood: Bool) {
+    func `A start is good for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
         #expect(core.waiting == (isGood ? ["address s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
-    @Test func anExpirationOfItsOwnMakesAStartGoodForLessNotForMore() {
+    @Test func `An expiration of its own makes a start good for less not for more`() {
         let core = CoreHarness()
         core.receive(.start(-601, beside: #""expiration":1790009999,"#))
         core.receive(.start(1, of: "b", beside: #""expiration":1789999999,"#))
         #expect(core.outcomes == ["s-601 expired", "b.s1 expired"])
     }
 
-    @Test func aStartIsStoredNoLongerThanItIsGood() throws {
+    @Test func `A start is stored no longer than it is good`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 100 }
         core.receive(.start(-60))
         core.reply(.address)
@@ -29,7 +29,7 @@ import Testing
         #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 40)
     }
 
-    @Test func aStartExpiresWhileItWaitsForAStream() {
+    @Test func `A start expires while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -40,7 +40,7 @@ import Testing
         #expect(core.settlements.contains("s1 notShown"))
     }
 
-    @Test func aStartExpiresWhileItBacksOff() {
+    @Test func `A start expires while it backs off`() {
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(-590))
         core.reply(.address)
@@ -49,7 +49,7 @@ import Testing
         #expect(core.outcomes == ["s-590 expired"])
     }
 
-    @Test func aStartThatWasHeldForItsTokenIsAsOldAsItIs() {
+    @Test func `A start that was held for its token is as old as it is`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(-601))
@@ -59,14 +59,14 @@ import Testing
 
     // MARK: - Alerts
 
-    @Test func anAlertOfFiveMinutesStillRings() throws {
+    @Test func `An alert of five minutes still rings`() throws {
         let core = CoreHarness()
         core.receive(.alert(-300))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert"))
     }
 
-    @Test func aStateGoesWithoutAnOlderAlertAndItsResultSaysSo() throws {
+    @Test func `A state goes without an older alert and its result says so`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301))
         let admission = try #require(try core.called.admission)
@@ -84,7 +84,7 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    @Test func theReasonOfApnsGoesFirst() {
+    @Test func `The reason of APNs goes first`() {
         let core = CoreHarness()
         core.receive(.alert(-301))
         core.reply(.send)
@@ -93,13 +93,13 @@ import Testing
         #expect(core.results.first?.reason == "BadTopic")
     }
 
-    @Test func aStateThatAsksForPriority10KeepsIt() throws {
+    @Test func `A state that asks for priority 10 keeps it`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301, beside: #""priority":10,"#))
         #expect(try core.called.admission?.asksForHighPriority == true)
     }
 
-    @Test func anEndGoesWithoutAnOlderAlert() throws {
+    @Test func `An end goes without an older alert`() throws {
         let core = CoreHarness()
         core.receive(CommandText.end(-301, alert: true))
         core.reply(.send)
@@ -107,7 +107,7 @@ import Testing
         #expect(!push.body.contains("alert") && push.priority == 10)
     }
 
-    @Test func anAlertBecomesTooOldWhileItWaitsForAStream() throws {
+    @Test func `An alert becomes too old while it waits for a stream`() throws {
         let core = CoreHarness()
         core.receive(.alert(-299))
         let digest = try core.called.admission?.digest
@@ -123,7 +123,7 @@ import Testing
         #expect(settled != digest, "the phone shows the state without its alert")
     }
 
-    @Test func anAlertBecomesTooOldInARetry() throws {
+    @Test func `An alert becomes too old in a retry`() throws {
         let core = CoreHarness { $0.retryBaseMilliseconds = 10 }
         core.receive(.alert(-300))
         core.reply(.send)
@@ -133,7 +133,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
-    @Test func anAlertThatRidesIsAsOldAsItsOwnCommand() throws {
+    @Test func `An alert that rides is as old as its own command`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301), .update(2))
         #expect(try core.called.admission?.carriesAlert == false)
@@ -146,7 +146,7 @@ import Testing
         #expect(core.results.last?.reason == "", "nothing of its own was left out")
     }
 
-    @Test func anAlertBecomesTooOldOnItsCarrier() throws {
+    @Test func `An alert becomes too old on its carrier`() throws {
         let core = CoreHarness()
         core.receive(.alert(-300), .update(2))
         core.reply(.send)
@@ -158,7 +158,7 @@ import Testing
         #expect(core.outcomes.last == "u2 accepted")
     }
 
-    @Test func anAlertThatIsHeldAndSetFreeIsAsOldAsItIs() throws {
+    @Test func `An alert that is held and set free is as old as it is`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(-301))
@@ -174,7 +174,7 @@ import Testing
         return CommandText.update(2, alert: true, beside: beside)
     }
 
-    @Test func anAlertIsHeldWithItsOwnTime() throws {
+    @Test func `An alert is held with its own time`() throws {
         let core = CoreHarness()
         core.receive(.alert(-299), .update(2))
         core.reply(.noToken)
@@ -193,7 +193,7 @@ import Testing
         #expect(try !#require(other.push()).body.contains("alert"))
     }
 
-    @Test func anAlertThatRodeIntoWhatIsHeldIsAsOldAsItIs() throws {
+    @Test func `An alert that rode into what is held is as old as it is`() throws {
         let freed = CoreHarness()
         freed.register(CommandText.registration())
         freed.reply(.registered, held: Self.heldWithOlderAlert)
@@ -206,7 +206,7 @@ import Testing
         #expect(try !#require(taken.push()).body.contains("alert"))
     }
 
-    @Test func aHeldAlertThatIsTooOldIsNotTakenOver() throws {
+    @Test func `A held alert that is too old is not taken over`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(-301))
@@ -221,20 +221,20 @@ import Testing
     // MARK: - Activities that Redis does not know
 
     @Test(arguments: [(-28_800, false), (-28_801, true)] as [(Int64, Bool)])
-    func anUpdateIsOldAfterEightHours(second: Int64, isOld: Bool) throws {
+    func `An update is old after eight hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(second))
         #expect(try core.called.admission?.isOld == isOld)
     }
 
     @Test(arguments: [(-43_200, false), (-43_201, true)] as [(Int64, Bool)])
-    func anEndIsOldAfterTwelveHours(second: Int64, isOld: Bool) throws {
+    func `An end is old after twelve hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.end(second))
         #expect(try core.called.admission?.isOld == isOld)
     }
 
-    @Test func whatIsOldAndUnknownExpires() {
+    @Test func `What is old and unknown expires`() {
         let core = CoreHarness()
         core.receive(.alert(-90_000), .update(-89_999))
         core.reply(.expired)
@@ -244,7 +244,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func aPolicyHasItsOwnAges() throws {
+    @Test func `A policy has its own ages`() throws {
         let core = CoreHarness {
             $0.policies[0].expiration.alertSeconds = 10
             $0.policies[0].expiration.startSeconds = 20

@@ -6,7 +6,7 @@ import Testing
 @Suite struct AlertTests {
     static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 
-    @Test func anAlertRidesOnWithTheNewerStateOfItsBatch() throws {
+    @Test func `An alert rides on with the newer state of its batch`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
@@ -28,7 +28,7 @@ import Testing
         #expect(core.counters.alertsCarried == 1)
     }
 
-    @Test func theBodyIsTheSameAsIfTheProducerHadWrittenIt() throws {
+    @Test func `The body is the same as if the producer had written it`() throws {
         let core = CoreHarness()
         core.receive(
             CommandText.update(1, alert: true),
@@ -43,7 +43,7 @@ import Testing
         #expect(push.expiration == 1_790_000_100)
     }
 
-    @Test func aNewerAlertWins() throws {
+    @Test func `A newer alert wins`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .alert(2), .update(3))
         #expect(core.outcomes == ["u1 superseded"])
@@ -51,7 +51,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
     }
 
-    @Test func anAlertRidesThroughSeveralStates() throws {
+    @Test func `An alert rides through several states`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2), .update(3))
         core.receive(.update(4))
@@ -66,7 +66,7 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
     }
 
-    @Test func anAlertThatComesLateRidesOnTheStateThatWaits() throws {
+    @Test func `An alert that comes late rides on the state that waits`() throws {
         let core = CoreHarness()
         core.receive(.update(2), .alert(1))
         #expect(core.outcomes == [])
@@ -74,7 +74,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func ofTwoAlertsThatComeLateTheNewerRides() throws {
+    @Test func `Of two alerts that come late the newer rides`() throws {
         let core = CoreHarness()
         core.receive(.update(4), .alert(2), .alert(1), .alert(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
@@ -85,7 +85,7 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u3 superseded"])
     }
 
-    @Test func anAlertRidesOnWithTheEnd() throws {
+    @Test func `An alert rides on with the end`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .end(2))
         core.reply(.send)
@@ -93,13 +93,13 @@ import Testing
         #expect(push.command == "e2" && push.body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func anUpdateAfterTheEndTakesItsAlertWithIt() {
+    @Test func `An update after the end takes its alert with it`() {
         let core = CoreHarness()
         core.receive(.end(1), .alert(2))
         #expect(core.outcomes == ["u2 ended"])
     }
 
-    @Test func aLateEndTakesOverWhatTheStateCarried() throws {
+    @Test func `A late end takes over what the state carried`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(5), .end(3))
         #expect(core.outcomes == ["u5 ended"])
@@ -107,7 +107,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func aStartNeitherCarriesNorRides() throws {
+    @Test func `A start neither carries nor rides`() throws {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: - Where the alert is when its state is overtaken
 
-    @Test func anAlertThatWaitsForAStreamRidesOn() throws {
+    @Test func `An alert that waits for a stream rides on`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send)
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not take the alert for finished.
-    @Test func aCarrierThatWasAdmittedAndIsOvertakenIsNotSettled() {
+    @Test func `A carrier that was admitted and is overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func anAlertWhosePushFailedRidesOn(disposition: PushResult.Disposition) throws {
+    func `An alert whose push failed rides on`(disposition: PushResult.Disposition) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.carry(disposition)
@@ -160,7 +160,7 @@ import Testing
         #expect(push.command == "u2" && push.body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func anAlertThatComesLateRidesOnAStateThatGoesAgain() throws {
+    @Test func `An alert that comes late rides on a state that goes again`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.send)
@@ -176,7 +176,7 @@ import Testing
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
     }
 
-    @Test func anAlertThatWasSentDoesNotGoAgain() throws {
+    @Test func `An alert that was sent does not go again`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send)
@@ -191,7 +191,7 @@ import Testing
     // MARK: - In order
 
     /// A held alert comes back from Redis when a newer alert is already on its way (found by a season in which Redis was emptied).
-    @Test(arguments: [false, true]) func anOlderAlertIsNotRungAfterANewerOne(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))
         core.register(CommandText.registration())
@@ -203,7 +203,7 @@ import Testing
     }
 
     /// Redis gave the alert of the held command to the newer state, and also released the held command.
-    @Test(arguments: [false, true]) func anAlertThatWasHeldIsRungOnceThoughItComesTwice(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(4))
         core.register(CommandText.registration())
@@ -228,7 +228,7 @@ import Testing
     }
 
     /// The same, but APNs does not accept the newer state: its alert moves to the next state.
-    @Test func anAlertThatWasHeldIsNotLostWithTheStateThatTookItOver() throws {
+    @Test func `An alert that was held is not lost with the state that took it over`() throws {
         let core = CoreHarness()
         core.receive(.update(4))
         core.register(CommandText.registration())
@@ -243,7 +243,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
     }
 
-    @Test(arguments: [false, true]) func anAlertThatIsNewerThanTheCarriedOneOnItsWayRidesOn(isOnItsWay: Bool) throws {
+    @Test(arguments: [false, true]) func `An alert newer than the carried one rides on`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(4))
         core.reply(.send)
@@ -258,7 +258,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
     }
 
-    @Test func anAlertThatComesLateIsLeftToRedisWhereNoneWasRung() {
+    @Test func `An alert that comes late is left to Redis where none was rung`() {
         let core = CoreHarness()
         core.receive(.update(4))
         core.reply(.send)
@@ -269,7 +269,7 @@ import Testing
         #expect(core.waiting == ["admit u2"], "no alert has been rung that is newer")
     }
 
-    @Test func anAlertWithoutATokenIsHeldInsideTheNewerState() throws {
+    @Test func `An alert without a token is held inside the newer state`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -282,7 +282,7 @@ import Testing
         #expect(core.outcomes == ["u2 held", "u1 superseded"])
     }
 
-    @Test func aStateIsNoLongerUnchangedWhenItCarriesAnAlert() throws {
+    @Test func `A state is no longer unchanged when it carries an alert`() throws {
         let plain = CoreHarness()
         plain.receive(.update(2))
         let carrying = CoreHarness()
@@ -296,7 +296,7 @@ import Testing
 
     // MARK: - Alerts that do not fit or are too old
 
-    @Test func aStateGoesWithoutAnAlertThatDoesNotFit() throws {
+    @Test func `A state goes without an alert that does not fit`() throws {
         let core = CoreHarness()
         let long = String(repeating: "x", count: 3_990)
         core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
@@ -307,7 +307,7 @@ import Testing
         #expect(!push.body.contains("alert") && push.priority == 5)
     }
 
-    @Test func anAlertThatJustFitsRides() throws {
+    @Test func `An alert that just fits rides`() throws {
         let core = CoreHarness()
         let update = String.update(2, beside: #""payload":{"x":""},"#)
         let empty = CoreHarness()
@@ -324,7 +324,7 @@ import Testing
         #expect(over.results.first?.reason == "alertDidNotFit")
     }
 
-    @Test func anAlertPastItsExpirationDoesNotRide() throws {
+    @Test func `An alert past its expiration does not ride`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.alert(3, beside: ExpirationTests.untilStart))
@@ -335,7 +335,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
-    @Test func anAlertWhoseCarrierExpiresHasItsOwnTurn() throws {
+    @Test func `An alert whose carrier expires has its own turn`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.alert(2))
@@ -348,7 +348,7 @@ import Testing
 
     // MARK: - Alerts that APNs has accepted
 
-    @Test func anAlertThatWasAnsweredIsLeftOut() throws {
+    @Test func `An alert that was answered is left out`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(try core.called.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
@@ -367,7 +367,7 @@ import Testing
         #expect(core.settledAlerts == [nil])
     }
 
-    @Test func redisIsToldWhoseAlertWasAccepted() throws {
+    @Test func `Redis is told whose alert was accepted`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         core.carry()
@@ -385,7 +385,7 @@ import Testing
         #expect(seconds == [1, 3, nil, nil])
     }
 
-    @Test func aHeldAlertThatWasAnsweredIsLeftOutAndNotOfferedAgain() throws {
+    @Test func `A held alert that was answered is left out and not offered again`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))

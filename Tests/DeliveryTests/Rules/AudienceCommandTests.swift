@@ -7,7 +7,7 @@ import Testing
 @Suite struct AudienceCommandTests {
     private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
 
-    @Test func itIsHandedOverAndHasAResultWhenItComesBack() throws {
+    @Test func `It is handed over and has a result when it comes back`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.alert(1)))
         #expect(core.waiting.isEmpty)
@@ -30,7 +30,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test(arguments: [true, false]) func itMayAskForAChannel(asksForChannel: Bool) throws {
+    @Test(arguments: [true, false]) func `It may ASK for a channel`(asksForChannel: Bool) throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(asksForChannel),"app""#))
         let view = core.delivery.view(try #require(core.takeHandover()))
@@ -40,7 +40,9 @@ import Testing
         #expect(try Command.decode(writer.bytes).asksForChannel == asksForChannel)
     }
 
-    @Test(arguments: [DeviceEnvironment.sandbox, nil]) func itMayNameAChannel(environment: DeviceEnvironment?) throws {
+    @Test(arguments: [DeviceEnvironment.sandbox, nil]) func `It may name a channel`(environment: DeviceEnvironment?)
+        throws
+    {
         let core = CoreHarness()
         let named = environment.map { #","environment":"\#($0.name)""# } ?? ""
         core.receive(CommandText.update(1).replacing(#""activity":"a""#, with: #""channel":"YWI\/"\#(named)"#))
@@ -60,7 +62,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
-    func eachOutcomeIsAResult(_ outcome: Outcome) throws {
+    func `Each outcome is a result`(_ outcome: Outcome) throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.end(1)))
         core.handBack(try #require(core.takeHandover()), .outcome(outcome))
@@ -69,7 +71,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func whatIsFannedOutIsSettledWithoutAResult() throws {
+    @Test func `What is fanned out is settled without a result`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
         let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -82,14 +84,14 @@ import Testing
     }
 
     /// An activity and an audience with the same name are different.
-    @Test func itIsNotMergedWithAnActivityOfItsName() throws {
+    @Test func `It is not merged with an activity of its name`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))
         #expect(core.waiting == ["admit m.u2"])
         #expect(core.takeHandover() != nil)
     }
 
-    @Test func aStartHasATemplateAndIsWrittenAsItCame() throws {
+    @Test func `A start has a template and is written as it came`() throws {
         let core = CoreHarness()
         core.receive(CommandText.startOfAudience(1))
         let record = try #require(core.takeHandover())
@@ -106,7 +108,7 @@ import Testing
         #expect(again.bodyCount == view.body.count)
     }
 
-    @Test func withoutAnIdItIsNamedByItsPlace() throws {
+    @Test func `Without an id it is named by its place`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
         let view = core.delivery.view(try #require(core.takeHandover()))
@@ -115,7 +117,7 @@ import Testing
 
     // MARK: - Revocation
 
-    @Test func whatNobodyHasTakenIsLeftToTheNextOwner() {
+    @Test func `What nobody has taken is left to the next owner`() {
         let core = CoreHarness()
         let other = core.assign(.commands, number: 1)
         core.receive(Self.toAudience(.update(1)))
@@ -126,7 +128,7 @@ import Testing
         #expect(core.takeHandover() == nil)
     }
 
-    @Test func whatWasTakenComesBackOrIsWithdrawn() throws {
+    @Test func `What was taken comes back or is withdrawn`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
         let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -143,7 +145,7 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged"])
     }
 
-    @Test func whatComesBackAfterItsPartitionIsGoneIsNotCounted() throws {
+    @Test func `What comes back after its partition is gone is not counted`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)))
         let record = try #require(core.takeHandover())
@@ -156,7 +158,7 @@ import Testing
 
     // MARK: - After a loss of Redis
 
-    @Test func readAgainItRingsNoAlertAndStartsNothing() throws {
+    @Test func `Read again it rings no alert and starts nothing`() throws {
         let core = CoreHarness()
         core.readAgain(below: 2)
         core.delivery.membersAreHeld = false
@@ -174,7 +176,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func whatIsNewDoesNotWaitBehindWhatIsReadAgain() throws {
+    @Test func `What is new does not WAIT behind what is read again`() throws {
         let core = CoreHarness()
         core.readAgain(below: 1)
         core.delivery.membersAreHeld = false
@@ -191,7 +193,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func whatWaitsForItsMembersIsDroppedWithItsPartition() {
+    @Test func `What waits for its members is dropped with its partition`() {
         let core = CoreHarness()
         core.readAgain(below: 1)
         core.delivery.membersAreHeld = false
@@ -202,7 +204,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func ofAnUnknownPolicyOrAppItIsInvalid() {
+    @Test func `Of an unknown policy or app it is invalid`() {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1, beside: #""policy":"none","#)))
         #expect(core.takeHandover() == nil)

@@ -11,14 +11,14 @@ import Testing
             (.alert(1, beside: #""priority":5,"#), false, true),
         ] as [(String, Bool, Bool)]
     )
-    func whatACommandAsksOfTheBudget(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
+    func `What a command asks of the budget`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
         let core = CoreHarness()
         core.receive(record)
         #expect(try core.called.admission?.asksForHighPriority == isHigh)
         #expect(try core.called.admission?.mayUseReserve == mayUseReserve)
     }
 
-    @Test func aPushThatTheBudgetDoesNotAllowGoesAtFive() throws {
+    @Test func `A push that the budget does not allow goes at five`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true, budgetLeft: 0)
@@ -29,7 +29,7 @@ import Testing
         #expect(core.counters.demoted == 1)
     }
 
-    @Test func theSpendIsInTheResult() throws {
+    @Test func `The spend is in the result`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 10, budgetLeft: 14)
@@ -39,7 +39,7 @@ import Testing
         #expect(result.priority == 10 && !result.isDemoted && result.budgetLeft == 14)
     }
 
-    @Test func aResultThatDrewOnNothingNamesNoBudget() {
+    @Test func `A result that drew on nothing names no budget`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
@@ -49,14 +49,14 @@ import Testing
     }
 
     @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])
-    func aPriorityThatIsNoneIsTheOneAskedFor(answered: UInt8, priority: UInt8) throws {
+    func `A priority that is none is the one asked for`(answered: UInt8, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: answered, budgetLeft: .max)
         #expect(try #require(core.push()).priority == priority)
     }
 
-    @Test func aStateThatWasDemotedAsksForItsPriorityAgain() throws {
+    @Test func `A state that was demoted asks for its priority again`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true)
@@ -70,7 +70,7 @@ import Testing
 
     // MARK: - 429
 
-    @Test func aLimitedTokenIsWrittenDownBeforeTheCommandIsAdmittedAgain() {
+    @Test func `A limited token is written down before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -87,7 +87,7 @@ import Testing
         #expect(core.counters.limited == 1)
     }
 
-    @Test func aLimitedStateIsReplacedByANewerOne() {
+    @Test func `A limited state is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -97,7 +97,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
     }
 
-    @Test func everyLimitIsWrittenDown() {
+    @Test func `Every limit is written down`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
@@ -109,7 +109,7 @@ import Testing
         #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
     }
 
-    @Test func aLimitThatRedisRefusesStopsNothing() {
+    @Test func `A limit that Redis refuses stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func aLimitOfAPartitionThatGoesIsWrittenDownBeforeIt() {
+    @Test func `A limit of a partition that goes is written down before it`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -130,7 +130,7 @@ import Testing
     }
 
     /// The activity is not born yet, so there is no spacing to lengthen.
-    @Test func aLimitedStartOnlyBacksOff() {
+    @Test func `A limited start only backs off`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -143,7 +143,7 @@ import Testing
 
     // MARK: - An activity that is too old
 
-    @Test func anActivityThatIsTooOldIsToldOfNothingButItsEnd() {
+    @Test func `An activity that is too old is sent only its end`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.tooOld)
@@ -154,7 +154,7 @@ import Testing
 
     // MARK: - Starts of a device
 
-    @Test func aStartWaitsForItsDevicesBudget() {
+    @Test func `A start waits for its devices budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)
@@ -168,7 +168,7 @@ import Testing
         #expect(core.results.first?.reason == "")
     }
 
-    @Test(arguments: [Int64.min, 0, .max]) func aWaitForTheBudgetIsBounded(milliseconds: Int64) {
+    @Test(arguments: [Int64.min, 0, .max]) func `A WAIT for the budget is bounded`(milliseconds: Int64) {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
@@ -177,7 +177,7 @@ import Testing
         #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
-    @Test func aStartThatWaitsForTheBudgetExpiresByItsPolicy() {
+    @Test func `A start that waits for the budget expires by its policy`() {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 1 }
         core.receive(.start(1), .update(2))
         core.reply(.wait, number: 3_600_000)
@@ -190,7 +190,7 @@ import Testing
         #expect(core.settlements == [])
     }
 
-    @Test func aStartThatWaitsForTheBudgetExpiresByItsOwnWord() {
+    @Test func `A start that waits for the budget expires by its own word`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1790000030,"#))
         core.reply(.wait, number: 3_600_000)
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
-    func aStartThatIsNotSentGivesItsDrawBack(verdict: StoreVerdict) {
+    func `A start that is not sent gives its draw back`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -210,7 +210,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aStartThatIsSentKeepsItsDraw() {
+    @Test func `A start that is sent keeps its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -218,7 +218,7 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
-    @Test func aStartThatExpiresBeforeItFindsAStreamGivesItsDrawBack() {
+    @Test func `A start that expires before it finds a stream gives its draw back`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -231,7 +231,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aStartThatIsOvertakenBeforeItFindsAStreamGivesItsDrawBack() {
+    @Test func `A start that is overtaken before it finds a stream gives its draw back`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -244,7 +244,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func aStartThatIsHeldAfterItsDrawGivesItBack() {
+    @Test func `A start that is held after its draw gives it back`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -256,7 +256,7 @@ import Testing
 
     /// APNs has processed the start, so a phone may have got it.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
-    func aStartThatWasTriedKeepsItsDraw(disposition: PushResult.Disposition) {
+    func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -268,7 +268,7 @@ import Testing
     }
 
     /// No stream took the start, so it counts as never tried.
-    @Test func aStartThatFoundNoStreamGivesItsDrawBack() {
+    @Test func `A start that found no stream gives its draw back`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -280,7 +280,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    @Test func aStartWithoutAKeyForItsTokenGivesItsDrawBack() {
+    @Test func `A start without a key for its token gives its draw back`() {
         let core = CoreHarness(hasSandbox: false)
         core.receive(.start(1))
         core.reply(.address, environment: .sandbox)
@@ -290,7 +290,7 @@ import Testing
     }
 
     /// The start waits with its draw, and its partition moves to another worker, which draws again.
-    @Test(arguments: [false, true]) func aStartThatIsLetGoGivesItsDrawBack(isLost: Bool) {
+    @Test(arguments: [false, true]) func `A dropped start refunds its draw`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -303,7 +303,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.recordsFinished == 0)
     }
 
-    @Test func aDrawIsGivenBackOnceEvenIfTheReplyIsLost() {
+    @Test func `A draw is given back once even if the reply is lost`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -314,7 +314,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aRedeliveredStartThatWaitsIsADuplicate() {
+    @Test func `A redelivered start that waits is a duplicate`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)

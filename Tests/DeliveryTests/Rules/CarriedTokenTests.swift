@@ -13,7 +13,10 @@ import Testing
     ]
 
     @Test(arguments: verdicts)
-    func whatIsHeldGoesOutWhenTheCommandThatBroughtTheTokenIsRefused(verdict: StoreVerdict, outcome: String) {
+    func `What is held goes out when the command that brought the token is refused`(
+        verdict: StoreVerdict,
+        outcome: String
+    ) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
@@ -32,7 +35,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func theTokenIsRegisteredAsItCameAndNothingIsSaidOfFrequentUpdates() throws {
+    @Test func `The token is registered as it came and nothing is said of frequent updates`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: Self.bringing())
         core.receiveOne(record, partition: core.commands, recordMilliseconds: TokenTests.startMilliseconds - 70)
@@ -52,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.registered, .stale])
-    func aCommandForWhoseTokenNothingIsHeldIsSettled(verdict: StoreVerdict) {
+    func `A command for whose token nothing is held is settled`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -64,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.unchanged, .held])
-    func nothingIsAskedForACommandThatWasTheNewest(verdict: StoreVerdict) {
+    func `Nothing is asked for a command that was the newest`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
@@ -73,7 +76,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aCommandThatExpiredHasRegisteredItsToken() {
+    @Test func `A command that expired has registered its token`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing() + #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
@@ -81,7 +84,7 @@ import Testing
         #expect(core.waiting == ["register a"])
     }
 
-    @Test func aTokenThatIsHandedOnIsAskedForOnce() {
+    @Test func `A token that is handed on is asked for once`() {
         let core = CoreHarness()
         core.receive(
             .update(1, beside: Self.bringing("00112233445566AA")),
@@ -97,7 +100,7 @@ import Testing
         #expect(core.waiting == [])
     }
 
-    @Test func whatIsHeldIsLeftToTheNextOwnerOfAPartitionThatGoesAway() {
+    @Test func `What is held is left to the next owner of a partition that goes away`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -111,7 +114,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func aPartitionThatIsLostBeforeTheOutcomeIsAcknowledgedTakesNothingWithIt() {
+    @Test func `A partition that is lost before the outcome is acknowledged takes nothing with it`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -122,7 +125,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func aRegistrationThatRedisRefusesSettlesTheCommand() {
+    @Test func `A registration that Redis refuses settles the command`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -134,7 +137,7 @@ import Testing
 
     // MARK: - With an alert
 
-    @Test func whatIsHeldTakesTheAlertOfTheCommandThatItOvertook() {
+    @Test func `What is held takes the alert of the command that it overtook`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.overtaken)
@@ -150,7 +153,7 @@ import Testing
         #expect(push?.priority == 10)
     }
 
-    @Test func anAlertThatWasToldOfIsNotTakenAgain() {
+    @Test func `An alert that was reported is not taken again`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.duplicate)
@@ -161,7 +164,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func withNothingHeldAnAlertWaitsForTheStateThatOvertookIt(isRefused: Bool) {
+    func `With nothing held an alert waits for the state that overtook it`(isRefused: Bool) {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.overtaken)

@@ -4,7 +4,7 @@ import Testing
 
 /// Waiting commands: newer states replace older ones before Redis learns about them. (R12)
 @Suite struct CoalescingTests {
-    @Test func onlyTheNewestStateOfABatchReachesRedis() {
+    @Test func `Only the newest state of a batch reaches Redis`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
@@ -14,14 +14,14 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func aStateOlderThanOneThatWaitsIsSuperseded() {
+    @Test func `A state older than one that waits is superseded`() {
         let core = CoreHarness()
         core.receive(.update(3), .update(1))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func theSequenceOrdersEqualTimestamps() {
+    @Test func `The sequence orders equal timestamps`() {
         let core = CoreHarness()
         core.receive(
             CommandText.update(1, id: "second", beside: #""sequence":2,"#),
@@ -31,54 +31,54 @@ import Testing
         #expect(core.waiting == ["admit second"])
     }
 
-    @Test func aVersionThatWaitsAlreadyIsADuplicate() {
+    @Test func `A version that waits already is a duplicate`() {
         let core = CoreHarness()
         core.receive(.update(1), CommandText.update(1, id: "again"))
         #expect(core.outcomes == ["again duplicate"])
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func activitiesDoNotTouchEachOther() {
+    @Test func `Activities do not touch each other`() {
         let core = CoreHarness()
         core.receive(.update(2), .update(1, of: "b"))
         #expect(core.waiting == ["admit u2", "admit b.u1"])
     }
 
-    @Test func theSameActivityOfAnotherAppIsAnotherActivity() {
+    @Test func `The same activity of another app is another activity`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"])
         core.receive(.update(2), CommandText.update(1, app: "com.example.other", id: "other"))
         #expect(core.waiting == ["admit u2", "admit other"])
     }
 
-    @Test func theEndReplacesTheStatesBeforeIt() {
+    @Test func `The end replaces the states before it`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.waiting == ["admit e2"])
     }
 
-    @Test func anUpdateAfterAWaitingEndIsEnded() {
+    @Test func `An update after a waiting end is ended`() {
         let core = CoreHarness()
         core.receive(.end(1), .update(2))
         #expect(core.outcomes == ["u2 ended"])
         #expect(core.waiting == ["admit e1"])
     }
 
-    @Test func anEndThatComesLateIsNotSupersededByAnUpdate() {
+    @Test func `An end that comes late is not superseded by an update`() {
         let core = CoreHarness()
         core.receive(.update(2), .end(1))
         #expect(core.outcomes == ["u2 ended"])
         #expect(core.waiting == ["admit e1"])
     }
 
-    @Test func ofTwoEndsTheFirstIsKept() {
+    @Test func `Of two ends the first is kept`() {
         let core = CoreHarness()
         core.receive(.end(1), .end(2))
         #expect(core.outcomes == ["e2 ended"])
         #expect(core.waiting == ["admit e1"])
     }
 
-    @Test func aStartIsKeptApartFromWhatFollowsIt() {
+    @Test func `A start is kept apart from what follows it`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .update(3))
         #expect(core.outcomes == ["u2 superseded"])
@@ -89,7 +89,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func aStartOpensTheNextLifeAfterAnEnd() {
+    @Test func `A start opens the next life after an end`() {
         let core = CoreHarness()
         core.receive(.end(1), .start(2))
         #expect(core.outcomes == [])
@@ -98,14 +98,14 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func aNewerStartReplacesOneThatWaits() {
+    @Test func `A newer start replaces one that waits`() {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func aStartThatComesLateGoesFirst() {
+    @Test func `A start that comes late goes first`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
@@ -116,14 +116,14 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func ofTwoLateStartsOneGoes() {
+    @Test func `Of two late starts one goes`() {
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
         #expect(core.outcomes == ["s2 superseded"])
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func statesThatComeWhileOneIsWithRedisReplaceEachOther() {
+    @Test func `States that come while one is with Redis replace each other`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
@@ -132,7 +132,7 @@ import Testing
         #expect(core.waiting == ["admit u1"], "one command of an activity is worked on at a time")
     }
 
-    @Test func whatRedisHasAdmittedIsComparedByRedis() {
+    @Test func `What Redis has admitted is compared by Redis`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.update(1))

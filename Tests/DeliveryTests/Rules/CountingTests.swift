@@ -15,7 +15,7 @@ import Testing
         core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" }
     }
 
-    @Test func whatIsReplacedInABatchIsCountedAndSettledAtOnce() {
+    @Test func `What is replaced in a batch is counted and settled at once`() {
         let core = counting()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func withoutTheChoiceNothingIsCounted(choice: SupersededResults) {
+    func `Without the choice nothing is counted`(choice: SupersededResults) {
         let core = counting { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func aLaneThatIsKnownToBeBehindCountsUntilItHasCaughtUp() {
+    @Test func `A lane that is known to be behind counts until it has caught up`() {
         let core = countingWhenBehind()
         core.lag(101)
         core.receive(.update(1), .update(2))
@@ -61,7 +61,7 @@ import Testing
         #expect(counts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
-    @Test func whatIsWorkedOffInBetweenIsPartOfTheBacklog() {
+    @Test func `What is worked off in between is part of the backlog`() {
         let core = countingWhenBehind()
         core.lag(10_000)
         core.receive(.update(1))
@@ -73,7 +73,7 @@ import Testing
         #expect(counts(core) == ["u3 superseded 1"], "it is no longer behind")
     }
 
-    @Test func aLagThatIsOnlyAssumedCountsNothing() {
+    @Test func `A lag that is only assumed counts nothing`() {
         let core = countingWhenBehind()
         core.lag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
@@ -89,7 +89,7 @@ import Testing
         #expect(counts(core) == ["u1 superseded 0", "u4 accepted 2"])
     }
 
-    @Test func partitionsOfWhichNothingIsHeardAddNothingToWhatIsKnown() {
+    @Test func `Partitions of which nothing is heard add nothing to what is known`() {
         let core = countingWhenBehind()
         let other = core.assign(.commands, number: 1)
         core.lag(101, of: other, isAssumed: true)
@@ -103,7 +103,7 @@ import Testing
     }
 
     /// The command has a result `held`, so it also gets a result of its final outcome.
-    @Test func whatTheTokenOfACommandSetFreeHasItsOwnResult() {
+    @Test func `What the token of a command set free has its own result`() {
         let core = counting()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.superseded)
@@ -120,7 +120,7 @@ import Testing
         #expect(counts(core).last == "u4 accepted 0")
     }
 
-    @Test func theCountIsHandedOn() {
+    @Test func `The count is handed on`() {
         let core = counting()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
@@ -132,7 +132,7 @@ import Testing
         #expect(counts(core) == ["u1 accepted 0", "e5 accepted 3"])
     }
 
-    @Test func anOlderVersionThatComesLaterIsCounted() {
+    @Test func `An older version that comes later is counted`() {
         let core = counting()
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
@@ -143,7 +143,7 @@ import Testing
         #expect(counts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
-    @Test func aNewerOneInAnotherPartitionHoldsItsOwnCommitBack() {
+    @Test func `A newer one in another partition holds its own commit back`() {
         let core = counting()
         let other = core.assign(.commands, number: 1)
         core.receiveOne(.update(2), partition: other)
@@ -156,7 +156,7 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1"])
     }
 
-    @Test func aPartitionThatGoesTakesTheNewerOneAndItsCount() {
+    @Test func `A partition that goes takes the newer one and its count`() {
         let core = counting { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
@@ -169,7 +169,7 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
-    @Test func whatRedisHasSeenHasAResultOfItsOwn() {
+    @Test func `What Redis has seen has a result of its own`() {
         let core = counting()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
@@ -182,7 +182,7 @@ import Testing
         #expect(core.outcomes.last == "u4 duplicate")
     }
 
-    @Test func aCommandThatWaitsWithACountKeepsItWhenRedisHasSeenIt() {
+    @Test func `A command that waits with a count keeps it when Redis has seen it`() {
         let core = counting()
         core.receive(.update(1), .update(2))
         core.reply(.wait, number: 500)
@@ -192,7 +192,7 @@ import Testing
         #expect(counts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
-    @Test func anAlertThatRidesOnHasAResultOfItsOwn() {
+    @Test func `An alert that rides on has a result of its own`() {
         let core = counting()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
@@ -202,7 +202,7 @@ import Testing
         #expect(core.committableOffset == 5)
     }
 
-    @Test func anAlertThatGivesWayToANewerOneIsCounted() {
+    @Test func `An alert that a newer one replaces is counted`() {
         let core = counting()
         core.receive(.alert(1), .alert(2))
         core.receive(.update(3), .update(4))
@@ -214,7 +214,7 @@ import Testing
     }
 
     /// The replacing state has no alert (simulation seed 12038, `pace`).
-    @Test func supersededAlertHasItsOwnResult() {
+    @Test func `Superseded alert has its own result`() {
         let core = counting()
         core.receive(.alert(4))
         core.reply(.send)
@@ -224,7 +224,7 @@ import Testing
     }
 
     /// The alert that comes from Redis may belong to this command (simulation seed 73417, `pace`).
-    @Test func anAlertThatWhatWasHeldHasAlreadyHasAResultOfItsOwn() {
+    @Test func `An alert that what was held has already has a result of its own`() {
         let core = counting()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -235,7 +235,7 @@ import Testing
         #expect(counts(core) == ["u3 superseded 0"])
     }
 
-    @Test func anAlertThatDoesNotFitHasAResultThatSaysSo() {
+    @Test func `An alert that does not fit has a result that says so`() {
         let core = counting()
         let long = String(repeating: "x", count: 3_990)
         core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
@@ -243,7 +243,7 @@ import Testing
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
 
-    @Test func whatCarriesAnAlertIsCountedAndTheAlertRidesOn() throws {
+    @Test func `What carries an alert is counted and the alert rides on`() throws {
         let core = counting()
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
@@ -252,13 +252,13 @@ import Testing
         #expect(counts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
     }
 
-    @Test func aStartHasAResultOfItsOwn() {
+    @Test func `A start has a result of its own`() {
         let core = counting()
         core.receive(.start(1), .start(2))
         #expect(counts(core) == ["s1 superseded 0"])
     }
 
-    @Test func whatWasHeldHasAResultOfItsOwn() {
+    @Test func `What was held has a result of its own`() {
         let core = counting()
         core.receive(.update(0))
         core.receive(.update(2))
@@ -271,13 +271,13 @@ import Testing
         #expect(counts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
-    @Test func anUpdateThatAnEndFollowsLateIsEndedWithAResult() {
+    @Test func `An update that an end follows late is ended with a result`() {
         let core = counting()
         core.receive(.update(2), .end(1))
         #expect(counts(core) == ["u2 ended 0"])
     }
 
-    @Test func whatExpiresSaysItsCount() {
+    @Test func `What expires says its count`() {
         let core = counting()
         let now = CoreHarness.startSeconds
         core.receive(.update(0))
@@ -288,14 +288,14 @@ import Testing
         #expect(counts(core) == ["u0 accepted 0", "u2 expired 1"])
     }
 
-    @Test func whatIsWrongGoesToTheDeadLettersAllTheSame() {
+    @Test func `An invalid record still goes to the dead letters`() {
         let core = counting()
         core.receive(.update(1), "{", .update(2))
         #expect(core.deadLetters.count == 1)
         #expect(core.results.map(\.outcome) == ["invalid"])
     }
 
-    @Test func aTraceIsToldBeforeItsRecordIsGone() {
+    @Test func `A trace is told before its record is gone`() {
         let core = counting()
         core.receiveOne(.update(1), partition: core.commands, trace: "t")
         core.receiveOne(.update(2), partition: core.commands)

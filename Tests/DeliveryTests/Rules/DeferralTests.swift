@@ -9,7 +9,7 @@ import Testing
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
 
-    @Test func whatItsPoolDoesNotTakeIsDeferredAndSentWhenItComesBack() throws {
+    @Test func `What its pool does not take is deferred and sent when it comes back`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
@@ -32,7 +32,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    @Test func whatWaitsAgainIsDeferredAgainSoonerButNotBeforeItWasOffered() throws {
+    @Test func `What waits again is deferred again sooner but not before it was offered`() throws {
         let core = try blocked()
         core.pass(Self.delay)
         core.receive(core.deferrals[0])
@@ -44,7 +44,7 @@ import Testing
         #expect(core.deferrals[1].deferral.offset == 0 && core.deferrals[1].deferral.topic == .commands)
     }
 
-    @Test func aNewerStateWaitsForTheDeferredOneAndTakesItsPlace() throws {
+    @Test func `A newer state waits for the deferred one and replaces it`() throws {
         let core = try blocked()
         core.pass(5_000)
         core.receive(.update(2))
@@ -60,7 +60,7 @@ import Testing
         #expect(core.committableOffset == 2 && core.committableOffset(core.deferred) == 1)
     }
 
-    @Test func aNewerStateGoesAtOnceWhenThePoolIsBack() throws {
+    @Test func `A newer state goes at once when the pool is back`() throws {
         let core = try blocked()
         core.receive(.update(1, of: "b"))
         core.carry()
@@ -69,7 +69,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aPoolThatIsBackIsToldOnce() throws {
+    @Test func `A pool that is back is told once`() throws {
         let core = try blocked()
         var told = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
@@ -82,7 +82,7 @@ import Testing
         #expect(told == [false, true, false, false])
     }
 
-    @Test func numbersThatNobodyHasWrittenAreNoTrap() throws {
+    @Test func `Numbers that nobody has written are no trap`() throws {
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         let core = try blocked(.update(1, beside: token))
         var deferred = core.deferrals[0]
@@ -98,7 +98,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    @Test func anAlertThatWasDeferredIsNotOvertakenByAStateWithoutOne() throws {
+    @Test func `An alert that was deferred is not overtaken by a state without one`() throws {
         let core = try blocked(.alert(1))
         core.receive(.update(1, of: "b"))
         core.carry()
@@ -114,7 +114,7 @@ import Testing
         #expect(core.outcomes.contains("u2 accepted") && core.outcomes.contains("u1 superseded"))
     }
 
-    @Test func anAlertThatDoesNotComeBackIsWaitedForNoLongerThanItsDelay() throws {
+    @Test func `An alert that does not come back is waited for no longer than its delay`() throws {
         let core = try blocked(.alert(1))
         core.receive(.update(1, of: "b"))
         core.carry()
@@ -124,7 +124,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aCarriedAlertIsDeferredWithItsCarrier() throws {
+    @Test func `A carried alert is deferred with its carrier`() throws {
         let core = Self.core()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
@@ -144,7 +144,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("1 : 0"))
     }
 
-    @Test func aStartWithoutBudgetIsDeferredAndKeepsItsExpiration() throws {
+    @Test func `A start without budget is deferred and keeps its expiration`() throws {
         let core = Self.core()
         core.receive(.start(1))
         core.reply(.wait, number: 400_000)
@@ -164,7 +164,7 @@ import Testing
         #expect(core.outcomes == ["s1 expired"])
     }
 
-    @Test func anAdmittedStartRefundsItsDrawAndHandsItsClaimOn() throws {
+    @Test func `An admitted start refunds its draw and hands its claim on`() throws {
         let core = Self.core()
         core.receive(.start(1))
         core.reply(.address, number: 77)
@@ -187,7 +187,7 @@ import Testing
         #expect(core.outcomes == ["s1 accepted"])
     }
 
-    @Test func aStateOfALimitedTokenIsDeferred() throws {
+    @Test func `A state of a limited token is deferred`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.wait, number: 60_000)
@@ -200,7 +200,7 @@ import Testing
         #expect(core.committableOffset == 2, "what comes during the rest is deferred as well")
     }
 
-    @Test func aWaitThatIsShorterThanTheDelayIsNotDeferred() {
+    @Test func `A WAIT that is shorter than the delay is not deferred`() {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.wait, number: 29_000)
@@ -210,7 +210,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func whatApnsHasNotTakenForLongIsDeferred() throws {
+    @Test func `What APNs has not taken for long is deferred`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -227,7 +227,7 @@ import Testing
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test(arguments: [false, true]) func aLaneThatHoldsMuchDefersSooner(holdsMuch: Bool) {
+    @Test(arguments: [false, true]) func `A lane that holds much defers sooner`(holdsMuch: Bool) {
         let core = Self.core { if holdsMuch { $0.blockBytesMax = 64 } }
         core.receive(.update(1))
         core.reply(.send)
@@ -237,7 +237,7 @@ import Testing
         #expect(core.deferrals.map(\.cause) == (holdsMuch ? ["retry"] : []))
     }
 
-    @Test func theCountOfSupersededCommandsIsDeferredToo() throws {
+    @Test func `The count of superseded commands is deferred too`() throws {
         let core = Self.core { $0.supersededResults = .counted }
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.send)
@@ -249,7 +249,7 @@ import Testing
         #expect(core.results.map(\.superseded) == [2])
     }
 
-    @Test func aTokenThatCameWithTheCommandIsDeferredToo() throws {
+    @Test func `A token that came with the command is deferred too`() throws {
         let core = Self.core()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         core.receiveOne(.update(1, beside: token), partition: core.commands, recordMilliseconds: 1_234)
@@ -263,7 +263,7 @@ import Testing
         #expect(registration.registeredAtMilliseconds == 1_234)
     }
 
-    @Test func aHeldCommandThatItsRegistrationSetFreeIsDeferredAsItself() throws {
+    @Test func `A held command that its registration set free is deferred as itself`() throws {
         let core = Self.core()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
@@ -279,14 +279,14 @@ import Testing
         #expect(core.results.map(\.topic) == [.registrations])
     }
 
-    @Test func aRecordThatNoLaneHasDeferredIsADeadLetter() {
+    @Test func `A record that no lane has deferred is a dead letter`() {
         let core = Self.core()
         core.receive(.update(1), partition: core.deferred)
         #expect(core.deadLetters.map(\.error) == ["notDeferred"])
         #expect(core.deadLetters.map(\.source) == ["causeway.deferred/0/0"])
     }
 
-    @Test func resultsDoNotWaitBehindADeferredTopicThatTakesNothing() throws {
+    @Test func `Results do not WAIT behind a deferred topic that takes nothing`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -300,7 +300,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func whatTheDeferredTopicDoesNotTakeIsSentWhenThePoolIsBack() throws {
+    @Test func `What the deferred topic does not take is sent when the pool is back`() throws {
         let core = Self.core()
         core.receive(.alert(1))
         core.reply(.send)
@@ -320,7 +320,7 @@ import Testing
         #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsHeld == 0)
     }
 
-    @Test func aRevokedPartitionsDeferralIsStillAcknowledged() throws {
+    @Test func `A revoked partitions deferral is still acknowledged`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -341,7 +341,7 @@ import Testing
 
     // MARK: - Each pool separately
 
-    @Test func aPoolThatTakesNothingHoldsBackNoOther() {
+    @Test func `A pool that takes nothing holds back no other`() {
         let core = Self.core { $0.inFlightMaxPerPool = 2 }
         for activity in ["a", "b", "c", "d"] {
             core.receive(.update(1, of: activity))
@@ -354,7 +354,7 @@ import Testing
         #expect(core.outcomes == ["e.u1 accepted"])
     }
 
-    @Test func whileProductionTakesNothingTheSandboxIsFoundOut() {
+    @Test func `While production takes nothing the sandbox is found out`() {
         let core = Self.core { $0.inFlightMaxPerPool = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
@@ -367,7 +367,7 @@ import Testing
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    @Test func aReadyPushIsSupersededAndExpiresAsItWaits() {
+    @Test func `A ready push is superseded and expires as it waits`() {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
         core.reply(.send)

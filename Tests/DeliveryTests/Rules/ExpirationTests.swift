@@ -7,7 +7,7 @@ import Testing
     /// The second of the test's start is still valid, the next one is not.
     static let untilStart = #""expiration":1790000000,"#
 
-    @Test func aCommandThatComesTooLateIsNotAdmitted() {
+    @Test func `A command that comes too late is not admitted`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
@@ -16,7 +16,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func theSecondOfTheExpirationIsStillInTime() {
+    @Test func `The second of the expiration is still in time`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))
         core.elapse(999)
@@ -24,7 +24,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func aCommandExpiresWhileAnotherOfItsActivityIsInFlight() {
+    @Test func `A command expires while another of its activity is in flight`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -36,14 +36,14 @@ import Testing
         #expect(core.waiting == [])
     }
 
-    @Test func whatWaitsBehindAnExpiredCommandGoes() {
+    @Test func `What waits behind an expired command goes`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1789999999,"#), .update(2))
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aPushExpiresWhileItWaitsForAStream() {
+    @Test func `A push expires while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))
         core.reply(.send)
@@ -53,7 +53,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func aStateIsStoredFromItsSendingOnByDefault() throws {
+    @Test func `A state is stored from its sending on by default`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -64,7 +64,7 @@ import Testing
 
     /// The default expirations while the pool accepts nothing: an update expires after the time for which APNs stores an update, an end
     /// after the time for an end.
-    @Test func aStateWaitsForItsPoolNoLongerThanItIsStored() {
+    @Test func `A state waits for its pool no longer than it is stored`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(1, of: "b"))
         core.reply(.send)
@@ -87,7 +87,7 @@ import Testing
             (0, 600), (-1, 600), (-1_000_000, 600),
         ] as [(Int64, Int64)]
     )
-    func anUpdateIsStoredUntilItsStaleDate(stale: Int64, expires: Int64) throws {
+    func `An update is stored until its stale date`(stale: Int64, expires: Int64) throws {
         let core = CoreHarness()
         let staleDate = CoreHarness.startSeconds + stale
         core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDate)"#))
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test(arguments: [-1, 0, 1] as [Int64])
-    func aStartKeepsItsStaleDate(stale: Int64) throws {
+    func `A start keeps its stale date`(stale: Int64) throws {
         let core = CoreHarness()
         let staleDate = CoreHarness.startSeconds + stale
         core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDate)"#))
@@ -108,7 +108,7 @@ import Testing
         #expect(body.hasSuffix(#""body":"It begins"},"stale-date":\#(staleDate)}}"#))
     }
 
-    @Test func aPushExpiresWhileItBacksOff() {
+    @Test func `A push expires while it backs off`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))
         core.carry(.retryNow)

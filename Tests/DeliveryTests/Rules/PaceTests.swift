@@ -7,7 +7,7 @@ import Testing
     /// The timers' precision is 8 ms; no timer is early.
     static let precision: Int64 = 8
 
-    @Test func oneActivityHasOnePushInFlight() {
+    @Test func `One activity has one push in flight`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func activitiesGoSideBySide() {
+    @Test func `Activities go side by side`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -29,7 +29,7 @@ import Testing
         #expect(core.push() == nil)
     }
 
-    @Test func theNextStateWaitsForTheSpacing() {
+    @Test func `The next state waits for the spacing`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 3_000 }
         core.receive(.update(1))
         core.carry()
@@ -40,7 +40,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func theSpacingCountsFromWhenAPushWent() {
+    @Test func `The spacing counts from when a push went`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -54,7 +54,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func newerStatesReplaceTheOneThatWaitsForTheSpacing() {
+    @Test func `Newer states replace the one that waits for the spacing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -65,7 +65,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func theCoreSaysWhenItWantsToBeCalled() throws {
+    @Test func `The core says when it wants to be called`() throws {
         let core = CoreHarness()
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(1))
@@ -83,7 +83,7 @@ import Testing
         #expect((1_000...1_000 + Self.precision).contains(waited))
     }
 
-    @Test func redisHasTheLastWordOnThePace() {
+    @Test func `Redis has the last word on the pace`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: 400)
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [Int64.min, -1, 0])
-    func aWaitThatIsNoneIsAskedForAgainSoon(milliseconds: Int64) {
+    func `A WAIT that is none is asked for again soon`(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: milliseconds)
@@ -103,7 +103,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func aWaitIsNeverLongerThanTheSpacingCanBeStretched() {
+    @Test func `A WAIT is never longer than the spacing can be stretched`() {
         let core = CoreHarness { $0.policies[0].throttledSpacingMaxMilliseconds = 20_000 }
         core.receive(.update(1))
         core.reply(.wait, number: .max)
@@ -113,7 +113,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func aStateThatIsToldToWaitIsReplacedByANewerOne() {
+    @Test func `A state that is told to WAIT is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
@@ -125,7 +125,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func aStartThatIsToldToWaitIsNotReplacedByAnUpdate() {
+    @Test func `A start that is told to WAIT is not replaced by an update`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.address)
@@ -135,7 +135,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    @Test func aPushThatFindsNoStreamForASpacingIsOvertaken() {
+    @Test func `A push that finds no stream for a spacing is overtaken`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -147,7 +147,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aPushGoesIfItsSuccessorCouldNotGoYet() {
+    @Test func `A push goes if its successor could not go yet`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -156,7 +156,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func aPushThatFindsNoStreamAfterAllIsFirstAgainAndHasLostNoAttempt() throws {
+    @Test func `A push that finds no stream after all is first again and has lost no attempt`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -170,7 +170,7 @@ import Testing
     }
 
     /// The state waits as before and has no spacing of its own: a newer state replaces it at once.
-    @Test func aPushThatFoundNoStreamIsStillOvertaken() {
+    @Test func `A push that found no stream is still overtaken`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -186,7 +186,7 @@ import Testing
         #expect(core.waiting == ["admit u2"], "at once")
     }
 
-    @Test func anActivityThatRestsIsForgottenAndBeginsAnew() {
+    @Test func `An activity that rests is forgotten and begins again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()

@@ -4,7 +4,7 @@ import Testing
 
 /// Partitions come and go: what is dropped, what is finished first, and what counts for whom (R9, R10).
 @Suite struct PartitionTests {
-    @Test func whatWaitsIsLetGoWithoutAnOutcomeWhenItsPartitionGoes() {
+    @Test func `Waiting records are dropped without an outcome when their partition is revoked`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    @Test func whatIsInFlightSettlesBeforeThePartitionGoes() {
+    @Test func `What is in flight settles before the partition goes`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -33,7 +33,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func whatIsWithRedisGoesOnToItsResult() {
+    @Test func `What is with Redis goes on to its result`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.beginRevoking(core.commands)
@@ -41,7 +41,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func aRevokedPartitionReceivesNothing() {
+    @Test func `A revoked partition receives nothing`() {
         let core = CoreHarness()
         core.beginRevoking(core.commands)
         core.receive(.update(1))
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func thePushOfAPartitionThatGoesIsNotRepeatedHere(disposition: PushResult.Disposition) {
+    func `The push of a partition that goes is not repeated here`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -65,7 +65,7 @@ import Testing
         #expect(core.waiting == [])
     }
 
-    @Test func aPushThatBacksOffIsLetGoAtOnce() {
+    @Test func `A push that backs off is dropped at once`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.retryNow)
@@ -78,7 +78,7 @@ import Testing
 
     /// Only this worker may send the start: the next owner would get `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
-    func aStartThatBacksOffIsFinishedByTheWorkerThatWasAllowedIt(disposition: PushResult.Disposition) {
+    func `A start that backs off is finished by the worker that was allowed it`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.address)
@@ -97,7 +97,7 @@ import Testing
 
     /// The next owner has reported the start as `unknown`, and a later command has reached a phone that began the activity itself. This
     /// start would begin a second activity (simulation seed 5327).
-    @Test func aStartThatBacksOffIsNotSentWhenRedisHasGoneOnWithoutIt() {
+    @Test func `A start that backs off is not sent when Redis has gone on without it`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -115,7 +115,7 @@ import Testing
         )
     }
 
-    @Test func anotherPartitionsCommandOfTheSameActivityGoesOn() {
+    @Test func `Another partitions command of the same activity goes on`() {
         let core = CoreHarness()
         let second = core.assign(.commands, number: 1)
         core.receive(.update(1))
@@ -126,7 +126,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func whatASetFreeCommandWouldDoIsLeftToTheNextOwnerOfItsRegistration() {
+    @Test func `What a set free command would do is left to the next owner of its registration`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.beginRevoking(core.registrations)
@@ -136,7 +136,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0)
     }
 
-    @Test func whatIsSetFreeForAPartitionThatIsGoneIsNotMistakenForWhatComesAgain() {
+    @Test func `What is set free for a partition that is gone is not mistaken for what comes again`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
@@ -155,7 +155,7 @@ import Testing
     }
 
     /// The push names the record's slot until its answer comes. (R8)
-    @Test func whatCompletesAfterItsPartitionWasGivenUpDoesNotCountForTheNextAssignment() {
+    @Test func `What completes after its partition was given up does not count for the next assignment`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -175,7 +175,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aPartitionThatIsLostLeavesNothingBehind() {
+    @Test func `A partition that is lost leaves nothing behind`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"), .update(2, of: "b"))
         core.release(core.commands)
@@ -189,7 +189,7 @@ import Testing
         #expect(core.nextDueMilliseconds == nil)
     }
 
-    @Test func aRecordThatIsDeliveredAgainIsLetFall() {
+    @Test func `A record that is delivered again is dropped`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receiveOne(.update(1, of: "b"), partition: core.commands, offset: 0)
@@ -198,7 +198,7 @@ import Testing
         #expect(core.outstanding(core.commands) == 1)
     }
 
-    @Test func aRecordOfAPartitionThatIsNotAssignedIsLetFall() {
+    @Test func `A record of a partition that is not assigned is dropped`() {
         let core = CoreHarness()
         core.receive(.update(1), partition: 77)
         #expect(core.recordsHeld == 0)
@@ -206,7 +206,7 @@ import Testing
         #expect(core.committableOffset(77) == nil)
     }
 
-    @Test func aLaneHasALimitOfPartitions() {
+    @Test func `A lane has a limit of partitions`() {
         let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
         for number in 2..<4_096 { _ = core.assign(.commands, number: Int32(number)) }
         #expect(core.delivery.assign(topic: .commands, number: 4_096) == nil)

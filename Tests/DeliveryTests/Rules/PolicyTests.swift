@@ -15,7 +15,7 @@ import Testing
 
     private static let slow = #""policy":"slow","#
 
-    @Test func anAppsPolicyHoldsForItsCommands() throws {
+    @Test func `An apps policy holds for its commands`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "slow"))
             $0.applications[0].policy = 1
@@ -25,7 +25,7 @@ import Testing
         #expect(try core.calledView.policyName.isEmpty)
     }
 
-    @Test func aCommandMayNameAnotherPolicy() throws {
+    @Test func `A command may name another policy`() throws {
         let core = Self.core()
         core.receive(.update(1, beside: Self.slow))
         #expect(try core.calledView.policy == 1)
@@ -41,7 +41,7 @@ import Testing
         #expect(try core.calledView.policy == 0, "each command has its own")
     }
 
-    @Test func aPolicyThatIsNotConfiguredIsInvalid() {
+    @Test func `A policy that is not configured is invalid`() {
         let core = Self.core()
         core.receive(.update(1, beside: #""policy":"fast","#))
         #expect(core.results.first?.outcome == "invalid")
@@ -49,7 +49,7 @@ import Testing
         #expect(core.deadLetters.first?.detail == "policy: is not configured")
     }
 
-    @Test func aHeldCommandKeepsItsPolicyItsPriorityAndItsOwnExpiration() throws {
+    @Test func `A held command keeps its policy its priority and its own expiration`() throws {
         let core = Self.core()
         core.receive(.update(1, beside: Self.slow + #""priority":10,"#))
         core.reply(.send, priority: 5, isDemoted: true)
@@ -62,7 +62,7 @@ import Testing
         #expect(!held.contains("expiration"), "what it was sent with by default is not its own")
     }
 
-    @Test func aHeldCommandWhosePolicyIsGoneFallsBackOnItsApps() throws {
+    @Test func `A held command whose policy is gone falls back on its apps`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slow))

@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test func aLaneThatIsFarBehindBeginsNothingUntilItHasCaughtUp() {
+    @Test func `A lane that is far behind begins nothing until it has caught up`() {
         let core = Self.core()
         core.lag(101)
         core.receive(.update(1), .update(1, of: "b"))
@@ -30,7 +30,7 @@ import Testing
         #expect(core.waiting.last == "admit c.u1")
     }
 
-    @Test func aLaneThatIsNearlyThereWaitsForTheRestButNotForLong() throws {
+    @Test func `A lane that is nearly there waits for the rest but not for long`() throws {
         let core = Self.core()
         core.lag(1_000)
         core.receive(.update(1))
@@ -51,14 +51,14 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"])
     }
 
-    @Test func aLagBelowTheLimitChangesNothing() {
+    @Test func `A lag below the limit changes nothing`() {
         let core = Self.core()
         core.lag(100)
         core.receive(.update(1))
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func theLagIsThatOfAllPartitionsOfCommands() {
+    @Test func `The lag is that of all partitions of commands`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
         core.lag(60)
@@ -75,7 +75,7 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"])
     }
 
-    @Test func registrationsAreNotKeptWaiting() {
+    @Test func `Registrations are not kept waiting`() {
         let core = Self.core()
         core.lag(1_000)
         core.register(CommandText.registration())
@@ -84,7 +84,7 @@ import Testing
         #expect(core.waiting == [], "what was held is a state like any other")
     }
 
-    @Test func whatIsUnderWayGoesOnAndWhatFollowsItIsParked() {
+    @Test func `What is under way goes on and what follows it is parked`() {
         let core = Self.core()
         core.receive(.update(1))
         core.lag(1_000)
@@ -98,7 +98,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func readingAheadTakesSoLongAtTheMost() throws {
+    @Test func `Reading ahead takes so long at the most`() throws {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
         core.lag(1_000)
         core.receive(.update(1))
@@ -116,7 +116,7 @@ import Testing
         #expect(core.waiting == ["admit b.u1"])
     }
 
-    @Test func aLaneThatIsThreeQuartersFullBeginsWhatItHas() {
+    @Test func `A lane that is three quarters full begins what it has`() {
         let core = Self.core { $0.recordsMax = 64 }
         core.lag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
@@ -136,7 +136,7 @@ import Testing
         #expect(core.waiting.count == 32)
     }
 
-    @Test func aWindowThatIsNearlyFullBeginsWhatIsParked() {
+    @Test func `A WINDOW that is nearly full begins what is parked`() {
         let core = Self.core { $0.ledgerWindowOffsets = 64 }
         core.lag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
@@ -150,7 +150,7 @@ import Testing
         #expect(core.waiting == ["admit u98", "admit b.u1"])
     }
 
-    @Test func aPartitionThatGoesLetsTheOthersGoOn() {
+    @Test func `A revoked partition does not stop the others`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
         core.lag(1_000)
@@ -166,7 +166,7 @@ import Testing
 
     /// All partitions of a lane are revoked one after the other when they must be read again. Commands read from the next one must not be
     /// started in between, because far newer states follow them.
-    @Test func aPartitionThatGoesBeginsNothingOfThoseThatAreFarBehind() {
+    @Test func `A partition that goes begins nothing of those that are far behind`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
         core.lag(1_000)
@@ -179,7 +179,7 @@ import Testing
         #expect(core.waiting == [] && core.isDrained(second))
     }
 
-    @Test func aPartitionThatGoesDoesNotLengthenTheReading() {
+    @Test func `A partition that goes does not lengthen the reading`() {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
         let second = core.assign(.commands, number: 1)
         core.lag(1_000)
@@ -192,7 +192,7 @@ import Testing
         #expect(core.waiting == ["admit b.u1"])
     }
 
-    @Test func alertsRideOnWhileTheLaneReadsAhead() throws {
+    @Test func `Alerts ride on while the lane reads ahead`() throws {
         let core = Self.core()
         core.lag(1_000)
         core.receive(.alert(1))
@@ -204,7 +204,7 @@ import Testing
     }
 
     /// A broker may report any number for its log.
-    @Test func aLagOfAnySizeIsOne() {
+    @Test func `A lag of any size is one`() {
         let core = Self.core()
         let others = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
@@ -218,7 +218,7 @@ import Testing
     }
 
     /// A backlog costs as many pushes as there are activities.
-    @Test func twoHundredThousandCommandsForTwoThousandActivitiesAreTwoThousandPushes() {
+    @Test func `Two hundred thousand commands for two thousand activities are two thousand pushes`() {
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000
             $0.recordsMax = 131_072

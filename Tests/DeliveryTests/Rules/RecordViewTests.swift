@@ -12,7 +12,7 @@ import Testing
         CommandText.start(3, beside: #""sequence":4,"#),
         CommandText.update(1, id: #"an \"id\" \/ \u00fc \ud83c\udfcf"#),
     ])
-    func aCommandIsKeptAsARecordThatMeansTheSame(text: String) throws {
+    func `A command is kept as a record that means the same`(text: String) throws {
         let core = CoreHarness()
         core.receive(text)
         core.reply(.noToken)
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func aDefaultIdThatIsTooLongForAnIdIsLeftOut() throws {
+    @Test func `A default id that is too long for an id is left out`() throws {
         let core = CoreHarness { $0.commandsTopic = Array(String(repeating: "t", count: 249).utf8) }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.noToken)

@@ -4,7 +4,7 @@ import Testing
 
 /// Answers other than *accepted*: which pushes are sent again, when, and with which body. (R18)
 @Suite struct RetryTests {
-    @Test func whatAPNsNeverProcessedGoesAgainByItselfAsItWas() throws {
+    @Test func `What APNs never processed goes again by itself as it was`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
-    func whatMayHaveBeenOvertakenElsewhereIsAdmittedAgain(disposition: PushResult.Disposition) {
+    func `What may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(disposition)
@@ -37,7 +37,7 @@ import Testing
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test func aBackOffIsRandomBelowAnEdgeThatDoubles() {
+    @Test func `A back off is random below an edge that doubles`() {
         var pauses: Set<Int64> = []
         for seed in 1...20 {
             let core = CoreHarness(seed: UInt64(seed))
@@ -57,7 +57,7 @@ import Testing
         #expect(pauses.count > 5)
     }
 
-    @Test func waitsGrowToMinutes() {
+    @Test func `Waits grow to minutes`() {
         let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
         core.receive(.update(1))
         for fault in 1...14 {
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// A newer state does not repair the service.
-    @Test func waitsGrowOverTheStatesOfAnActivity() {
+    @Test func `Waits grow over the states of an activity`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for fault in 1...14 {
@@ -88,7 +88,7 @@ import Testing
         #expect(core.waiting == ["admit u14"])
     }
 
-    @Test func anAcceptedPushMakesTheWaitsShortAgain() {
+    @Test func `An accepted push makes the waits short again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...5 {
@@ -103,7 +103,7 @@ import Testing
         #expect(core.waiting == ["admit u20"])
     }
 
-    @Test func aNewerStateDoesNotWaitForTheService() {
+    @Test func `A newer state does not WAIT for the service`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...8 {
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
-    func whatIsNotThePushsFaultUsesUpNoAttempts(disposition: PushResult.Disposition) {
+    func `What is not the pushs fault uses up no attempts`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.retryMaxMilliseconds = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))
         for _ in 0..<400 {
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func whatWaitsForTheServiceExpires(disposition: PushResult.Disposition) {
+    func `What waits for the service expires`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         for second in 0..<700 {
@@ -153,7 +153,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func anEndWaitsForTheServiceUntilItsOwnExpiration() {
+    @Test func `An end waits for the service until its own expiration`() {
         let core = CoreHarness()
         core.receive(.end(1))
         for _ in 0..<46 {
@@ -167,7 +167,7 @@ import Testing
 
     /// A refused probe of an open breaker is not at fault itself, and a pool that accepts no token has the wrong environment.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
-    func aProbeThatIsRefusedWaitsLikeAnyOther(disposition: PushResult.Disposition) {
+    func `A probe that is refused waits like any other`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -179,7 +179,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func aTopicThatIsRefusedWhileOthersAreTakenFails() {
+    @Test func `A topic that is refused while others are taken fails`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -195,7 +195,7 @@ import Testing
         (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),
         (.topicSuspect, 400, "noReason"),
     ])
-    func whatFailsHasAReason(disposition: PushResult.Disposition, status: UInt16, reason: String) {
+    func `What fails has a reason`(disposition: PushResult.Disposition, status: UInt16, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retryNow, "notProcessed")])
-    func whatExpiredSaysWhatItWaitedFor(disposition: PushResult.Disposition, reason: String) {
+    func `What expired says what it waited for`(disposition: PushResult.Disposition, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
         core.carry(disposition)
@@ -217,7 +217,7 @@ import Testing
         #expect(hasLeft == (disposition == .ambiguous), "what never left was never sent")
     }
 
-    @Test func anAdmissionAfterAnAnswerIsNotTold() throws {
+    @Test func `An admission after an answer is not told`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.elapse(20)
@@ -233,7 +233,7 @@ import Testing
         #expect(times[4] == CoreHarness.startSeconds * 1_000 + 60)
     }
 
-    @Test func whatAPNsRefusesForGoodFails() {
+    @Test func `What APNs refuses for good fails`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -245,7 +245,7 @@ import Testing
         #expect(core.invalidations.isEmpty)
     }
 
-    @Test func aReasonIsCutToItsRoom() {
+    @Test func `A reason is cut to its room`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -256,7 +256,7 @@ import Testing
 
     // MARK: - Starts
 
-    @Test func aStartWhoseAnswerWasLostIsUnknownAndNeverRepeated() {
+    @Test func `A start whose answer was lost is unknown and never repeated`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -269,7 +269,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
-    func aStartThatWasNotProcessedGoesAgainWhenRedisRepeatsItsWord(disposition: PushResult.Disposition) {
+    func `A start that was not processed goes again when Redis repeats its word`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -287,7 +287,7 @@ import Testing
         #expect(core.outcomes == ["s1 accepted"])
     }
 
-    @Test func anUpdateDoesNotCancelTheRetryOfItsStart() {
+    @Test func `An update does not cancel the retry of its start`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -301,7 +301,7 @@ import Testing
 
     // MARK: - Newer states
 
-    @Test func aNewerStateCancelsARetryThatBacksOff() {
+    @Test func `A newer state cancels a retry that backs off`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.retryNow)
@@ -314,7 +314,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func aRetryIsNotBegunWhenANewerStateWaits(disposition: PushResult.Disposition) {
+    func `A retry is not begun when a newer state waits`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -326,7 +326,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aNewerStateReplacesOneThatWaitsToBeAdmittedAgain() {
+    @Test func `A newer state replaces one that waits to be admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.retryLater)
@@ -336,7 +336,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func anUpdateDoesNotCancelTheRetryOfAnEnd() {
+    @Test func `An update does not cancel the retry of an end`() {
         let core = CoreHarness()
         core.receive(.end(1))
         core.carry(.retryLater)

@@ -36,7 +36,7 @@ import Testing
 
     // MARK: - The store
 
-    @Test func theStoreIsNotAskedBeforeTheLaneHasCaughtUp() {
+    @Test func `The store is not asked before the lane has caught up`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
         #expect(core.waiting == [])
         core.receive(.update(2))
@@ -47,11 +47,11 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func aShortSilenceOfTheStoreChangesNothing() {
+    @Test func `A short silence of the store changes nothing`() {
         #expect(Self.storeReturns(after: 4_990, lag: 60).waiting == ["admit u1"])
     }
 
-    @Test func aStoreThatWasNotAskedWasNotAway() {
+    @Test func `A store that was not asked was not away`() {
         let core = Self.core()
         core.receive(.update(1, of: "b"))
         core.reply(.unchanged)
@@ -61,11 +61,11 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func whereNothingIsUnreadNothingWaits() {
+    @Test func `Where nothing is unread nothing waits`() {
         #expect(Self.storeReturns(after: 60_000, lag: 0).waiting == ["admit u1"])
     }
 
-    @Test func aLaneThatIsNearReadsForTwoSecondsMore() throws {
+    @Test func `A lane that is near reads for two seconds more`() throws {
         let core = Self.storeReturns(after: 5_000, lag: 40)
         core.elapse(1_999)
         #expect(core.waiting == [])
@@ -74,7 +74,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func readingTakesSoLongAtTheMost() {
+    @Test func `Reading takes so long at the most`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
         core.elapse(19_999)
         #expect(core.waiting == [])
@@ -82,7 +82,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func aFullLaneHasNoRoomToReadInto() {
+    @Test func `A full lane has no room to read into`() {
         let core = Self.core { $0.recordsMax = 64 }
         for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
         core.lag(60)
@@ -94,7 +94,7 @@ import Testing
 
     // MARK: - APNs
 
-    @Test func aPushThatWaitedGivesWayToWhatIsReadNow() throws {
+    @Test func `A push that waited is replaced by a newer record`() throws {
         let core = Self.poolReturns(after: 5_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(2))
@@ -105,14 +105,14 @@ import Testing
         #expect(try #require(core.push()).command == "u2")
     }
 
-    @Test func whatNothingNewerReplacesIsSent() throws {
+    @Test func `What nothing newer replaces is sent`() throws {
         let core = Self.poolReturns(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.lag(0)
         #expect(try #require(core.push()).command == "u1")
     }
 
-    @Test func aPoolThatTakesPushesIsNotHeldUp() throws {
+    @Test func `A pool that takes pushes is not held up`() throws {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -126,7 +126,7 @@ import Testing
         #expect(try #require(core.push()).command == "b.u1", "APNs has answered 3 s ago")
     }
 
-    @Test func anAnswerThatIsNoJudgementIsNoSignOfLife() {
+    @Test func `An answer that is no judgement is no sign of life`() {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -139,7 +139,7 @@ import Testing
         #expect(core.push() == nil)
     }
 
-    @Test func theOtherPoolIsNotHeldUp() throws {
+    @Test func `The other pool is not held up`() throws {
         let core = Self.poolReturns(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(1, of: "b"))
@@ -150,7 +150,7 @@ import Testing
     // MARK: - An assignment
 
     /// Until the end of the log is known, the shell assumes a lag above the limit. The real lag may be smaller.
-    @Test func afterAnAssignmentALaneReadsToTheEndHoweverShortTheWay() {
+    @Test func `After an assignment a lane reads to the end however short the way`() {
         let core = Self.core()
         core.lag(101, isAssumed: true)
         core.receive(.update(1))

@@ -6,7 +6,7 @@ import Testing
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
-    @Test func theAlertOfTheHeldCommandIsTakenOver() throws {
+    @Test func `The alert of the held command is taken over`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         #expect(try core.called.admission?.carriesAlert == false)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.outcomes == ["u2 accepted"])
     }
 
-    @Test func aHeldAlertThatDoesNotFitIsAnsweredForAllTheSame() throws {
+    @Test func `A held alert that does not fit still has an outcome`() throws {
         let core = CoreHarness()
         let long = String(repeating: "x", count: 3_990)
         core.receive(.update(2, beside: #""payload":{"x":"\#(long)"},"#))
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: ["", "{}", "not a command", .update(1)])
-    func aHeldCommandThatHasNoAlertAfterAllStopsNothing(held: String) throws {
+    func `A held command that has no alert after all stops nothing`(held: String) throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
@@ -42,7 +42,7 @@ import Testing
         #expect(try core.called.admission?.carriesAlert == true)
     }
 
-    @Test func aScriptThatNamesAHeldAlertTwiceIsNotAskedForEver() {
+    @Test func `A script that names a held alert twice is not asked forever`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -50,7 +50,7 @@ import Testing
         #expect(core.outcomes == ["u2 failed"])
     }
 
-    @Test func aTakenOverAlertRidesOnLikeAnyOther() throws {
+    @Test func `A taken over alert rides on like any other`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -67,7 +67,7 @@ import Testing
     // MARK: - Overtaken by a state that another worker admitted
 
     /// Meanwhile the state that came for the alert has itself become the rider of a newer one.
-    @Test func aWaitingRiderGoesToTheCarrierOfARider() throws {
+    @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.overtaken)
@@ -89,7 +89,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(5)), "the newer of the two alerts")
     }
 
-    @Test func anOvertakenAlertWaitsForTheStateThatOvertookIt() throws {
+    @Test func `An overtaken alert waits for the state that overtook it`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -105,7 +105,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func anOvertakenAlertHasSoMuchPatience() {
+    @Test func `An overtaken alert has so much patience`() {
         let core = CoreHarness { $0.riderPatienceMilliseconds = 7_000 }
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.nextDueMilliseconds == nil)
     }
 
-    @Test func patienceIsNotStretchedByASpacing() {
+    @Test func `Patience is not stretched by a spacing`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 60_000 }
         core.receive(.update(1))
         core.reply(.send)
@@ -132,7 +132,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func anOvertakenAlertRidesAtOnceOnAStateThatWaits() {
+    @Test func `An overtaken alert rides at once on a state that waits`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -141,7 +141,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func ofTwoOvertakenAlertsTheNewerWaits() {
+    @Test func `Of two overtaken alerts the newer waits`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.alert(2))
@@ -155,7 +155,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func anOvertakenAlertThatComesAgainIsADuplicate() {
+    @Test func `An overtaken alert that comes again is a duplicate`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -163,7 +163,7 @@ import Testing
         #expect(core.outcomes == ["again duplicate"])
     }
 
-    @Test func anOlderStateDoesNotTakeARider() throws {
+    @Test func `An older state does not take a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2))
         core.reply(.overtaken)
@@ -175,7 +175,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
     }
 
-    @Test func theNextLifeHasNoUseForARider() {
+    @Test func `The next life has no use for a rider`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -184,7 +184,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func whatIsOvertakenWithoutAnAlertIsSuperseded() {
+    @Test func `What is overtaken without an alert is superseded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.overtaken)
@@ -193,7 +193,7 @@ import Testing
 
     // MARK: - Partitions
 
-    @Test func aRiderIsLetGoWithItsCarrier() {
+    @Test func `A rider is dropped with its carrier`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.alert(2))
@@ -207,7 +207,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aRiderToBeIsLetGo() {
+    @Test func `A future rider is dropped`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -217,7 +217,7 @@ import Testing
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
 
-    @Test func whatIsOvertakenWhileItsPartitionGoesIsLeftToTheNextOwner() {
+    @Test func `What is overtaken while its partition goes is left to the next owner`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.beginRevoking(core.commands)
@@ -228,7 +228,7 @@ import Testing
     }
 
     /// A held command continues in its registration's record, which belongs to another partition than its carrier.
-    @Test func aRiderOfAPartitionThatStaysHasItsOwnTurnWhenItsCarrierIsLetGo() throws {
+    @Test func `A rider of a partition that stays has its own turn when its carrier is dropped`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -244,7 +244,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func aCarrierGoesOnWithoutARiderWhosePartitionGoes() throws {
+    @Test func `A carrier goes on without a rider whose partition goes`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -263,7 +263,7 @@ import Testing
 
     /// A push that was on its way when its partition was revoked carries the alert of a record that is read again. The push must not finish
     /// that record, because it holds no offset back any more (simulation seed 30787, `repeats`).
-    @Test func whatCarriesAnAlertFromAnEarlierAssignmentDoesNotReplaceItsRecord() throws {
+    @Test func `What carries an alert from an earlier assignment does not replace its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
         core.carry(.limited)
@@ -280,7 +280,7 @@ import Testing
 
     /// Two records of the lane have the same alert: its own, and the registration that released it. Until the newer state that carries the
     /// alert has settled, Redis must not take the alert for finished (simulation seed 16144, `pace`).
-    @Test func anAlertThatANewerStateHasAlreadyIsNotSettled() {
+    @Test func `An alert that a newer state has already is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(2))
@@ -295,7 +295,7 @@ import Testing
     }
 
     /// A command that was on its way when it was overtaken must not settle as overtaken when its own turn comes again.
-    @Test func aRiderThatHasItsOwnTurnAgainIsHeldLikeAnyOther() {
+    @Test func `A rider that has its own turn again is held like any other`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))

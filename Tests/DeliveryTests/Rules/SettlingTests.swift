@@ -4,7 +4,7 @@ import Testing
 
 /// The end of a command: its result, its settlement and its offset, also when Kafka or Redis fails. (R9)
 @Suite struct SettlingTests {
-    @Test func anAcceptedCommandHasAResultAndIsSettledInRedis() {
+    @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func anOffsetIsSettledWhenResultAndSettlementAreAcknowledged(resultIsFirst: Bool) {
+    func `An offset is settled when result and settlement are acknowledged`(resultIsFirst: Bool) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -27,7 +27,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func anOffsetIsCommittedOnlyWhenAllBelowItAreSettled() {
+    @Test func `An offset is committed only when all below it are settled`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .update(1, of: "c"))
         core.reply(.wait, number: 500)
@@ -43,7 +43,7 @@ import Testing
 
     // MARK: - Kafka
 
-    @Test func aResultThatWasNotAcknowledgedIsProducedAgain() {
+    @Test func `A result that was not acknowledged is produced again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -58,7 +58,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func productionsThatFailAreProducedAgainInTheirOrder() {
+    @Test func `Productions that fail are produced again in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.unchanged)
@@ -67,7 +67,7 @@ import Testing
         #expect(core.outcomes.suffix(3) == ["u1 superseded", "u2 superseded", "u3 unchanged"])
     }
 
-    @Test func aResultOverTheBrokersLimitDoesNotHoldThePartitionForever() {
+    @Test func `A result over the brokers limit does not hold the partition forever`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.unchanged)
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: - Redis
 
-    @Test func callsWithoutAReplyAreMadeAgainInTheirOrder() {
+    @Test func `Calls without a reply are made again in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
@@ -87,7 +87,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func aSettlementWithoutAReplyIsMadeAgain() {
+    @Test func `A settlement without a reply is made again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -99,7 +99,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func redisIsLeftAloneForAWhileWhenItRefusesInPassing() {
+    @Test func `Redis is left alone for a while when it refuses in passing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.loseRedis(pauses: true)
@@ -113,7 +113,7 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"])
     }
 
-    @Test func aCallThatCannotBeMadeNowLetsTheOthersGoFirst() {
+    @Test func `A call that cannot be made now does not delay the others`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.receive(.update(1, of: "b"))
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2])
-    func aCommandThatRedisRefusesForGoodFailsWithTheReason(step: Int) {
+    func `A command that Redis refuses for good fails with the reason`(step: Int) {
         let core = CoreHarness()
         core.receive(.start(1))
         if step == 1 { core.reply(.address) }
@@ -137,7 +137,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func whatFailsForAnUnknownReasonIsMadeAgainAndHoldsUpNothingElse() {
+    @Test func `What fails for an unknown reason is made again and holds up nothing else`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.failUnexplained()
@@ -152,7 +152,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func aRefusedSettlementDoesNotHoldThePartition() {
+    @Test func `A refused settlement does not hold the partition`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -161,7 +161,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aRefusedRegistrationDoesNotHoldThePartition() {
+    @Test func `A refused registration does not hold the partition`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.refuse("NOPERM")
@@ -169,7 +169,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func aTombstoneIsSettledWithTheLastOfItsCallsRefusedOrNot() {
+    @Test func `A tombstone is settled with the last of its calls refused or not`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         core.reply(.unregistered)
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: - Numbers that are sent with a request and come back
 
-    @Test func aCallIsKnownByItsNumber() {
+    @Test func `A call is known by its number`() {
         for purpose in StoreTicket.Purpose.allCases {
             let tag = UInt64(purpose.rawValue) << 48 | 0xABCD << 32 | 0xFEDC_BA98
             let ticket = StoreTicket(tag: tag)
@@ -190,7 +190,7 @@ import Testing
         #expect(StoreTicket(tag: 0xFF << 48) == nil)
     }
 
-    @Test func aProductionIsKnownByItsNumber() {
+    @Test func `A production is known by its number`() {
         for kind in [Production.Kind.result, .invalidation, .deadLetter, .trace] {
             let production = Production(kind: kind, record: 0xFEDC_BA98)
             #expect(Production(tag: production.tag) == production)

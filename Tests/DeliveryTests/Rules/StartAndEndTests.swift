@@ -4,14 +4,14 @@ import Testing
 
 /// A start that was never sent is superseded by its end, wherever it waits. No phone rings for something that is over. (R13)
 @Suite struct StartAndEndTests {
-    @Test func aStartAndItsEndInOneBacklogSendNoStart() {
+    @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .end(3))
         #expect(core.outcomes == ["u2 superseded", "s1 superseded"])
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func theEndOfAnActivityThatNeverStartedIsHeld() {
+    @Test func `The end of an activity that never started is held`() {
         let core = CoreHarness()
         core.receive(.start(1), .end(3))
         core.reply(.noToken)
@@ -23,21 +23,21 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func anEndThatComesBeforeAnOlderUpdateOfTheStartReplacesBoth() {
+    @Test func `An end that comes before an older update of the start replaces both`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(5), .end(3))
         #expect(core.outcomes == ["u5 ended", "s1 superseded"])
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func aStartThatComesBehindItsEndIsNotSent() {
+    @Test func `A start that comes behind its end is not sent`() {
         let core = CoreHarness()
         core.receive(.end(3), .start(1))
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func theNextLifeStarts() {
+    @Test func `The next life starts`() {
         let core = CoreHarness()
         core.receive(.start(1), .end(3), .start(4))
         #expect(core.outcomes == ["s1 superseded"])
@@ -46,7 +46,7 @@ import Testing
         #expect(core.waiting == ["address s4"])
     }
 
-    @Test func aStartThatComesFreeOfItsDeviceGivesWayToTheEndThatWaits() {
+    @Test func `A start that its device releases is replaced by the waiting end`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.end(3))
@@ -57,7 +57,7 @@ import Testing
 
     // MARK: - Where the start is when its end comes
 
-    @Test func whileItsTokenIsLookedUp() {
+    @Test func `While its token is looked up`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
@@ -67,7 +67,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func whileItHasNoToken() {
+    @Test func `While it has no token`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
@@ -76,7 +76,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func whileItWaitsForItsDevicesBudget() {
+    @Test func `While it waits for its devices budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 100_000)
@@ -84,7 +84,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
     }
 
-    @Test func whileItIsAdmitted() {
+    @Test func `While it is admitted`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address, number: 77)
@@ -97,7 +97,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func whileItWaitsForAStream() {
+    @Test func `While it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -107,7 +107,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
     }
 
-    @Test func whileItBacksOff() {
+    @Test func `While it backs off`() {
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(1))
         core.reply(.address)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func aStartThatWasSentIsEnded() {
+    @Test func `A start that was sent is ended`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)

@@ -8,7 +8,7 @@ import Testing
 
     // MARK: - Holding
 
-    @Test func aCommandWithoutATokenIsHeld() {
+    @Test func `A command without a token is held`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.settlements == [])
     }
 
-    @Test func aStartWithoutAPushToStartTokenIsHeld() {
+    @Test func `A start without a push to start token is held`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -28,7 +28,7 @@ import Testing
         #expect(core.outcomes == ["s1 held"])
     }
 
-    @Test func onlyTheNewestStateIsHeld() {
+    @Test func `Only the newest state is held`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
-    func anotherWorkerWasFasterThanTheHold(verdict: StoreVerdict, outcome: String) {
+    func `Another worker was faster than the hold`(verdict: StoreVerdict, outcome: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -46,7 +46,7 @@ import Testing
         #expect(core.outcomes == ["u1 \(outcome)"])
     }
 
-    @Test func aTokenThatRegistersBeforeTheHoldIsUsed() {
+    @Test func `A token that registers before the hold is used`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -56,7 +56,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func aPushToStartTokenThatRegistersBeforeTheHoldIsLookedUpAgain() {
+    @Test func `A push to start token that registers before the hold is looked up again`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -64,7 +64,7 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func aReplyThatNoHoldGivesFailsTheCommand() {
+    @Test func `A reply that no hold gives fails the command`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -72,7 +72,7 @@ import Testing
         #expect(core.outcomes == ["u1 failed"])
     }
 
-    @Test func whatIsHeldHasItsOwnTimestampAndNotOneThatAnAttemptHasRaised() throws {
+    @Test func `What is held has its own timestamp and not one that an attempt has raised`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 9)
@@ -88,7 +88,7 @@ import Testing
     // MARK: - Registering
 
     @Test(arguments: [StoreVerdict.registered, .stale])
-    func aRegistrationHasNoResultAndIsSettledWithItsReply(verdict: StoreVerdict) {
+    func `A registration has no result and is settled with its reply`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
         #expect(core.waiting == ["register a"])
@@ -98,7 +98,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func aRegistrationSetsAHeldCommandFree() throws {
+    @Test func `A registration sets a held command free`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
@@ -112,7 +112,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func aPushToStartRegistrationSetsAHeldStartFree() {
+    @Test func `A push to start registration sets a held start free`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         #expect(core.waiting == ["register device d"])
@@ -120,7 +120,7 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func aNewerStateThatWaitsSupersedesTheOneSetFree() {
+    @Test func `A newer state that waits supersedes the one set free`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(3))
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: ["{", #"{"app":"com.example.match"}"#, "\u{0}"])
-    func aHeldCommandThatIsNoneIsLetGoAndTheRegistrationStands(held: String) {
+    func `A held value that is no command is dropped and the registration stays`(held: String) {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: held)
@@ -142,7 +142,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func aCommandMayBringItsToken() throws {
+    @Test func `A command may bring its token`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: #""token":"ABCDEF0123456789","environment":"sandbox","#)
         core.receiveOne(record, partition: core.commands, recordMilliseconds: Self.startMilliseconds - 70)
@@ -157,7 +157,7 @@ import Testing
 
     // MARK: - Unregistering
 
-    @Test func aTombstoneUnregistersInEachApp() {
+    @Test func `A tombstone unregisters in each app`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"])
         core.unregister(key: "a")
         let expected: [StoreTicket.Purpose] = [
@@ -174,7 +174,7 @@ import Testing
 
     // MARK: - Dead tokens
 
-    @Test func aTokenThatDiedAfterItsRegistrationIsInvalidated() throws {
+    @Test func `A token that died after its registration is invalidated`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
@@ -197,7 +197,9 @@ import Testing
     }
 
     /// The record has room for one token: the dead one stays until nothing needs it.
-    @Test(arguments: [false, true]) func whatADeadTokenWasRefusedWithIsHeldForTheNext(isToldFirst: Bool) throws {
+    @Test(arguments: [false, true]) func `What a dead token was refused with is held for the next`(isToldFirst: Bool)
+        throws
+    {
         let core = CoreHarness()
         core.receive(.end(1))
         core.reply(.send, number: CoreHarness.startSeconds + 9)
@@ -219,7 +221,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func anAlertThatADeadTokenWasRefusedWithIsHeldToo() throws {
+    @Test func `An alert that a dead token was refused with is held too`() throws {
         let core = CoreHarness()
         core.receive(CommandText.update(1, alert: true))
         core.reply(.send)
@@ -233,7 +235,7 @@ import Testing
         #expect(String(decoding: command, as: UTF8.self).contains("alert"))
     }
 
-    @Test func whatATokenThatCameMeanwhileIsToTakeGoesToIt() {
+    @Test func `What a token that came meanwhile is to take goes to it`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -251,7 +253,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func aDeadTokenIsRetiredPastRevocation() {
+    @Test func `A dead token is retired past revocation`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -266,7 +268,7 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    @Test func aRetirementThatRedisRefusesStopsNothing() {
+    @Test func `A retirement that Redis refuses stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -279,7 +281,7 @@ import Testing
 
     /// APNs may not know the token yet, or another one comes.
     @Test(arguments: [0, 1])
-    func aTokenThatWasRegisteredSinceItDiedIsKeptAndThePushWaits(milliseconds: Int64) {
+    func `A token that was registered since it died is kept and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
@@ -292,7 +294,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func aTokenThatIsDeadWithoutATimeIsInvalidatedAsOfNow() throws {
+    @Test func `A token that is dead without a time is invalidated as of now`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -308,7 +310,7 @@ import Testing
     }
 
     /// The environment is wrong, so the answers say nothing about the tokens.
-    @Test func noTokenIsRetiredWhereNoneIsAccepted() {
+    @Test func `No token is retired where none is accepted`() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }
         for _ in 0..<50 {
@@ -322,7 +324,7 @@ import Testing
         #expect(core.results.first?.reason == "BadDeviceToken")
     }
 
-    @Test func aDeadPushToStartTokenNamesItsDevice() {
+    @Test func `A dead push to start token names its device`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)

@@ -38,7 +38,7 @@ import Testing
             "unknownApp", "app: is not configured"
         ),
     ])
-    func aFaultHasAResultAndADeadLetterThatNamesIt(record: String, error: String, detail: String) throws {
+    func `A fault has a result and a dead letter that names it`(record: String, error: String, detail: String) throws {
         let core = CoreHarness()
         core.receive(record)
         #expect(core.outcomes == ["causeway.commands/0/0 invalid"])
@@ -56,20 +56,20 @@ import Testing
         #"{"id":"c-1","app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000301,"content-state":{}}}"#,
         #"{"id":"c-1","app":"com.example.other","activity":"a","aps":{"event":"update","timestamp":1790000001,"content-state":{}}}"#,
     ])
-    func theResultNamesACommandThatCouldBeReadByItsOwnId(record: String) {
+    func `The result names a command that could be read by its own id`(record: String) {
         let core = CoreHarness()
         core.receive(record)
         #expect(core.outcomes == ["c-1 invalid"])
         #expect(core.deadLetters.map(\.source) == ["causeway.commands/0/0"])
     }
 
-    @Test func clocksMayDiffer() {
+    @Test func `Clocks may differ`() {
         let core = CoreHarness()
         core.receive(.update(300))
         #expect(core.waiting == ["admit u300"])
     }
 
-    @Test func aCommandWithoutAValueIsInvalid() {
+    @Test func `A command without a value is invalid`() {
         let core = CoreHarness()
         core.receiveOne(nil, key: nil, partition: core.commands)
         core.endBatch()
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "", String(repeating: "k", count: 257)])
-    func aTombstoneWhoseKeyCannotBeAnIdIsInvalid(key: String?) {
+    func `A tombstone whose key cannot be an id is invalid`(key: String?) {
         let core = CoreHarness()
         core.unregister(key: key)
         #expect(core.outcomes == ["causeway.registrations/0/0 invalid"])
@@ -96,20 +96,20 @@ import Testing
         #expect(core.calls.isEmpty)
     }
 
-    @Test func anInvalidRegistrationIsADeadLetterToo() {
+    @Test func `An invalid registration is a dead letter too`() {
         let core = CoreHarness()
         core.register(#"{"app":"com.example.match","activity":"a"}"#)
         #expect(core.outcomes == ["causeway.registrations/0/0 invalid"])
         #expect(core.deadLetters.map(\.error) == ["missingField"])
     }
 
-    @Test func anInvalidRecordDoesNotStopTheNext() {
+    @Test func `An invalid record does not stop the next`() {
         let core = CoreHarness()
         core.receive("{", .update(1))
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func theOffsetIsSettledWhenResultAndDeadLetterAreAcknowledged() {
+    @Test func `The offset is settled when result and dead letter are acknowledged`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.acknowledged, on: .result)
@@ -119,7 +119,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func aDeadLetterOverTheBrokersLimitGoesWithoutItsValue() {
+    @Test func `A dead letter over the brokers limit goes without its value`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.tooLarge, on: .deadLetter)
@@ -129,7 +129,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func aDeadLetterThatIsTooLargeEvenWithoutItsValueIsGivenUp() {
+    @Test func `A dead letter that is too large even without its value is given up`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.tooLarge, on: .deadLetter)

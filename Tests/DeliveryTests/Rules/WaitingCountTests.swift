@@ -4,7 +4,7 @@ import Testing
 
 /// The counts of waiting records that the core reports to metrics and /statusz.
 @Suite struct WaitingCountTests {
-    @Test func aRecordIsCountedWhereItWaits() {
+    @Test func `A record is counted where it waits`() {
         let core = CoreHarness()
         let pool = PoolIndex(application: 0, environment: .production)
         core.receive(.update(1))
@@ -19,7 +19,7 @@ import Testing
         #expect(core.recordsFinished == 0 && core.recordsHeld == 0)
     }
 
-    @Test func tombstonesAndRefusalsAreCountedOut() {
+    @Test func `Tombstones and refusals are counted out`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         #expect(core.recordsAwaitingStore == 1)
@@ -32,13 +32,13 @@ import Testing
         #expect(core.recordsFinished == 0)
     }
 
-    @Test func whatIsReplacedIsCountedForItsApp() {
+    @Test func `What is replaced is counted for its app`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.counters(of: 0).coalesced == 2)
     }
 
-    @Test func theOldestRecordHasAnAge() {
+    @Test func `The oldest record has an age`() {
         let core = CoreHarness()
         #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
         core.receive(.update(1))

@@ -13,7 +13,7 @@ struct ActivityPhaseTests {
         withUnsafeBytes(of: UInt64(1)) { activities.find(0, $0) }
     }
 
-    @Test func everyPhaseIsReachedFromAnIdleActivityAndLeadsBack() {
+    @Test func `Every phase is reached from an idle activity and leads back`() {
         for phase in Self.phases {
             #expect(Self.reachable(from: .idle).contains(phase), "\(phase)")
             #expect(Self.reachable(from: phase).contains(.idle), "\(phase)")
@@ -29,14 +29,14 @@ struct ActivityPhaseTests {
         return seen
     }
 
-    @Test func aPushIsWithAPNsOnlyAfterItsAdmission() {
+    @Test func `A push is with APNs only after its admission`() {
         for phase in Self.phases where phase.canChange(to: .inFlight) { #expect(phase == .ready) }
         for phase in Self.phases where phase.canChange(to: .ready) {
             #expect([.admitting, .inFlight, .backingOff].contains(phase))
         }
     }
 
-    @Test func leavingAPhaseThatHasATimerClearsTheTimer() {
+    @Test func `Leaving a phase that has a timer clears the timer`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
@@ -47,7 +47,7 @@ struct ActivityPhaseTests {
         #expect(activities.popAwakened() == nil)
     }
 
-    @Test func aTimerThatFiresLeavesThePhaseToTheCore() {
+    @Test func `A timer that fires leaves the phase to the core`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
@@ -61,7 +61,7 @@ struct ActivityPhaseTests {
         #expect(activities.count == 0)
     }
 
-    @Test func theCurrentCommandGoesWithTheTurn() {
+    @Test func `The current command goes with the turn`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.admitting, activity, with: 7)
@@ -72,7 +72,7 @@ struct ActivityPhaseTests {
         #expect(activities[activity].current == .max)
     }
 
-    @Test func aPhaseThatIsNotListedTraps() async {
+    @Test func `A phase that is not listed traps`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
@@ -80,7 +80,7 @@ struct ActivityPhaseTests {
         }
     }
 
-    @Test func aPhaseWithATimerIsNotEnteredWithoutOne() async {
+    @Test func `A phase with a timer is not entered without one`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
@@ -88,7 +88,7 @@ struct ActivityPhaseTests {
         }
     }
 
-    @Test func anActivityUnderWayIsNotForgotten() async {
+    @Test func `An activity under way is not forgotten`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)

@@ -6,7 +6,7 @@ import Testing
 struct RecordStageTests {
     private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
 
-    @Test func everyStageIsReachedAndLeadsToTheEnd() {
+    @Test func `Every stage is reached and leads to the end`() {
         for stage in Self.stages {
             #expect(Self.reachable(from: .received).contains(stage), "\(stage)")
             #expect(!Self.reachable(from: stage).isDisjoint(with: [.settled, .dropped]), "\(stage)")
@@ -22,20 +22,20 @@ struct RecordStageTests {
         return seen
     }
 
-    @Test func aRecordHasItsOutcomeOnce() {
+    @Test func `A record has its outcome once`() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
             // A record that the deferred topic did not accept has no outcome yet.
             #expect(!stage.canChange(to: .finished) || stage == .deferring, "\(stage)")
         }
     }
 
-    @Test func aFreedRecordEntersNothing() {
+    @Test func `A freed record enters nothing`() {
         for stage in Self.stages {
             #expect(!RecordStage.settled.canChange(to: stage) && !RecordStage.dropped.canChange(to: stage), "\(stage)")
         }
     }
 
-    @Test func recordsThatAwaitAcknowledgementsAreCounted() {
+    @Test func `Records that await acknowledgements are counted`() {
         var records = Records(limit: 64)
         let (first, second) = (records.addSample(), records.addSample())
         records.enter(.finished, first)
@@ -53,7 +53,7 @@ struct RecordStageTests {
         #expect(records.count == 0)
     }
 
-    @Test func aSecondOutcomeTraps() async {
+    @Test func `A second outcome traps`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let record = records.addSample()
@@ -62,7 +62,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func aRecordIsNotFreedBeforeItsEnd() async {
+    @Test func `A record is not freed before its end`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let record = records.addSample()
@@ -71,7 +71,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func aRiderCarriesNoAlertItself() async {
+    @Test func `A rider carries no alert itself`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let (first, second, third) = (records.addSample(), records.addSample(), records.addSample())
@@ -80,7 +80,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func aCountOfSupersededCommandsStaysAtItsMaximum() {
+    @Test func `A count of superseded commands stays at its maximum`() {
         var count = SupersededCount()
         count.add(commandWith: SupersededCount())
         #expect(count.commands == 1)

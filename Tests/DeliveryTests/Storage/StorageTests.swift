@@ -13,7 +13,7 @@ import Testing
         return elements
     }
 
-    @Test func firstInFirstOut() {
+    @Test func `First in first out`() {
         var queue = IndexQueue<UInt32>(limit: 100)
         #expect(queue.isEmpty == true)
         #expect(queue.first == nil)
@@ -24,7 +24,7 @@ import Testing
         #expect(drain(&queue) == [])
     }
 
-    @Test func whatIsPrependedIsFirst() {
+    @Test func `What is prepended is first`() {
         var queue = IndexQueue<UInt32>(limit: 100)
         queue.append(2)
         queue.prepend(1)
@@ -32,7 +32,7 @@ import Testing
         #expect(drain(&queue) == [0, 1, 2])
     }
 
-    @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithAnArray(seed: UInt64) {
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `It keeps step with an array`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
@@ -60,7 +60,7 @@ import Testing
 
 /// Rule R3 of Design.md.
 @Suite struct SlabTests {
-    @Test func aFreedIndexIsGivenOutAgain() {
+    @Test func `A freed index is given out again`() {
         var slab = Slab<Int>(limit: 100)
         let first = slab.allocate(10)
         let second = slab.allocate(20)
@@ -74,7 +74,7 @@ import Testing
         #expect(slab.indexBound == 2)
     }
 
-    @Test func itIsFullAtItsLimit() {
+    @Test func `It is full at its limit`() {
         var slab = Slab<Int>(limit: 3)
         for number in 0..<3 {
             #expect(slab.isFull == false)
@@ -85,7 +85,7 @@ import Testing
         #expect(slab.isFull == false)
     }
 
-    @Test func indicesOutlastGrowth() {
+    @Test func `Indices outlast growth`() {
         var slab = Slab<Int>(limit: 5_000)
         let indices = (0..<5_000).map { slab.allocate($0 * 7) }
         #expect(Set(indices).count == 5_000)
@@ -96,7 +96,7 @@ import Testing
         #expect(slab.address(of: indices[17]).pointee == 17 * 7 + 1)
     }
 
-    @Test func whatWasNeverGivenOutIsNotInUse() {
+    @Test func `What was never given out is not in use`() {
         var slab = Slab<Int>(limit: 100)
         #expect(slab.isInUse(0) == false)
         _ = slab.allocate(1)
@@ -108,7 +108,7 @@ import Testing
 /// Rule R3 of Design.md.
 @Suite struct ArenaTests {
     @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
-    func aBlockHoldsWhatWasAskedForAndIsAligned(count: Int) {
+    func `A block holds what was asked for and is aligned`(count: Int) {
         var arena = Arena()
         let blocks = (0..<20).map { _ in arena.allocate(count) }
         for (number, block) in blocks.enumerated() {
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test func aFreedBlockIsUsedAgainForItsSize() {
+    @Test func `A freed block is used again for its size`() {
         var arena = Arena()
         let block = arena.allocate(1_000)
         arena.free(block)
@@ -130,7 +130,7 @@ import Testing
         #expect(arena.allocate(1_024).base == block.base)
     }
 
-    @Test(arguments: 1...5 as ClosedRange<UInt64>) func blocksOfAllSizesKeepTheirBytes(seed: UInt64) {
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func `Blocks of all sizes keep their bytes`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var arena = Arena()
         var held: [(block: Arena.Block, count: Int, mark: UInt8)] = []
@@ -157,7 +157,7 @@ import Testing
     }
 
     /// A backlog of one size, then one of another size: the memory of the first one is not kept as well.
-    @Test func chunksOfWhichAllIsFreeAreGivenBack() {
+    @Test func `Chunks of which all is free are given back`() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }
         #expect(arena.usedBytes == 10_000 * 512 && arena.chunksBytes == 5 << 20)
@@ -176,7 +176,7 @@ import Testing
 }
 
 @Suite struct ActivityTableTests {
-    @Test func equalHashesAreToldApartByTheOwner() {
+    @Test func `Equal hashes are told apart by the owner`() {
         var table = ActivityTable()
         table.insert(5, index: 1)
         table.insert(5, index: 2)
@@ -189,7 +189,7 @@ import Testing
         #expect(table.count == 1)
     }
 
-    @Test func aProbeRunThatWrapsIsMendedWhenItsFirstMemberGoes() {
+    @Test func `A probe run that wraps is repaired when its first member is removed`() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
         // The run begins in the last bucket and continues in the first ones; one member has its home there.
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// Hashes collide often, so runs are long and wrap. The table grows meanwhile.
-    @Test(arguments: 1...10 as ClosedRange<UInt64>) func itKeepsStepWithADictionary(seed: UInt64) {
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `It keeps step with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
         var model: [UInt32: UInt64] = [:]
@@ -235,7 +235,7 @@ import Testing
         return nil
     }
 
-    @Test func aHashDependsOnSeedAppAndEveryByte() {
+    @Test func `A hash depends on seed app and every byte`() {
         func hash(_ text: String, seed: UInt64 = 1, application: UInt16 = 0) -> UInt64 {
             Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, application: application, identifier: $0) }
         }

@@ -16,7 +16,9 @@ import Testing
         return fired
     }
 
-    @Test(arguments: 0..<24 as Range<Int64>) func nothingIsEarlyAndNothingIsLateByMoreThanASlot(offset: Int64) {
+    @Test(arguments: 0..<24 as Range<Int64>) func `Nothing is early and nothing is late by more than a slot`(
+        offset: Int64
+    ) {
         let due = 1_000 + offset
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(3, dueMilliseconds: due)
@@ -28,14 +30,14 @@ import Testing
         #expect(firedAt.map { (due...due + TimerWheel.slotMilliseconds).contains($0) } == true)
     }
 
-    @Test func whatIsDueAlreadyFiresInTheNextSlot() {
+    @Test func `What is due already fires in the next slot`() {
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 3)
         #expect(fire(&wheel, at: 1_000) == [])
         #expect(fire(&wheel, at: 1_008) == [1])
     }
 
-    @Test(arguments: [1, 2, 7]) func beyondTheHorizonNothingIsLost(turns: Int64) {
+    @Test(arguments: [1, 2, 7]) func `Beyond the horizon nothing is lost`(turns: Int64) {
         let due = turns * Self.horizon + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
@@ -49,7 +51,7 @@ import Testing
         #expect((due...due + 48).contains(now))
     }
 
-    @Test func aClearedTimerNeverFires() {
+    @Test func `A cleared timer never fires`() {
         var wheel = TimerWheel(startMilliseconds: 0)
         for index in 0..<5 as Range<UInt32> { wheel.set(index, dueMilliseconds: 100) }
         for index in [2, 0, 4, 2, 77] as [UInt32] { wheel.clear(index) }
@@ -60,7 +62,7 @@ import Testing
         #expect(wheel.count == 0)
     }
 
-    @Test func aTimerThatFiredMayBeSetAgain() {
+    @Test func `A timer that fired may be set again`() {
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(1, dueMilliseconds: 10)
         #expect(fire(&wheel, at: 16) == [1])
@@ -69,7 +71,7 @@ import Testing
         #expect(fire(&wheel, at: 32) == [1])
     }
 
-    @Test func aClockThatJumpsFiresAllThatIsDueAndNothingElse() {
+    @Test func `A clock that jumps fires all that is due and nothing else`() {
         var wheel = TimerWheel(startMilliseconds: 0)
         for index in 0..<1_000 as Range<UInt32> { wheel.set(index, dueMilliseconds: Int64(index) * 1_000) }
         let jump = 17 * Self.horizon
@@ -79,7 +81,7 @@ import Testing
         #expect(fire(&wheel, at: 1_000_000).count == 1_000 - expected.count)
     }
 
-    @Test func aClockThatStandsStillOrGoesBackFiresNothing() {
+    @Test func `A clock that stops or goes back fires nothing`() {
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 1_500)
         #expect(fire(&wheel, at: 1_000) == [])
@@ -88,7 +90,7 @@ import Testing
     }
 
     /// Thousands of timers, cleared and set at random, compared with a list of them.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func itKeepsStepWithAList(seed: UInt64) {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func `It keeps step with a list`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
         var wheel = TimerWheel(startMilliseconds: now)
