@@ -16,6 +16,8 @@ FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmark
 # Extra arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
+# The project's public address, for a released chart.
+PROJECT_URL ?=
 # The kind of fleet and the scenarios: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
 # The cases to run: make acceptance-test ACCEPTANCE='killed overtaken-50'.
@@ -39,8 +41,8 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema fleet-deps fleet-test outage-test outage-hour \
-    acceptance-test image image-check clean
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema chart-package fleet-deps fleet-test outage-test \
+    outage-hour acceptance-test image image-check clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -160,6 +162,9 @@ chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and 
 
 chart-schema: ## Copy the keys of Config/causeway.yaml into the chart
 	@.ci/chart-schema
+
+chart-package: chart-deps ## Package the chart for a release: make chart-package PROJECT_URL=https://…
+	@.ci/chart-package '$(PROJECT_URL)'
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Reactor
 
-/// The address of a page on a numeric host.
+/// The address of a page. The host is a name or a numeric address.
 package struct PageAddress: Equatable {
     package var host: String
     package var port: UInt16
@@ -14,13 +14,16 @@ package struct PageAddress: Equatable {
         self.path = path
     }
 
-    /// - Returns: nil if the text is no `http` URL with a numeric host.
+    /// - Returns: nil if the text is no `http` URL with a host.
     package init?(url: String) {
         guard let parts = URLComponents(string: url), parts.scheme == "http", let host = parts.host,
             let port = UInt16(exactly: parts.port ?? 80), port > 0
         else { return nil }
         let address = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
-        guard SocketAddress(numeric: address, port: port) != nil else { return nil }
+        // Every other text that begins or ends in this way is a mistyped address, which no name server should be asked for.
+        guard !address.isEmpty, !address.contains(":") || SocketAddress(numeric: address, port: port) != nil else {
+            return nil
+        }
         let query = parts.percentEncodedQuery.map { "?\($0)" } ?? ""
         self.init(
             host: address,
@@ -51,18 +54,35 @@ package struct PageClient {
     /// - Parameter body: JSON, or nothing.
     /// - Throws: if no answer comes, or it is not HTTP. An answer with any status is returned.
     package func request(_ method: String = "GET", body: [UInt8] = []) throws(PageClientError) -> Answer {
-        guard let target = SocketAddress(numeric: address.host, port: address.port) else {
-            throw PageClientError("\(address.host) is not a numeric address")
+        let targets: [SocketAddress]
+        do {
+            targets = try SocketAddress.resolve(address.host, port: address.port)
+        } catch {
+            throw PageClientError(error.reason)
         }
-        let descriptor = try connection(to: target)
+        let (target, descriptor) = try connection(toOneOf: targets)
         defer { close(descriptor) }
-        var head = "\(method) \(address.path) HTTP/1.1\r\nhost: \(target)\r\nconnection: close\r\n"
+        let host = address.host.contains(":") ? "[\(address.host)]" : address.host
+        var head = "\(method) \(address.path) HTTP/1.1\r\nhost: \(host):\(address.port)\r\nconnection: close\r\n"
         if !body.isEmpty { head += "content-type: application/json\r\ncontent-length: \(body.count)\r\n" }
         try send(Array((head + "\r\n").utf8) + body, to: descriptor)
         guard let answer = Self.parse(try receive(from: descriptor)) else {
             throw PageClientError("the answer of \(target) is not HTTP")
         }
         return answer
+    }
+
+    /// The first of the addresses at which somebody answers.
+    private func connection(toOneOf targets: [SocketAddress]) throws(PageClientError) -> (SocketAddress, Int32) {
+        var failure = PageClientError("\(address.host) has no address")
+        for target in targets {
+            do {
+                return (target, try connection(to: target))
+            } catch {
+                failure = error
+            }
+        }
+        throw failure
     }
 
     private func connection(to target: SocketAddress) throws(PageClientError) -> Int32 {

@@ -140,6 +140,14 @@ final class FailedResolution: TurnEndHandler {
     }
 }
 
+extension SocketAddress {
+    /// The addresses of a name, or the numeric address that the text is. Blocks the thread, so it is only for commands without a loop.
+    package static func resolve(_ host: String, port: UInt16) throws(ResolveError) -> [SocketAddress] {
+        if let address = SocketAddress(numeric: host, port: port) { return [address] }
+        return try systemLookUp(host: host, port: port).get()
+    }
+}
+
 /// Resolves a name as the system is configured to: by its files, by DNS, or otherwise.
 @Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
