@@ -41,8 +41,8 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema chart-package fleet-deps fleet-test outage-test \
-    outage-hour acceptance-test image image-check clean
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-schema chart-package fleet-deps fleet-test \
+    outage-test outage-hour acceptance-test image image-check sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -175,6 +175,15 @@ image-check: deps ## Run the image's build steps in plain Debian roots (as root)
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
 	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
 	@.ci/image-root .build/image/release/causeway
+
+sbom: build ## Write bills of materials (CycloneDX) of the programs that `make build` made: .build/dist
+	@for program in causeway causeway-lab; do \
+	    .ci/sbom --build .build --product $$program --program .build/release/$$program --linked --output .build/dist/$$program.cdx.json \
+	        && echo ".build/dist/$$program.cdx.json" || exit 1; \
+	done
+
+release-test: chart-deps ## Check the bills of materials' script, compose.yaml and what the pages of Documentation say
+	@cd Tests/Acceptance && ../../.build/tools/venv/bin/python -B -m unittest --quiet release/test_*.py
 
 clean: ## Remove all build results
 	rm -rf .build .build-thread .build-address Benchmarks/.build Fuzz/.build

@@ -293,6 +293,17 @@ class Topics(unittest.TestCase):
         done = self.run_job(container, configuration, without=["--create"])
         self.assertEqual((done.stderr, done.stdout), ("", planned))
 
+    def test_the_program_refuses_wrong_sizes(self):
+        for sizes, message in (
+            ("command:partitions=4", "command is not a topic; the topics are commands, registrations"),
+            ("commands", "commands: add partitions=NUMBER"), ("commands:partitions=0", "commands: partitions must be 1 to 10000"),
+            ("results:retention-hours=x", "results: retention-hours must be 1 to 8784"), ("results:hours=3", "results: hours is neither"),
+            ("registrations:retention-hours=3", "registrations: retention-hours: the topic is compacted"),
+        ):
+            done = subprocess.run([program(self), "topics", "--topic", sizes], capture_output=True, text=True, env={})
+            self.assertEqual((done.returncode, done.stdout), (64, ""))
+            self.assertIn(message, done.stderr)
+
     def test_what_is_asked_of_kafka(self):
         script = chart.root / "Tests/Acceptance/topic-broker/broker.py"
         broker = subprocess.Popen([sys.executable, "-B", script, "push.results:3"], stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,11 @@
 """What teams add to the pods by the names that other charts use, and the pod of `helm test`."""
+import http.server
+import subprocess
+import threading
 import unittest
 
 import chart
+import test_around
 
 found = chart.rendered("extended")
 values = chart.load(chart.value_sets["extended"].read_text())
@@ -87,6 +91,39 @@ class HelmTest(unittest.TestCase):
         self.assertEqual(pod["spec"]["volumes"], chart.pod(minimal)["volumes"])
         service = chart.one(minimal, "Service")["metadata"]["name"]
         self.assertIn(f"//{service}.push.svc:", ask["args"][-1])
+
+    def test_the_program_asks_a_host_by_its_name(self):
+        """A Service has no address, only a name."""
+
+        class Page(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append((self.path, self.headers["host"]))
+                self.send_response(200 if self.path == "/readyz" else 503)
+                self.end_headers()
+                self.wfile.write(b"ok\n")
+
+            def log_message(self, *_):
+                pass
+
+        asked = []
+        server = http.server.HTTPServer(("127.0.0.1", 0), Page)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        program = test_around.program(self)
+
+        def ask(url):
+            done = subprocess.run([program, "health", "--url", url], capture_output=True, text=True, env={}, timeout=chart.timeout_seconds)
+            return done.returncode, done.stdout, done.stderr
+
+        place = f"localhost:{server.server_port}"
+        self.assertEqual(ask(f"http://{place}/readyz"), (0, "ok\n", ""))
+        self.assertEqual(ask(f"http://{place}/livez")[0], 1)
+        self.assertEqual(asked, [("/readyz", place), ("/livez", place)])
+        code, _, errors = ask("http://nobody.invalid:80/readyz")
+        self.assertEqual((code, errors.startswith("causeway health: nobody.invalid: ")), (1, True), errors)
+        for wrong in ("http://[::zz]:80/", "https://localhost:1/", "http://localhost:0/", "localhost:1/readyz"):
+            self.assertEqual(ask(wrong)[0], 64, wrong)
 
     def test_the_network_lets_it(self):
         for name in ("minimal", "locked-down"):
