@@ -27,6 +27,24 @@ RUN --mount=type=cache,target=/causeway/.build \
 FROM scratch AS symbols
 COPY --from=build /image/causeway.symbols /
 
+# The lab, for compose.yaml: simulated APNs and phones, with all of Swift and Debian's libraries. `docker build --target lab .`; nothing of it
+# is in the image of the program.
+FROM swift:${SWIFT} AS lab
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends \
+        curl libcurl4-openssl-dev libhiredis-dev libnghttp2-dev librdkafka-dev libssl-dev pkg-config \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 65532 causeway \
+    && useradd --uid 65532 --gid 65532 --no-create-home --home-dir / --shell /usr/sbin/nologin causeway \
+    && install --directory --owner=65532 --group=65532 /apns
+WORKDIR /causeway
+COPY . .
+RUN --mount=type=cache,id=lab,target=/causeway/.build \
+    swift build --configuration release --product causeway-lab && cp .build/release/causeway-lab /usr/local/bin/
+COPY Config/examples/ride/shapes.json /shapes.json
+USER 65532:65532
+ENTRYPOINT ["causeway-lab"]
+
 FROM debian:${DEBIAN} AS debian
 # The program's libraries, and the certificate authorities. In Debian 13 a package whose name ends in t64 provides libssl3.
 ARG PACKAGES="ca-certificates libgcc-s1 librdkafka1 libssl3 libstdc++6"

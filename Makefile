@@ -16,6 +16,8 @@ FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmark
 # Extra arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
+# The project's public address, for a released chart.
+PROJECT_URL ?=
 # The kind of fleet and the scenarios: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
 # The cases to run: make acceptance-test ACCEPTANCE='killed overtaken-50'.
@@ -39,8 +41,8 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test configuration-files fleet-deps fleet-test outage-test outage-hour \
-    acceptance-test image image-check clean
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
+    outage-test outage-hour acceptance-test image image-check sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -162,6 +164,9 @@ configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CO
 	swift build --product causeway
 	@.ci/configuration-files .build/debug/causeway
 
+chart-package: chart-deps ## Package the chart for a release: make chart-package PROJECT_URL=https://…
+	@.ci/chart-package '$(PROJECT_URL)'
+
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \
 	    --build-arg VERSION=$$version --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null) .
@@ -171,6 +176,15 @@ image-check: deps ## Run the image's build steps in plain Debian roots (as root)
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
 	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
 	@.ci/image-root .build/image/release/causeway
+
+sbom: build ## Write bills of materials (CycloneDX) of the programs that `make build` made: .build/dist
+	@for program in causeway causeway-lab; do \
+	    .ci/sbom --build .build --product $$program --program .build/release/$$program --linked --output .build/dist/$$program.cdx.json \
+	        && echo ".build/dist/$$program.cdx.json" || exit 1; \
+	done
+
+release-test: chart-deps ## Check the bills of materials' script, compose.yaml and what the pages of Documentation say
+	@cd Tests/Acceptance && ../../.build/tools/venv/bin/python -B -m unittest --quiet release/test_*.py
 
 clean: ## Remove all build results
 	rm -rf .build .build-thread .build-address Benchmarks/.build Fuzz/.build

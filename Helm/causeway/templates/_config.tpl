@@ -37,7 +37,7 @@
 {{-       $_ := set $config.kafka "propertyFiles" (merge (dict "sasl.password" (printf "%s/kafka/sasl.password" $directory)) (get $config.kafka "propertyFiles" | default dict)) -}}
 {{-     end -}}
 {{-     $properties := get $config.kafka "properties" | default dict -}}
-{{-     range $from, $to := dict "caKey" "ssl.ca.location" "certificateKey" "ssl.certificate.location" "privateKeyKey" "ssl.key.location" -}}
+{{-     range $from, $to := omit (include "causeway.kafkaFiles" . | fromYaml) "passwordKey" -}}
 {{-       if index $.Values.secrets.kafka $from -}}
 {{-         $_ := set $properties $to (printf "%s/kafka/%s" $directory $to) -}}
 {{-       end -}}
@@ -96,15 +96,21 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- define "causeway.refuseSecretsInConfig" -}}
 {{- range $section := list "properties" "consumer" "producer" -}}
 {{-   range $property, $_ := get $.Values.config.kafka $section | default dict -}}
-{{-     if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
-{{-       fail (printf "config.kafka.%s.%s: would be stored in a ConfigMap; use secrets.kafka.passwordKey, or secrets.files and config.kafka.propertyFiles" $section $property) -}}
-{{-     end -}}
+{{-     include "causeway.refuseSecretProperty" (list (printf "config.kafka.%s" $section) $property "secrets.kafka.passwordKey") -}}
 {{-   end -}}
 {{- end -}}
 {{- range $key, $secretKey := dict "url" "passwordKey" "sentinelURL" "sentinelPasswordKey" -}}
 {{-   if regexMatch "://[^/@]*:[^/@]+@" (get $.Values.config.redis $key | toString) -}}
 {{-     fail (printf "config.redis.%s: the password would be stored in a ConfigMap; use secrets.redis.%s" $key $secretKey) -}}
 {{-   end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rejects a property of librdkafka that holds a secret, from a list: the section, the property, the value to use instead. */}}
+{{- define "causeway.refuseSecretProperty" -}}
+{{- $property := index . 1 -}}
+{{- if or (hasSuffix "password" $property) (hasSuffix "secret" $property) (eq "ssl.key.pem" $property) (eq "sasl.jaas.config" $property) -}}
+{{-   fail (printf "%s.%s: would be stored in a ConfigMap; use %s, or secrets.files and config.kafka.propertyFiles" (index . 0) $property (index . 2)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -124,8 +130,12 @@ file, within the minute or two that Kubernetes needs to write it. A section with
         path: {{ printf "apns/%s/%s" $name $sandboxKeyName }}
       {{- end }}
 {{- end }}
-{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.redis "path" "redis" "keys" (dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile")) }}
-{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.kafka "path" "kafka" "keys" (dict "passwordKey" "sasl.password" "caKey" "ssl.ca.location" "certificateKey" "ssl.certificate.location" "privateKeyKey" "ssl.key.location")) }}
+{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.redis "name" "secrets.redis" "path" "redis" "keys" (dict "passwordKey" "passwordFile" "sentinelPasswordKey" "sentinelPasswordFile" "caKey" "caFile" "certificateKey" "certificateFile" "privateKeyKey" "keyFile")) }}
+{{- include "causeway.keyedSecret" (dict "values" .Values.secrets.kafka "name" "secrets.kafka" "path" "kafka" "keys" (include "causeway.kafkaFiles" . | fromYaml)) }}
+{{- include "causeway.fileSecrets" . }}
+{{- end -}}
+
+{{- define "causeway.fileSecrets" -}}
 {{- range .Values.secrets.files }}
 - secret:
     name: {{ .secretName }}
@@ -133,6 +143,14 @@ file, within the minute or two that Kubernetes needs to write it. A section with
       - key: {{ .key }}
         path: {{ printf "files/%s" .path }}
 {{- end }}
+{{- end -}}
+
+{{/* For each key of a Kafka user's Secret: the file, which has the name of the property that names or contains it. */}}
+{{- define "causeway.kafkaFiles" -}}
+passwordKey: sasl.password
+caKey: ssl.ca.location
+certificateKey: ssl.certificate.location
+privateKeyKey: ssl.key.location
 {{- end -}}
 
 {{- define "causeway.keyedSecret" -}}
@@ -144,10 +162,10 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{-   end -}}
 {{- end -}}
 {{- if and $items (not .values.secretName) -}}
-{{-   fail (printf "secrets.%s.secretName: is required with its keys" .path) -}}
+{{-   fail (printf "%s.secretName: is required with its keys" .name) -}}
 {{- end -}}
 {{- if and .values.secretName (not $items) -}}
-{{-   fail (printf "secrets.%s: names a Secret, but no key of it" .path) -}}
+{{-   fail (printf "%s: names a Secret, but no key of it" .name) -}}
 {{- end -}}
 {{- if $items }}
 - secret:

@@ -19,18 +19,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: worker
 {{- end -}}
 
-{{- define "causeway.commonLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.labels }}
-{{ toYaml . }}
-{{- end }}
+{{/* All labels of an object: `component` of the release, and more `labels`. The selector's labels override all others. */}}
+{{- define "causeway.labels" -}}
+{{- $labels := merge (include "causeway.selector" .root | fromYaml) (.labels | default dict) .root.Values.commonLabels -}}
+{{- $_ := set $labels "app.kubernetes.io/component" .component -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- toYaml $labels -}}
 {{- end -}}
 
-{{- define "causeway.labels" -}}
-{{ include "causeway.selector" . }}
-{{ include "causeway.commonLabels" . }}
+{{/* The metadata of an object, from a dict: `root`, and optionally `suffix` of the name, `component`, `labels`, `annotations`. */}}
+{{- define "causeway.metadata" -}}
+{{- $component := .component | default "worker" -}}
+name: {{ include "causeway.fullname" .root }}{{ .suffix }}
+labels: {{- include "causeway.labels" (dict "root" .root "component" $component "labels" .labels) | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "causeway.image" -}}
@@ -62,16 +68,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- int $port -}}
 {{- end -}}
 
-{{/* The grace period in seconds: the drain time and 10 s, or the given value if it is at least 5 s above the drain time. */}}
+{{/* The grace period in seconds: the drain time and 10 s, or the given value if it is at least 5 s above the drain time. Kubernetes counts a
+sleep before the stop as part of it. */}}
 {{- define "causeway.gracePeriod" -}}
 {{- $drain := index (get .Values.config "worker" | default dict) "drainMilliseconds" -}}
 {{- if kindIs "invalid" $drain -}}{{- $drain = 20000 -}}{{- end -}}
-{{- $drainSeconds := div (add (int $drain) 999) 1000 | int -}}
+{{- $sleep := get (get (get .Values.lifecycle "preStop" | default dict) "sleep" | default dict) "seconds" | default 0 | int -}}
+{{- $drainSeconds := add (div (add (int $drain) 999) 1000) $sleep | int -}}
 {{- $given := .Values.terminationGracePeriodSeconds -}}
 {{- if kindIs "invalid" $given -}}
 {{- add $drainSeconds 10 -}}
 {{- else if lt (int $given) (int (add $drainSeconds 5)) -}}
-{{- fail (printf "terminationGracePeriodSeconds: %d is less than 5 s above the drain time, config.worker.drainMilliseconds: %d" (int $given) (int $drain)) -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is less than 5 s above the drain time, config.worker.drainMilliseconds: %d%s" (int $given) (int $drain) (ternary (printf ", and lifecycle.preStop.sleep.seconds: %d" $sleep) "" (gt $sleep 0))) -}}
 {{- else -}}
 {{- int $given -}}
 {{- end -}}

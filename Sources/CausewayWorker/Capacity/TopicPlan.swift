@@ -11,6 +11,8 @@ package struct TopicPlan: Sendable {
     package var replicationFactor = 3
     /// At most the replication factor. 1...32,767.
     package var minInsyncReplicas = 2
+    /// The topics that have other sizes. For a topic that occurs twice, the last one applies.
+    package var sizes: [TopicSizes] = []
 
     package init() {}
 
@@ -31,35 +33,27 @@ package struct TopicPlan: Sendable {
         let quiet = min(partitions, Self.quietPartitions)
         return [
             // Longer than the longest outage after which a backlog is still useful: an activity lives 12 hours.
-            topic(names.commands, partitions, retained(hours: 24)),
-            // The newest token of each activity is kept forever. Tombstones are kept until every reader has seen them.
-            topic(
-                names.registrations,
-                partitions,
-                [
-                    ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"),
-                    ("delete.retention.ms", "604800000"), ("segment.ms", String(Self.compactedSegmentMilliseconds)),
-                ]
-            ),
-            topic(names.results, partitions, retained(hours: 72)),
-            topic(names.invalidations, quiet, retained(hours: 168)),
-            topic(names.deadLetters, quiet, retained(hours: 336)),
+            topic(.commands, names.commands, partitions, hours: 24),
+            // The newest token of each activity is kept forever.
+            topic(.registrations, names.registrations, partitions),
+            topic(.results, names.results, partitions, hours: 72),
+            topic(.invalidations, names.invalidations, quiet, hours: 168),
+            topic(.deadLetters, names.deadLetters, quiet, hours: 336),
             // Longer than the longest expiration, because a command may be deferred again until then. As many partitions as the commands
             // topic, so that all commands of an activity meet in one lane.
-            topic(names.deferred, partitions, retained(hours: 24)),
+            topic(.deferred, names.deferred, partitions, hours: 24),
             // As long as the commands whose ranges its records are.
-            topic(names.fanout, partitions, retained(hours: 24)),
-            // The channel of each audience is kept until it is deleted. Tombstones are kept until every reader has seen them.
-            topic(
-                names.channels,
-                quiet,
-                [
-                    ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"),
-                    ("delete.retention.ms", "604800000"), ("segment.ms", String(Self.compactedSegmentMilliseconds)),
-                ]
-            ),
+            topic(.fanout, names.fanout, partitions, hours: 24),
+            // The channel of each audience is kept until it is deleted.
+            topic(.channels, names.channels, quiet),
         ]
     }
+
+    /// Tombstones are kept until every reader has seen them.
+    private static let compacted: [KafkaProperties.Property] = [
+        ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
+        ("segment.ms", String(compactedSegmentMilliseconds)),
+    ]
 
     private func retained(hours: Int) -> [KafkaProperties.Property] {
         let retention = hours * Self.millisecondsPerHour
@@ -67,12 +61,17 @@ package struct TopicPlan: Sendable {
         return [("cleanup.policy", "delete"), ("retention.ms", String(retention)), ("segment.ms", String(segment))]
     }
 
-    private func topic(_ name: String, _ partitions: Int, _ settings: [KafkaProperties.Property]) -> NewTopic {
-        NewTopic(
+    /// Without hours the topic is compacted.
+    private func topic(_ role: TopicRole, _ name: String, _ partitions: Int, hours: Int? = nil) -> NewTopic {
+        let own = sizes.filter { $0.role == role }
+        let ownPartitions = own.last { $0.partitions != nil }?.partitions ?? partitions
+        let ownHours = own.last { $0.retentionHours != nil }?.retentionHours ?? hours
+        return NewTopic(
             name: name,
-            partitions: Int32(clamping: partitions),
+            partitions: Int32(clamping: ownPartitions),
             replicationFactor: Int32(clamping: replicationFactor),
-            settings: [("min.insync.replicas", String(minInsyncReplicas))] + settings
+            settings: [("min.insync.replicas", String(minInsyncReplicas))]
+                + (ownHours.map { retained(hours: $0) } ?? Self.compacted)
         )
     }
 }

@@ -14,7 +14,7 @@ package struct HTTPAddress: Sendable, Equatable {
         self.path = path
     }
 
-    /// - Returns: nil if the text is no `http` URL with a numeric host.
+    /// - Returns: nil if the text is no `http` URL with a host.
     package init?(url: String) {
         let scheme = "http://"
         guard url.lowercased().hasPrefix(scheme), url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
@@ -34,7 +34,9 @@ package struct HTTPAddress: Sendable, Equatable {
         } else if host.contains(":") {
             return nil
         }
-        guard SocketAddress(numeric: String(host), port: port) != nil else { return nil }
+        guard !host.isEmpty, !host.contains(":") || SocketAddress(numeric: String(host), port: port) != nil else {
+            return nil
+        }
         self.host = String(host)
         let target = rest[authority.endIndex...]
         path = target.hasPrefix("/") ? String(target) : "/\(target)"

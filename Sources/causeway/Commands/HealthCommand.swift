@@ -3,12 +3,13 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 import HTTP
+import Reactor
 
 /// `causeway health`: for the health check of a container without curl.
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        abstract: "Check the health of a worker on this machine.",
+        abstract: "Check the health of a worker.",
         discussion: """
             Requests /livez, or another page, and prints the answer. Without options it finds the one worker that runs here \
             and uses the address where that worker really listens, whatever its file says by now. If no worker is visible, \
@@ -19,6 +20,7 @@ struct HealthCommand: ParsableCommand {
               causeway health --process 4711
               causeway health --config /etc/causeway/causeway.yaml
               causeway health --url http://127.0.0.1:9464/readyz
+              causeway health --url http://push-causeway.push.svc:9464/readyz
 
             Exit codes: 0 the answer is 200; 1 another answer, or none; 64 the command line is wrong; 78 the \
             configuration is wrong.
@@ -31,7 +33,7 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The worker's process id.", valueName: "id"))
     var process: Int32?
 
-    @Option(help: ArgumentHelp("The page to request, with a numeric address.", valueName: "url"))
+    @Option(help: ArgumentHelp("The page to request, on this machine or another.", valueName: "url"))
     var url: String?
 
     /// Limit for the whole answer.
@@ -42,7 +44,7 @@ struct HealthCommand: ParsableCommand {
             throw ValidationError("--url, --config and --process exclude each other")
         }
         if let url, HTTPAddress(url: url) == nil {
-            throw ValidationError("--url must be http://ADDRESS:PORT/PAGE with a numeric address")
+            throw ValidationError("--url must be http://HOST:PORT/PAGE")
         }
     }
 
@@ -101,7 +103,7 @@ struct HealthCommand: ParsableCommand {
             }
             http.port = port
         }
-        guard HTTPAddress(url: "http://\(http.host.contains(":") ? "[\(http.host)]" : http.host):1/") != nil else {
+        guard SocketAddress(numeric: http.host, port: 1) != nil else {
             StandardStreams.printError("CAUSEWAY_HTTP_HOST: must be a numeric address")
             throw ExitCode.configuration
         }

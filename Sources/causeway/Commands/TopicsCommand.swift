@@ -18,6 +18,7 @@ struct TopicsCommand: ParsableCommand {
               causeway topics
               causeway topics --config causeway.yaml --partitions 48
               causeway topics --config causeway.yaml --create
+              causeway topics --topic commands:partitions=48,retention-hours=12 --topic channels:partitions=3
 
             Exit codes: 0 printed, or all topics exist; 1 a topic could not be created; 64 the command line is \
             wrong; 78 the configuration is wrong.
@@ -36,7 +37,7 @@ struct TopicsCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("Brokers, instead of the configuration's.", valueName: "host:port"))
     var bootstrapServers: String?
 
-    @Option(help: "Partitions of commands, registrations and results, 1 to 10000.")
+    @Option(help: "Partitions of commands, registrations, results, deferred and fanout, 1 to 10000.")
     var partitions = TopicPlan().partitions
 
     @Option(help: "Copies of each partition, 1 to 32767, or 0 for the brokers' default.")
@@ -44,6 +45,16 @@ struct TopicsCommand: ParsableCommand {
 
     @Option(help: "Copies that must have a record before Kafka acknowledges it, 1 to 32767.")
     var minInsyncReplicas = TopicPlan().minInsyncReplicas
+
+    @Option(
+        name: .customLong("topic"),
+        help: ArgumentHelp(
+            "Other sizes of a topic, by its key in kafka.topics: partitions=NUMBER,retention-hours=NUMBER. Repeatable.",
+            valueName: "key:sizes"
+        ),
+        transform: TopicsCommand.read
+    )
+    var sizes: [TopicSizes] = []
 
     @Flag(help: "Create the topics that are missing.")
     var create = false
@@ -69,6 +80,7 @@ struct TopicsCommand: ParsableCommand {
         plan.partitions = partitions
         plan.replicationFactor = replicationFactor
         plan.minInsyncReplicas = minInsyncReplicas
+        plan.sizes = sizes
         let topics = plan.topics(kafka.topics)
         guard create else {
             for topic in topics { StandardStreams.printOutput(Self.line(topic)) }
@@ -79,6 +91,14 @@ struct TopicsCommand: ParsableCommand {
         } catch let error as KafkaError {
             StandardStreams.printError("causeway topics: \(error)")
             throw ExitCode.failure
+        }
+    }
+
+    private static func read(_ text: String) throws -> TopicSizes {
+        do {
+            return try TopicSizes(text: text)
+        } catch {
+            throw ValidationError(error.description)
         }
     }
 

@@ -93,7 +93,8 @@ def pod(found):
 
 
 def container(found):
-    (only,) = pod(found)["containers"]
+    """The program's own container."""
+    (only,) = [container for container in pod(found)["containers"] if container["name"] == "worker"]
     return only
 
 

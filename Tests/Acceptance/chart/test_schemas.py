@@ -22,7 +22,8 @@ class Schemas(unittest.TestCase):
                 if document["apiVersion"] in operators or chart.digest(document) in seen:
                     continue
                 seen.add(chart.digest(document))
-                for version in versions:
+                # Kubernetes knows the sleep before a stop since 1.30.
+                for version in versions[1:] if name == "extended" else versions:
                     with self.subTest(values=name, kind=document["kind"], version=version):
                         kubernetes_validate.validate(document, version, strict=True)
         self.assertGreater(len(seen), 30)

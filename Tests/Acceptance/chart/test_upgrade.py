@@ -15,9 +15,15 @@ class Upgrade(unittest.TestCase):
                 with self.subTest(version=version, values=name):
                     directory = upgrades.previous / version
                     before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
-                    # The old values must be valid for the new chart.
-                    after = chart.documents(chart.template(directory / f"{name}.values.yaml"))
+                    # The old values must be valid for the new chart, apart from those that it answers with their new names.
+                    values = chart.load((directory / f"{name}.values.yaml").read_text())
+                    after = chart.documents(chart.template(values=upgrades.with_new_names(version, values)))
                     self.assertEqual(list(upgrades.faults(version, before, after)), [])
+
+    def test_former_names_are_answered_with_the_new_ones(self):
+        for name, answer in (("statefulset", "replicaCount"), ("topics", "topics.job.secretName")):
+            with self.assertRaisesRegex(chart.Refused, answer):
+                chart.template(upgrades.previous / "0.6.0" / f"{name}.values.yaml")
 
     def test_a_version_stays_what_it_was(self):
         """A change that an installation would notice needs a new version in Chart.yaml; then `run.py --accept`."""
@@ -57,14 +63,17 @@ class Upgrade(unittest.TestCase):
     def test_a_new_image_changes_the_image_alone(self):
         before, after = chart.rendered("minimal"), chart.render({"image": {"tag": "9.9.9"}})
         self.assertEqual(list(upgrades.faults("0", before, after)), [])
-        chart.container(after)["image"] = chart.container(before)["image"]
+        test = chart.one(after, "Pod")["spec"]
+        for container in (chart.container(after), *test["initContainers"], *test["containers"]):
+            self.assertEqual(container.pop("image"), "causeway:9.9.9")
+            container["image"] = chart.container(before)["image"]
         self.assertEqual(before, after)
 
     def test_changed_values_keep_what_cannot_change(self):
         changes = [
-            {"replicas": 9, "kind": "Deployment"},
+            {"replicaCount": 9, "kind": "Deployment"},
             {"autoscaling": {"type": "hpa"}},
-            {"labels": {"team": "push"}, "podLabels": {"a": "b"}},
+            {"commonLabels": {"team": "push"}, "podLabels": {"a": "b"}},
             {"config": {"kafka": {"groupId": "other"}, "worker": {"drainMilliseconds": 90_000}}},
             {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
             {"image": {"repository": "other/causeway"}, "nodeSelector": {"a": "b"}},

@@ -48,21 +48,80 @@ TEXTS = {
 
 # Values over the minimal ones, and the name that Helm's answer must contain.
 WRONG = [
-    ({"replica": 3}, "replica"),
-    ({"replicas": -1}, "/replicas"),
-    ({"replicas": "3"}, "/replicas"),
+    ({"replicaCounts": 3}, "replicaCounts"),
+    ({"replicaCount": -1}, "/replicaCount"),
+    ({"replicaCount": "3"}, "/replicaCount"),
     ({"kind": "DaemonSet"}, "/kind"),
     ({"image": {"repository": ""}}, "/image/repository"),
     ({"image": {"digest": "latest"}}, "/image/digest"),
     ({"image": {"pullpolicy": "Always"}}, "pullpolicy"),
     ({"probes": {"liveness": {"periodSeconds": 0}}}, "/probes/liveness/periodSeconds"),
     ({"autoscaling": {"type": "vpa"}}, "/autoscaling/type"),
-    ({"autoscaling": {"type": "hpa", "minReplicas": 9}}, "autoscaling.minReplicas"),
+    ({"autoscaling": {"type": "hpa", "minReplicas": 9, "maxReplicas": 8}}, "autoscaling.minReplicas"),
     ({"autoscaling": {"type": "keda", "maxReplicas": 25}}, "autoscaling.maxReplicas: 25 is above topics.commands.partitions: 24"),
     ({"autoscaling": {"type": "hpa", "hpa": {"cpuPercent": 0}}}, "autoscaling.hpa"),
     ({"autoscaling": {"hpa": {"laneBusyRatio": "60%"}}}, "/autoscaling/hpa/laneBusyRatio"),
     ({"podDisruptionBudget": {"maxUnavailable": 0}}, "/podDisruptionBudget/maxUnavailable"),
-    ({"topologySpread": {"whenUnsatisfiable": "Always"}}, "/topologySpread/whenUnsatisfiable"),
+    (
+        {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "Always"}]},
+        "/topologySpreadConstraints/0/whenUnsatisfiable",
+    ),
+    ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologyKey"),
+    ({"topologySpreadConstraints": {"zone": 1}}, "/topologySpreadConstraints"),
+    ({"strategy": {"type": "Rolling"}}, "/strategy/type"),
+    ({"strategy": {"maxSurge": 1}}, "maxSurge"),
+    ({"minReadySeconds": -1}, "/minReadySeconds"),
+    ({"commonLabels": {"a": 1}}, "/commonLabels/a"),
+    ({"commonAnnotations": ["a"]}, "/commonAnnotations"),
+    ({"imagePullSecrets": ["registry"]}, "/imagePullSecrets/0"),
+    ({"dnsPolicy": "Cluster"}, "/dnsPolicy"),
+    ({"dnsConfig": {"nameserver": []}}, "nameserver"),
+    ({"hostAliases": [{"ip": "10.0.0.9"}]}, "hostnames"),
+    ({"extraEnv": {"CAUSEWAY_LOG_LEVEL": "debug"}}, "/extraEnv"),
+    ({"extraEnv": [{"value": "debug"}]}, "name"),
+    ({"extraEnv": [{"name": "PORT", "value": 1}]}, "/extraEnv/0/value"),
+    ({"extraEnvFrom": [{"configMap": {"name": "a"}}]}, "configMap"),
+    ({"extraVolumes": [{"emptyDir": {}}]}, "name"),
+    ({"extraVolumes": [{"name": "config", "emptyDir": {}}]}, "extraVolumes: the name config"),
+    ({"extraVolumeMounts": [{"name": "a", "mountPath": "a"}]}, "/extraVolumeMounts/0/mountPath"),
+    (
+        {"extraVolumeMounts": [{"name": "a", "mountPath": "/etc/causeway/secrets/files"}]},
+        "extraVolumeMounts: /etc/causeway/secrets/files",
+    ),
+    ({"initContainers": [{"name": "wait"}]}, "image"),
+    ({"sidecars": [{"name": "worker", "image": "a"}]}, "sidecars: the name worker"),
+    ({"lifecycle": {"prestop": {}}}, "prestop"),
+    (
+        {"terminationGracePeriodSeconds": 29, "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}},
+        "config.worker.drainMilliseconds: 20000, and lifecycle.preStop.sleep.seconds: 5",
+    ),
+    (
+        {"kind": "StatefulSet", "extraEnv": [{"name": "CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID", "value": "a"}]},
+        "extraEnv: remove CAUSEWAY_KAFKA_CONSUMER_GROUP_INSTANCE_ID",
+    ),
+    ({"serviceMonitor": {"relabelings": {"a": "b"}}}, "/serviceMonitor/relabelings"),
+    ({"serviceMonitor": {"metricRelabelings": ["a"]}}, "/serviceMonitor/metricRelabelings/0"),
+    ({"prometheusRule": {"thresholds": {"CausewayCommandStale": 5}}}, "CausewayCommandStale"),
+    ({"prometheusRule": {"thresholds": {"CausewayLaneBusy": 80}}}, "/prometheusRule/thresholds/CausewayLaneBusy"),
+    ({"prometheusRule": {"thresholds": {"CausewayLagGrows": "many"}}}, "/prometheusRule/thresholds/CausewayLagGrows"),
+    ({"prometheusRule": {"enabled": True, "for": {"CausewayNothing": "1m"}}}, "prometheusRule.for: there is no alert CausewayNothing"),
+    ({"prometheusRule": {"for": {"CausewayLagGrows": 10}}}, "/prometheusRule/for/CausewayLagGrows"),
+    (
+        {"prometheusRule": {"enabled": True, "severities": {"CausewayNothing": "info"}}},
+        "prometheusRule.severities: there is no alert CausewayNothing",
+    ),
+    ({"prometheusRule": {"severities": {"CausewayLagGrows": "loud"}}}, "/prometheusRule/severities/CausewayLagGrows"),
+    ({"topics": {"create": True, "job": {"secretName": "admin"}}}, "topics.job: names a Secret, but no key of it"),
+    ({"topics": {"create": True, "job": {"passwordKey": "password"}}}, "topics.job.secretName"),
+    ({"topics": {"create": True, "job": {"properties": {"sasl.password": "secret"}}}}, "topics.job.properties.sasl.password"),
+    # Former names.
+    ({"replicas": 3}, "replicas: is now called replicaCount"),
+    ({"labels": {"team": "push"}}, "labels: is now called commonLabels"),
+    ({"image": {"pullSecrets": [{"name": "registry"}]}}, "image.pullSecrets: is now called imagePullSecrets"),
+    ({"topologySpread": {"enabled": False}}, "topologySpread: is now called topologySpreadConstraints"),
+    ({"topics": {"job": {"image": "kafka"}}}, "topics.job.image: remove it"),
+    ({"topics": {"job": {"command": "/bin/kafka-topics.sh"}}}, "topics.job.command: remove it"),
+    ({"topics": {"job": {"clientPropertiesSecret": "admin"}}}, "topics.job.clientPropertiesSecret: is now called topics.job.secretName"),
     ({"networkPolicy": {"kafka": {"ports": [99999]}}}, "/networkPolicy/kafka/ports/0"),
     ({"prometheusRule": {"enabled": True, "disabledAlerts": ["CausewayNothing"]}}, "CausewayNothing"),
     ({"prometheusRule": {"runbookURL": "runbook.md"}}, "/prometheusRule/runbookURL"),
@@ -138,7 +197,7 @@ class Values(unittest.TestCase):
                 self.assertEqual(chart.workload(after)["kind"], "Deployment")
                 ports = [chart.container(documents)["ports"] for documents in (before, after)]
                 self.assertEqual(*ports)
-                policies = [chart.one(documents, "NetworkPolicy")["spec"] for documents in (before, after)]
+                policies = [chart.one(documents, "NetworkPolicy", "push-causeway")["spec"] for documents in (before, after)]
                 self.assertEqual(*policies)
                 self.assertEqual(chart.worker_configuration(after)["worker"]["lanes"], 1)
         chart.render({"config": {"kafka": kafka}})
@@ -157,10 +216,12 @@ class Values(unittest.TestCase):
 
     def test_every_value_of_the_file_is_in_the_schema_and_the_other_way_round(self):
         def compare(value, part, path):
-            if "properties" not in part or part.get("additionalProperties") is not False:
+            # An empty map is filled by its owner, with Kubernetes' own names.
+            if "properties" not in part or part.get("additionalProperties") is not False or value == {}:
                 return
             # `global` belongs to Helm.
-            documented = set(part["properties"]) - ({"global"} if not path else set())
+            documented = {name for name, member in part["properties"].items() if not member.get("deprecated")}
+            documented -= {"global"} if not path else set()
             self.assertEqual(set(value), documented, path or "the top")
             for name, member in value.items():
                 if path or name != "config":
@@ -172,6 +233,7 @@ class Values(unittest.TestCase):
     def test_every_part_of_the_schema_is_closed(self):
         def walk(part, path):
             if part.get("properties"):
+                # Kubernetes checks the rest of what is its own.
                 open_on_purpose = path in ("/resources/requests",)
                 self.assertEqual(part.get("additionalProperties") is False, not open_on_purpose, path)
             for name, member in part.get("properties", {}).items():
@@ -195,7 +257,7 @@ class Values(unittest.TestCase):
 
         for path in leaves(defaults, schema, []):
             # Values that the templates pass on as a whole are found by the name of the whole.
-            name = path[0] if path[0] in ("probes", "resources") else path[-1]
+            name = path[0] if path[0] in ("probes", "resources") else "thresholds" if "thresholds" in path else path[-1]
             self.assertTrue(re.search(rf'[."]{re.escape(name)}\b', templates), "/".join(path))
 
 

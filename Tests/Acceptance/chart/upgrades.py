@@ -20,6 +20,18 @@ immutable = {
 dropped = set()
 
 
+def with_new_names(version, values):
+    """An installation's values as its owner writes them for the present chart."""
+    if order(version) < order("0.7.0"):
+        if "replicas" in values:
+            values["replicaCount"] = values.pop("replicas")
+        job = values.get("topics", {}).get("job", {})
+        if "clientPropertiesSecret" in job:
+            job["secretName"] = job.pop("clientPropertiesSecret")
+            job["passwordKey"] = "password"
+    return values
+
+
 def field(document, path):
     for name in path.split("."):
         document = document.get(name, {}) if isinstance(document, dict) else {}

@@ -1,0 +1,67 @@
+/// One of the topics, by its key in `kafka.topics`.
+package enum TopicRole: String, CaseIterable, Sendable {
+    case commands, registrations, results, invalidations, deadLetters, deferred, fanout, channels
+
+    /// A compacted topic keeps the newest record of each key and has no retention.
+    var isCompacted: Bool { self == .registrations || self == .channels }
+}
+
+/// The size of one topic where it differs from the plan.
+package struct TopicSizes: Sendable {
+    package var role: TopicRole
+    /// 1...10,000.
+    package var partitions: Int?
+    /// 1...8,784. Nil for a compacted topic.
+    package var retentionHours: Int?
+
+    /// Reads `commands:partitions=48,retention-hours=12`.
+    package init(text: String) throws(TopicSizesError) {
+        let halves = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let role = TopicRole(rawValue: String(halves[0])) else {
+            let names = TopicRole.allCases.map(\.rawValue).joined(separator: ", ")
+            throw TopicSizesError(description: "\(halves[0]) is not a topic; the topics are \(names)")
+        }
+        self.role = role
+        guard halves.count == 2, !halves[1].isEmpty else {
+            throw TopicSizesError(description: "\(role.rawValue): add partitions=NUMBER or retention-hours=NUMBER")
+        }
+        for part in halves[1].split(separator: ",", omittingEmptySubsequences: false) {
+            let words = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let number = words.count == 2 ? Int(words[1]) : nil
+            switch words[0] {
+            case "partitions":
+                partitions = try Self.inside(1...10_000, number, role, words[0])
+            case "retention-hours" where role.isCompacted:
+                throw TopicSizesError(
+                    description:
+                        "\(role.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
+                )
+            case "retention-hours":
+                retentionHours = try Self.inside(1...8_784, number, role, words[0])
+            default:
+                throw TopicSizesError(
+                    description: "\(role.rawValue): \(words[0]) is neither partitions nor retention-hours"
+                )
+            }
+        }
+    }
+
+    private static func inside(
+        _ range: ClosedRange<Int>,
+        _ number: Int?,
+        _ role: TopicRole,
+        _ name: String
+    ) throws(TopicSizesError) -> Int {
+        guard let number, range.contains(number) else {
+            throw TopicSizesError(
+                description: "\(role.rawValue): \(name) must be \(range.lowerBound) to \(range.upperBound)"
+            )
+        }
+        return number
+    }
+}
+
+/// What is wrong with the text of a topic's sizes.
+package struct TopicSizesError: Error, CustomStringConvertible {
+    package var description: String
+}

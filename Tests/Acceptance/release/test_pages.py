@@ -1,0 +1,44 @@
+"""What the pages for operators name exists: files, sections of other pages, targets of make, values of the chart."""
+import pathlib
+import re
+import unittest
+
+root = pathlib.Path(__file__).resolve().parents[3]
+pages = [root / "SECURITY.md", *sorted((root / "Documentation").rglob("*.md"))]
+
+
+def anchors(page):
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", page.read_text(), re.M)}
+
+
+class Pages(unittest.TestCase):
+    def test_their_links_lead_somewhere(self):
+        count = 0
+        for page in pages:
+            for target in re.findall(r"\]\(([^)#]*(?:#[^)]*)?)\)", page.read_text()):
+                if target.startswith("http"):
+                    continue
+                file, _, anchor = target.partition("#")
+                place = (page.parent / file).resolve() if file else page
+                self.assertTrue(place.is_file(), f"{page.name}: {target}")
+                if anchor:
+                    self.assertIn(anchor, anchors(place), f"{page.name}: {target}")
+                count += 1
+        self.assertGreater(count, 2)
+
+    def test_their_commands_of_make_exist(self):
+        targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
+        for page in pages:
+            for target in re.findall(r"(?:`|\$ |&& )make ([a-z-]+)", page.read_text()):
+                self.assertIn(target, targets, page.name)
+
+    def test_their_keys_exist(self):
+        known = (root / "Config/causeway.yaml").read_text()
+        for page in pages:
+            for key in re.findall(r"`(?:apns|redis|expiration|worker|kafka)\.(\w+)`", page.read_text()):
+                self.assertRegex(known, rf"(?m)^ +{key}:", page.name)
+
+    def test_the_readme_links_them(self):
+        readme = (root / "README.md").read_text()
+        for page in pages:
+            self.assertTrue(f"({page.relative_to(root)})" in readme, page.name)
