@@ -73,6 +73,47 @@ struct TopicsTests {
         )
     }
 
+    @Test func `A topic may have sizes of its own`() throws {
+        let run = try ProgramRun.run(
+            "topics",
+            "--topic",
+            "commands:partitions=48,retention-hours=12",
+            "--topic",
+            "deadLetters:retention-hours=1",
+            "--topic",
+            "channels:partitions=3"
+        )
+        #expect(run.exitCode == 0 && run.errors.isEmpty)
+        let usual = try ProgramRun.run("topics").outputLines
+        #expect(run.outputLines.count == 8)
+        for (line, before) in zip(run.outputLines, usual) {
+            switch line.prefix(while: { $0 != " " }) {
+            case "causeway.commands":
+                #expect(line.contains(" partitions=48 ") && line.contains(" retention.ms=43200000 segment.ms=1800000"))
+            case "causeway.dead-letters":
+                #expect(line.contains(" partitions=6 ") && line.contains(" retention.ms=3600000 segment.ms=600000"))
+            case "causeway.channels":
+                #expect(line.contains(" partitions=3 ") && line.contains("cleanup.policy=compact"))
+            default:
+                #expect(line == before)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("command:partitions=4", "command is not a topic; the topics are commands, registrations"),
+        ("commands", "commands: add partitions=NUMBER"), ("commands:", "commands: add partitions=NUMBER"),
+        ("commands:partitions=0", "commands: partitions must be 1 to 10000"),
+        ("results:retention-hours=x", "results: retention-hours must be 1 to 8784"),
+        ("results:hours=3", "results: hours is neither"), ("results:partitions=3,", "results:  is neither"),
+        ("registrations:retention-hours=3", "registrations: retention-hours: the topic is compacted"),
+    ])
+    func `Wrong sizes are refused, and the message names the topic`(text: String, message: String) throws {
+        let run = try ProgramRun.run("topics", "--topic", text)
+        #expect(run.exitCode == 64 && run.output.isEmpty)
+        #expect(run.errors.contains(message), "\(run.errors)")
+    }
+
     @Test func `Missing topics are created as printed, existing ones stay, and a second run changes nothing`() throws {
         let directory = try TemporaryDirectory()
         let broker = try Broker(directory, topics: ["causeway.results:4", "other:1"])

@@ -197,6 +197,13 @@ struct MetricsTests {
                 ["health", "--url", "http://127.0.0.1:\(run.stage.httpPort)/readyz"]
             )
             #expect(ready.code == 0 && ready.text.contains("[+] group: reads 40 partitions\n"), "\(ready.text)")
+            let named = try outputOf(health[0], ["health", "--url", "http://localhost:\(run.stage.httpPort)/readyz"])
+            #expect(named.code == 0 && named.text == ready.text, "\(named.text)")
+            let nobody = try outputOf(
+                health[0],
+                ["health", "--url", "http://nobody.invalid:\(run.stage.httpPort)/readyz"]
+            )
+            #expect(nobody.code == 1 && nobody.text.contains("nobody.invalid: "), "\(nobody.text)")
             try askTheProcess(of: run)
             let page = try Page("/statusz", port: run.stage.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))

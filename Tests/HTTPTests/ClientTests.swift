@@ -112,6 +112,7 @@ struct ClientTests {
 
     @Test(arguments: [
         ("http://127.0.0.1:9464/readyz", "127.0.0.1", 9_464, "/readyz"), ("http://127.0.0.1", "127.0.0.1", 80, "/"),
+        ("http://push-causeway.push.svc:9464/readyz", "push-causeway.push.svc", 9_464, "/readyz"),
         ("http://[::1]:8080/a?b=c#d", "::1", 8_080, "/a?b=c"), ("HTTP://127.0.0.1?x", "127.0.0.1", 80, "/?x"),
     ])
     func `Addresses are read`(url: String, host: String, port: UInt16, path: String) {
@@ -119,7 +120,8 @@ struct ClientTests {
     }
 
     @Test(arguments: [
-        "https://127.0.0.1/", "127.0.0.1:80", "http://localhost/", "http://127.0.0.1:0/", "http://127.0.0.1:65536/",
+        "https://127.0.0.1/", "127.0.0.1:80", "http://:80/", "http://[::zz]:80/", "http://127.0.0.1:0/",
+        "http://127.0.0.1:65536/",
         "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
     ])
     func `Other addresses are not`(url: String) {

@@ -34,12 +34,20 @@ package struct HTTPAddress: Sendable, Equatable {
         } else if host.contains(":") {
             return nil
         }
-        guard !host.isEmpty, !host.contains(":") || SocketAddress(numeric: String(host), port: port) != nil else {
-            return nil
-        }
+        let isName = !host.isEmpty && host.utf8.allSatisfy(Self.isOfName)
+        guard isName || SocketAddress(numeric: String(host), port: port) != nil else { return nil }
         self.host = String(host)
         let target = rest[authority.endIndex...]
         path = target.hasPrefix("/") ? String(target) : "/\(target)"
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
     }
 
     /// Host and port as a request names them: an IPv6 address in brackets.
