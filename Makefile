@@ -42,7 +42,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour acceptance-test image image-check sbom release-test clean
+    outage-test outage-hour newcomer-test acceptance-test image image-check sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -146,6 +146,12 @@ fleet-test: build fleet-deps ## Restart, kill, stop and add workers of one group
 acceptance-test: build fleet-deps ## Disturb rounds through an audience: newer commands, kills, Redis away: twelve minutes
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet rounds/test_*.py
 	@.build/fleet/venv/bin/python Tests/Acceptance/rounds/run.py .build/release/causeway $(ACCEPTANCE)
+
+newcomer-test: deps ## Play README.md's first commands literally, and compare what they print: half a minute
+	swift build --product causeway
+	swift build --product causeway-lab
+	@cd Tests/Acceptance && python3 -B -m unittest --quiet newcomer/test_*.py
+	@python3 -B Tests/Acceptance/newcomer/run.py .build/debug
 
 outage-test: build fleet-deps ## Break what workers depend on, case by case, and fail if anything is lost, old or twice: 15 minutes
 	@.build/release/causeway-lab outage --broker '.build/fleet/venv/bin/python -B Tests/Acceptance/fleet/broker.py' $(OUTAGE)

@@ -104,7 +104,14 @@ let package = Package(
             swiftSettings: settings
         ),
         // Input and output of both programs. The name `CommandLine` is taken by a type of the standard library.
-        .target(name: "CausewayCommandLine", dependencies: ["Kafka"], swiftSettings: settings),
+        .target(
+            name: "CausewayCommandLine",
+            dependencies: [
+                "CausewayConfiguration", "Kafka", "Reactor",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "causeway",
             dependencies: [
@@ -208,6 +215,7 @@ let package = Package(
             dependencies: [
                 "ActivityStore", "Audiences", "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab",
                 "Kafka", "LiveActivity", "Reactor", "Redis", "Testbed",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
         ),

@@ -296,8 +296,11 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        let cause = phase == .connecting ? CloseCause.connectFailed : .connectionLost
-        close(cause, detail: error?.description ?? "ended by the peer")
+        guard phase == .connecting else {
+            return close(.connectionLost, detail: error?.description ?? "ended by the peer")
+        }
+        if let error, error.code == .certificate { return close(.certificateRefused, detail: error.reason) }
+        close(.connectFailed, detail: error?.description ?? "ended by the peer")
     }
 }
 

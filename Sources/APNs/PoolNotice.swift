@@ -45,6 +45,8 @@ public enum RetirementCause: UInt8, Sendable {
 public enum CloseCause: UInt8, Sendable {
     /// TCP or TLS did not come up.
     case connectFailed
+    /// The server's certificate was refused: not trusted, out of date, or for another name.
+    case certificateRefused
     /// TLS was set up without `h2` (RFC 9113, section 3.2).
     case notHTTP2
     /// No SETTINGS frame came in time (RFC 9113, section 3.4).

@@ -28,7 +28,7 @@ public final class Simulator: Sendable {
         case running(Running)
     }
 
-    private struct Running {
+    struct Running {
         var mailboxes: [Mailbox]
         var threads: [LoopThread]
         var notifier: RegistrationNotifier
@@ -167,62 +167,6 @@ public final class Simulator: Sendable {
             }
         }
         return keys
-    }
-
-    /// Starts the listening thread last, when the other threads can take connections.
-    private func startThreads(
-        _ running: inout Running,
-        setup: ServiceSetup,
-        addresses: [SocketAddress],
-        seed: UInt64
-    ) async throws(SimulatorError) {
-        let plan = FaultSettings(configuration.faults)
-        do {
-            for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
-            for index in running.mailboxes.indices.reversed() {
-                let mailboxes = running.mailboxes
-                let listening = index == 0 ? addresses : []
-                let (thread, ports) = try await startThread(index) { loop throws(SystemError) in
-                    let server = try ServerLoop(
-                        loop: loop,
-                        setup: setup,
-                        mailbox: mailboxes[index],
-                        plan: plan,
-                        seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
-                    )
-                    var ports: [UInt16] = []
-                    for (address, service) in zip(listening, [Service.push, .management]) {
-                        ports.append(try server.listen(on: address, for: service, peers: mailboxes))
-                    }
-                    return (server, ports)
-                }
-                running.threads.append(thread)
-                if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
-            }
-        } catch {
-            // A thread that failed to start takes no work, so its mailbox cannot be asked to end it.
-            throw SimulatorError(.cannotListen, "\(error)")
-        }
-    }
-
-    private func startThread(
-        _ index: Int,
-        _ make: @escaping @Sendable (EventLoop) throws(SystemError) -> (ServerLoop, [UInt16])
-    ) async throws -> (LoopThread, [UInt16]) {
-        let ports = AsyncStream<Result<[UInt16], SystemError>>.makeStream()
-        let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
-            do throws(SystemError) {
-                let (server, own) = try make(loop)
-                ports.continuation.yield(.success(own))
-                ports.continuation.finish()
-                withExtendedLifetime(server) { loop.run() }
-            } catch {
-                ports.continuation.yield(.failure(error))
-                ports.continuation.finish()
-            }
-        }
-        for await port in ports.stream { return (thread, try port.get()) }
-        throw SystemError(code: 0, operation: "thread ended")
     }
 
     // MARK: - Devices

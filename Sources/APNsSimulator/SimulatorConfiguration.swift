@@ -1,3 +1,5 @@
+import Reactor
+
 /// The settings of a simulator.
 public struct SimulatorConfiguration: Sendable {
     /// How clients reach the service.
@@ -83,6 +85,11 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
     init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
+    }
+
+    /// An address on which nobody can listen.
+    init(_ address: SocketAddress, _ error: SystemError) {
+        self.init(.cannotListen, "cannot listen on \(address): \(error.reason)")
     }
 
     init(_ fault: DeviceModel.Fault) {

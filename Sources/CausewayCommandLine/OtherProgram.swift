@@ -1,5 +1,16 @@
-/// The commands of the other of our two programs, to recognize one that was typed at the wrong program.
+/// The commands of one of our two programs, so that the other one recognizes a command that was typed at the wrong program.
 package struct OtherProgram: Sendable {
+    package static let causeway = OtherProgram(
+        name: "causeway",
+        commands: [
+            "worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay", "channels",
+        ]
+    )
+    package static let lab = OtherProgram(
+        name: "causeway-lab",
+        commands: ["demo", "simulator", "broker", "backlog", "outage", "outage-hour", "fanout"]
+    )
+
     package let name: String
     package let commands: [String]
 

@@ -82,7 +82,7 @@ enum ConfigurationConsistency {
                 add(key, "\(missing.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's environments")
             }
             if !policies.contains(app.policy) {
-                let near = ConfigurationNames.nearest(to: app.policy, among: policies)
+                let near = Spelling.nearest(to: app.policy, among: policies)
                 add("\(section).policy", "\(app.policy) is not a policy" + (near.map { "; did you mean \($0)?" } ?? ""))
             }
         }

@@ -113,7 +113,7 @@ extension ConfigurationDocument {
             } else if ConfigurationNames.sections.contains(keyPattern) {
                 withMembers(of: value, key: key) { $0.walk($1, section: key, pattern: keyPattern) }
             } else {
-                let near = ConfigurationNames.nearest(to: name, among: ConfigurationNames.members(of: pattern))
+                let near = Spelling.nearest(to: name, among: ConfigurationNames.members(of: pattern))
                 add(place(of: keyNode), key, "is not a key" + (near.map { "; did you mean \($0)?" } ?? ""))
             }
         }

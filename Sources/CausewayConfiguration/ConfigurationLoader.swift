@@ -1,6 +1,12 @@
 import Configuration
 import LiveActivity
 
+/// Finds faults of a configuration by its keys. Called with a configuration that may have faults: a key with a fault has its default.
+///
+/// - Parameter requiresFiles: whether a file that is missing is a fault.
+package typealias ConfigurationExamination =
+    @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]
+
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
 /// Unknown keys, wrong values and missing values are faults. All faults are found before any is thrown.
@@ -15,6 +21,8 @@ package struct ConfigurationLoader: Sendable {
     /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
     /// another machine.
     package var requiresFiles: Bool
+    /// Finds what else is wrong with a configuration, beyond the values of its keys.
+    package var examination: ConfigurationExamination?
 
     package init(environment: [String: String], requiresFiles: Bool) {
         self.environment = environment
@@ -37,6 +45,7 @@ package struct ConfigurationLoader: Sendable {
     package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         let document = ConfigurationDocument(text: text)
         var reading = ConfigurationReading(document: document, environment: environment, requiresFiles: requiresFiles)
+        reading.examination = examination
         // If the document could not be read at all, every required key would seem to be missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : reading.configuration()
@@ -58,6 +67,7 @@ private struct ConfigurationReading {
     let environment: [String: String]
     let requiresFiles: Bool
     let reader: ConfigReader
+    var examination: ConfigurationExamination?
     var faults: [PlacedFault]
 
     init(document: ConfigurationDocument, environment: [String: String], requiresFiles: Bool) {
@@ -99,6 +109,11 @@ private struct ConfigurationReading {
         )
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
+        }
+        // A key whose value is wrong would be reported twice.
+        let faulty = Set(faults.map(\.key))
+        for (key, message) in examination?(configuration, requiresFiles) ?? [] where !faulty.contains(key) {
+            add(place(of: key) ?? .whole, key, message)
         }
         return configuration
     }
@@ -261,7 +276,7 @@ private struct ConfigurationReading {
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !known.contains(name) {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
-            let near = ConfigurationNames.nearest(to: name, among: Array(known))
+            let near = Spelling.nearest(to: name, among: Array(known))
             add(.variable(name), "", "is not the variable of any key" + (near.map { "; did you mean \($0)?" } ?? ""))
         }
     }

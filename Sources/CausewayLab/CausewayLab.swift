@@ -26,13 +26,12 @@ struct CausewayLab: AsyncParsableCommand {
         ]
     )
 
-    private static let production = OtherProgram(
-        name: "causeway",
-        commands: ["worker", "send", "check", "inspect", "results", "health", "topics", "plan"]
-    )
-
     static func main() async {
-        if let refusal = production.refusal(of: CommandLine.arguments) { exit(withError: ValidationError(refusal)) }
+        let arguments = CommandLine.arguments
+        let refusal =
+            OtherProgram.causeway.refusal(of: arguments)
+            ?? UnknownCommand.refusal(of: arguments, root: Self.self, other: .causeway)
+        if let refusal { exit(withError: ValidationError(refusal)) }
         await main(nil)
     }
 }

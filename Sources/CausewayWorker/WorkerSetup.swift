@@ -80,8 +80,6 @@ struct WorkerSetup: @unchecked Sendable {
             try TraceExporter($0, document: SpanDocument(configuration), rings: traceRings, counters: traces, log: log)
         }
         warnOfReadableSecrets(configuration)
-        try Consumer.check(properties: consumerProperties)
-        try Producer.check(properties: producerProperties)
     }
 
     /// The only producer of the process. The caller must close it.
@@ -152,6 +150,7 @@ struct WorkerSetup: @unchecked Sendable {
             audiences: audiences,
             redis: redis,
             pools: pools,
+            apnsAuthorities: configuration.apns.caFile.map { "\($0) (apns.caFile)" } ?? "the system's (no apns.caFile)",
             producer: producer,
             topics: .init(
                 results: try producer.topic(configuration.kafka.topics.results),
@@ -299,7 +298,7 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// Nil: traces are not exported.
-    private static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
+    static func collector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
         guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
         if let file = tracing.headersFile { _ = try CollectorHeaders.read(file) }
         let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
@@ -319,7 +318,7 @@ struct WorkerSetup: @unchecked Sendable {
         }
     }
 
-    private static func signer(_ key: AppKey) throws -> ProviderTokenSource {
+    static func signer(_ key: AppKey) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: try SigningKey(path: key.file),
             keyIdentifier: try key.identifier(),
@@ -337,13 +336,17 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
+    static func tls(of apns: WorkerConfiguration.APNs) throws(TLSError) -> TLSContext {
+        try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
+    }
+
     private static func pools(
         _ configuration: WorkerConfiguration,
         signers: [AppKey: ProviderTokenSource],
         keys: [AppKey],
         laneCount: Int
     ) throws -> [LaneSetup.Pool] {
-        let tls = try TLSContext.client(caFile: configuration.apns.caFile, applicationProtocols: ["h2"])
+        let tls = try Self.tls(of: configuration.apns)
         let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
         let budget = connectionBudget(poolCount: poolCount)
         return try configuration.apps.enumerated()

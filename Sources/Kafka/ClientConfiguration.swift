@@ -13,24 +13,39 @@ struct ClientConfiguration: ~Copyable {
     }
 
     /// Applies `defaults`, then those of `defaultsWhereKnown` that librdkafka knows, then `overrides` in order. Then checks `promises`.
+    /// Throws the first of the faults.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
         overrides: [KafkaProperties.Property],
         promises: [KafkaProperties.Promise]
     ) throws(KafkaError) {
-        for property in defaults {
-            try set(property.name, property.value)
-        }
-        for property in defaultsWhereKnown where hasProperty(property.name) {
-            try set(property.name, property.value)
-        }
-        for property in overrides {
-            try set(property.name, property.value)
+        let faults = faults(
+            defaults: defaults,
+            defaultsWhereKnown: defaultsWhereKnown,
+            overrides: overrides,
+            promises: promises
+        )
+        if let fault = faults.first { throw KafkaError.property(fault.name, fault.reason) }
+    }
+
+    /// Applies the same, and returns all faults.
+    borrowing func faults(
+        defaults: [KafkaProperties.Property],
+        defaultsWhereKnown: [KafkaProperties.Property],
+        overrides: [KafkaProperties.Property],
+        promises: [KafkaProperties.Promise]
+    ) -> [KafkaPropertyFault] {
+        var faults: [KafkaPropertyFault] = []
+        for property in defaults + defaultsWhereKnown.filter({ knows($0.name) }) + overrides {
+            if let reason = set(property.name, property.value) {
+                faults.append(KafkaPropertyFault(name: property.name, reason: reason))
+            }
         }
         for promise in promises where !promise.isKept(value(of: promise.name) ?? "") {
-            throw KafkaError.property(promise.name, promise.reason)
+            faults.append(KafkaPropertyFault(name: promise.name, reason: promise.reason))
         }
+        return faults
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
@@ -75,15 +90,14 @@ struct ClientConfiguration: ~Copyable {
         return client
     }
 
-    private borrowing func set(_ name: String, _ value: String) throws(KafkaError) {
-        guard !name.utf8.contains(0), !value.utf8.contains(0) else {
-            throw KafkaError.property(name, "contains a NUL byte")
-        }
+    /// - Returns: why the property was not set; nil if it was.
+    private borrowing func set(_ name: String, _ value: String) -> String? {
+        guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }
         var text = ErrorText()
-        switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {
-        case RD_KAFKA_CONF_OK: return
-        case RD_KAFKA_CONF_UNKNOWN: throw KafkaError.property(name, "librdkafka does not know this property")
-        default: throw KafkaError.property(name, text.string)
+        return switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {
+        case RD_KAFKA_CONF_OK: nil
+        case RD_KAFKA_CONF_UNKNOWN: "librdkafka does not know this property"
+        default: text.string
         }
     }
 }

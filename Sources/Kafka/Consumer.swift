@@ -188,13 +188,6 @@ public final class Consumer {
 // MARK: - Starting
 
 extension Consumer {
-    /// Checks properties as `init` does, without creating a client.
-    ///
-    /// - Throws: an error that names the property.
-    public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
-        try configure(ClientConfiguration(), properties: properties)
-    }
-
     private static func configure(
         _ configuration: borrowing ClientConfiguration,
         properties: [(name: String, value: String)]

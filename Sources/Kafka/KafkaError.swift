@@ -76,6 +76,9 @@ extension KafkaError {
         rd_kafka_error_destroy(error)
     }
 
+    /// No broker has answered.
+    public static func noBroker(_ reason: String) -> KafkaError { KafkaError(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
+
     /// A property that this module or librdkafka refuses.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")

@@ -34,7 +34,6 @@ public enum KafkaProperties {
         ("reconnect.backoff.ms", "100"),
         ("reconnect.backoff.max.ms", "5000"),
         ("ssl.endpoint.identification.algorithm", "https"),
-        ("allow.auto.create.topics", "false"),
     ]
 
     /// Defaults of every consumer.
@@ -78,6 +77,8 @@ public enum KafkaProperties {
     /// Defaults of every producer.
     public static let producer: [Property] =
         common + [
+            // Of a consumer this is the default. It is not set there, because librdkafka then warns of every broker that does not know it.
+            ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
             ("max.in.flight.requests.per.connection", "5"),

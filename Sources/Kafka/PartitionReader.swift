@@ -5,10 +5,10 @@ import Glibc
 ///
 /// Only one thread may use it. Every call waits for the brokers, with a limit.
 public final class PartitionReader {
-    private let handle: OpaquePointer
+    let handle: OpaquePointer
     private let callbacks: ClientCallbacks
     private var topics: SubscribedTopics
-    private var isOpen = true
+    private(set) var isOpen = true
 
     /// Properties that every read relies on. They override the caller's.
     private static let promises: [KafkaProperties.Property] = [
@@ -25,8 +25,12 @@ public final class PartitionReader {
     private static let waitMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties, of which those of membership are ignored. `bootstrap.servers` is required.
-    public init(properties: [(name: String, value: String)], topic: String) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: nil)
+    public init(
+        properties: [(name: String, value: String)],
+        topic: String,
+        logHandler: (any ClientLogHandler)? = nil
+    ) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: logHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumer,

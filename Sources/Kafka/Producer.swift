@@ -41,7 +41,7 @@ public final class Producer: @unchecked Sendable {
     private let callbacks: ClientCallbacks
     private let topics = Mutex<[ProducerTopic]>([])
     private var wakeupDescriptor: Int32 = -1
-    private var isOpen = true
+    private(set) var isOpen = true
 
     /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`. `bootstrap.servers` is required.
     /// - Throws: an error that names the property.
@@ -58,13 +58,6 @@ public final class Producer: @unchecked Sendable {
         rd_kafka_set_log_queue(handle, nil)
         queue = rd_kafka_queue_get_main(handle)
         self.callbacks = callbacks
-    }
-
-    /// Checks properties as `init` does, without creating a client.
-    ///
-    /// - Throws: an error that names the property.
-    public static func check(properties: [(name: String, value: String)]) throws(KafkaError) {
-        try configure(ClientConfiguration(), properties: properties)
     }
 
     private static func configure(

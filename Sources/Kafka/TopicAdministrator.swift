@@ -26,14 +26,17 @@ public struct NewTopic: Sendable, Equatable {
 
 /// Asks the brokers for topics, and creates topics. Only one thread may use it; every call waits for the brokers, with a limit.
 public final class TopicAdministrator {
-    private let handle: OpaquePointer
+    let handle: OpaquePointer
     private let queue: OpaquePointer
     private let callbacks: ClientCallbacks
-    private var isOpen = true
+    private(set) var isOpen = true
 
     /// - Parameter properties: a producer's properties. `bootstrap.servers` is required.
-    public init(properties: [(name: String, value: String)]) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: nil)
+    public init(
+        properties: [(name: String, value: String)],
+        logHandler: (any ClientLogHandler)? = nil
+    ) throws(KafkaError) {
+        let callbacks = ClientCallbacks(logHandler: logHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.producer,

@@ -27,18 +27,23 @@ public final class Listener {
     public let address: SocketAddress
 
     /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist; `close` removes it.
-    public init(
+    public convenience init(
         loop: EventLoop,
         address: SocketAddress,
         handler: any ListenerHandler,
         backlog: Int32 = 1024
     ) throws(SystemError) {
+        try self.init(loop: loop, socket: ListeningSocket(address: address, backlog: backlog), handler: handler)
+    }
+
+    /// Accepts the connections of a socket that listens already. A socket has at most one listener.
+    public init(loop: EventLoop, socket: ListeningSocket, handler: any ListenerHandler) throws(SystemError) {
         self.loop = loop
         self.handler = handler
-        let descriptor = try listeningSocket(address: address, backlog: backlog)
-        self.descriptor = descriptor
-        self.unixPath = address.isUnix ? address.host : nil
-        self.address = localAddress(of: descriptor) ?? address
+        self.unixPath = socket.address.isUnix ? socket.address.host : nil
+        self.address = socket.address
+        self.descriptor = socket.take()
+        precondition(descriptor >= 0, "a socket has at most one listener")
         do throws(SystemError) {
             try loop.add(descriptor: descriptor, interest: .readable, handler: self)
         } catch {
@@ -123,23 +128,4 @@ extension Listener: DescriptorHandler, TimerHandler {
         resumeTimer = .none
         watch(.readable)
     }
-}
-
-func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
-    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
-    let descriptor = socket(address.family, type, 0)
-    guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
-    if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
-    if address.family == AF_INET6 { setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-    guard address.withRaw({ raw, length in bind(descriptor, raw, length) }) == 0 else {
-        let error = SystemError(code: errno, operation: "bind")
-        Glibc.close(descriptor)
-        throw error
-    }
-    guard listen(descriptor, backlog) == 0 else {
-        let error = SystemError(code: errno, operation: "listen")
-        Glibc.close(descriptor)
-        throw error
-    }
-    return descriptor
 }

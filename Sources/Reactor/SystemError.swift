@@ -12,7 +12,10 @@ public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
         self.operation = operation
     }
 
-    public var description: String { "\(operation): \(systemReason(code))" }
+    /// The failure in the C library's words, without the call.
+    public var reason: String { systemReason(code) }
+
+    public var description: String { "\(operation): \(reason)" }
 
     public static func == (left: SystemError, right: SystemError) -> Bool {
         left.code == right.code && left.operation.description == right.operation.description

@@ -15,6 +15,10 @@ struct Causeway: AsyncParsableCommand {
             See it work, without an account, a phone or a server:
               causeway-lab demo
 
+            Try it out by hand, with parts of the program causeway-lab (causeway-lab --help lists all):
+              causeway-lab broker
+              causeway-lab simulator --bootstrap-servers 127.0.0.1:40123
+
             Run it:
               causeway check --config causeway.yaml
               causeway worker --config causeway.yaml
@@ -33,13 +37,12 @@ struct Causeway: AsyncParsableCommand {
         ]
     )
 
-    private static let lab = OtherProgram(
-        name: "causeway-lab",
-        commands: ["demo", "simulator", "broker", "backlog", "outage", "fanout"]
-    )
-
     static func main() async {
-        if let refusal = lab.refusal(of: CommandLine.arguments) { exit(withError: ValidationError(refusal)) }
+        let arguments = CommandLine.arguments
+        let refusal =
+            OtherProgram.lab.refusal(of: arguments)
+            ?? UnknownCommand.refusal(of: arguments, root: Self.self, other: .lab)
+        if let refusal { exit(withError: ValidationError(refusal)) }
         await main(nil)
     }
 }

@@ -281,7 +281,7 @@ import Testing
         let fixture = try PoolFixture { $0.serverName = "api.push.example" }
         fixture.pool.start()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
-        #expect(fixture.recorder.closeCauses.first == .connectFailed)
+        #expect(fixture.recorder.closeCauses.first == .certificateRefused)
         #expect(fixture.server.requests == 0)
     }
 

@@ -65,7 +65,10 @@ struct CheckTests {
                     + "which is 8000: one late heartbeat costs a worker its partitions"
             ]
         )
-        #expect(try warnings("session.timeout.ms: 1800001").first?.contains("group.max.session.timeout.ms") == true)
+        #expect(
+            try warnings("session.timeout.ms: 1800001, max.poll.interval.ms: 1800001").first?
+                .contains("group.max.session.timeout.ms") == true
+        )
     }
 
     @Test func `Files that the configuration names are checked on request`() throws {
@@ -215,6 +218,46 @@ struct CheckTests {
             #expect(line.hasPrefix(place), "\(line)")
         }
         #expect(run.errorLines == ["records checked: 6, faults: 3"])
+    }
+
+    @Test func `A record's faults are all listed, each at its own line, also behind one that was repaired`() throws {
+        let record = """
+            {
+              "colour": "red", "priority": 7,
+              "app": 5,
+              "activity": "",
+              "token": "xyz",
+              "aps": {
+                "event": "update",
+                "timestamp": 1790000000000,
+                "alert": {"title": 1, "body": "b"},
+                "relevance-score": "high"
+              }
+            }
+            """
+        let run = try ProgramRun.run("check", "--commands", "-", input: record + "\n" + good)
+        let places = run.outputLines.map { $0.split(separator: ": ").prefix(2).joined(separator: " ") }
+        #expect(
+            places.sorted() == [
+                "stdin:1 environment", "stdin:10 aps.relevance-score", "stdin:2 colour", "stdin:2 priority",
+                "stdin:3 app", "stdin:4 activity",
+                "stdin:5 token", "stdin:6 aps.content-state", "stdin:8 aps.timestamp",
+                "stdin:9 aps.alert.title",
+            ],
+            "\(run.output)"
+        )
+        #expect(run.errorLines == ["records checked: 2, faults: \(places.count)"])
+        // A wrong event leaves open what else the record may have.
+        let event = try ProgramRun.run("check", "--commands", "-", input: good.replacing("update", with: "strat"))
+        #expect(event.outputLines.count == 1)
+    }
+
+    @Test func `A time in the future, an unknown app and an unknown policy are found together`() throws {
+        let record = good.replacing("example.match", with: "example.other").replacing("1790000000", with: "4102444800")
+            .replacing(#""activity":"a""#, with: #""activity":"a","policy":"sport""#)
+        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let run = try ProgramRun.run("check", "--config", file, "--commands", "-", input: record)
+        #expect(run.outputLines.count == 3, "\(run.output)")
     }
 
     @Test func `A timestamp of the year 2100 is refused, one of the next minutes is accepted`() throws {

@@ -1,6 +1,11 @@
+import ArgumentParser
+import CausewayCommandLine
 import Foundation
 import Testbed
 import Testing
+
+@testable import CausewayLab
+@testable import causeway
 
 @Suite("Help and version", .ownThread)
 struct HelpTests {
@@ -18,9 +23,7 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in [
-            "worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay", "configuration",
-        ] {
+        for command in OtherProgram.causeway.commands {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("metrics-page"))
@@ -28,7 +31,7 @@ struct HelpTests {
         for command in Self.labCommands { #expect(lab.output.contains("\n  \(command) "), "\(command)") }
     }
 
-    private static let labCommands = ["demo", "simulator", "broker", "backlog", "outage", "fanout"]
+    private static let labCommands = OtherProgram.lab.commands
 
     @Test(
         arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay", "configuration"]
@@ -76,6 +79,49 @@ struct HelpTests {
     ])
     func `So does one of the lab`(arguments: [String]) throws {
         try expectUsage(ProgramRun.process(arguments, of: .lab))
+    }
+
+    @Test(arguments: [
+        (["wroker", "--config", "c.yaml"], ProgramRun.Program.causeway, "causeway worker?"),
+        (["wroker", "--help"], .causeway, "causeway worker?"), (["help", "sned"], .causeway, "causeway send?"),
+        (["channels", "lst"], .causeway, "causeway channels list?"),
+        (["help", "replay", "repot"], .causeway, "causeway replay report?"),
+        (["brocker"], .causeway, "causeway-lab broker?"),
+        (["help", "simulater"], .lab, "causeway-lab simulator?"), (["woker"], .lab, "causeway worker?"),
+    ])
+    func `A misspelled command ends with 64 and names the nearest one, also as a help topic and before options`(
+        arguments: [String],
+        program: ProgramRun.Program,
+        suggestion: String
+    ) throws {
+        let run = try ProgramRun.run(ProgramRun.process(arguments, of: program))
+        #expect(run.exitCode == 64)
+        #expect(run.output.isEmpty)
+        #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
+    }
+
+    @Test func `A command that resembles none: the error lists those that exist`() throws {
+        let run = try ProgramRun.run("channels", "frobnicate")
+        #expect(run.exitCode == 64)
+        #expect(
+            run.errorLines.first
+                == "Error: causeway channels has no command frobnicate; its commands are list, show, create, delete, reconcile"
+        )
+    }
+
+    @Test func `The help of causeway names the parts of the lab that a first try needs`() throws {
+        let help = try ProgramRun.run("--help").output
+        for command in ["demo", "broker", "simulator"] {
+            #expect(help.contains("  causeway-lab \(command)"), "\(command)")
+        }
+    }
+
+    @Test func `Each program knows all commands of the other`() {
+        func names(_ commands: [any ParsableCommand.Type]) -> [String] {
+            commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }.sorted()
+        }
+        #expect(OtherProgram.causeway.commands.sorted() == names(Causeway.configuration.subcommands))
+        #expect(OtherProgram.lab.commands.sorted() == names(CausewayLab.configuration.subcommands))
     }
 
     private func expectUsage(_ process: Process) throws {

@@ -63,13 +63,16 @@ struct RecordCutterTests {
         #expect(RecordKey.key(of: Array(record.utf8)).map { String(decoding: $0, as: UTF8.self) } == key)
     }
 
-    @Test func `A command gets the present time, and nothing else of it changes`() {
+    @Test func `A command gets the present time and its place in the second, and nothing else of it changes`() {
         let command =
             #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#
             + #""content-state":{"timestamp":1}}}"#
-        let stamped = RecordStamp.stamped(Array(command.utf8), unixSeconds: 1_800_000_001)
-        #expect(String(decoding: stamped, as: UTF8.self) == command.replacing("1790000000", with: "1800000001"))
+        var stamp = RecordStamp()
+        let microseconds: Int64 = 1_800_000_001_000_025
+        let stamped = stamp.stamped(Array(command.utf8), unixMicroseconds: microseconds)
+        let expected = "{\"sequence\":25," + command.replacing("1790000000", with: "1800000001").dropFirst()
+        #expect(String(decoding: stamped, as: UTF8.self) == expected)
         let other = Array(#"{"timestamp":1790000000}"#.utf8)
-        #expect(RecordStamp.stamped(other, unixSeconds: 1_800_000_001) == other)
+        #expect(stamp.stamped(other, unixMicroseconds: microseconds) == other)
     }
 }

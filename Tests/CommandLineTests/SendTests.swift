@@ -1,7 +1,11 @@
 import Foundation
 import Kafka
+import LiveActivity
 import Testbed
 import Testing
+
+@testable import CausewayCommandLine
+@testable import causeway
 
 @Suite("causeway send and causeway-lab broker", .ownThread)
 struct SendTests {
@@ -126,6 +130,75 @@ struct SendTests {
         #expect(run.output.hasPrefix("1 sent, 0 acknowledged, 1 failed, "))
         #expect(run.errorLines.count == 1)
         #expect(run.errors.hasPrefix("causeway send: "))
+    }
+
+    @Test func `A command that is sent twice with --now is newer each time, also within a second`() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitions: 1)
+        let directory = try TemporaryDirectory()
+        try directory.write(command("a"), to: "update.json")
+        let file = directory.path("update.json")
+        for _ in 0..<2 {
+            let run = try ProgramRun.run("send", "-b", broker.bootstrapServers, "--now", file, file)
+            #expect(run.output.hasPrefix("2 sent, 2 acknowledged"))
+        }
+        let versions = try TopicReader(broker, topic: "causeway.commands").read(4)
+            .map { record in try Array(record.value.utf8).withUnsafeBytes { try Command.decode($0).version } }
+        for (earlier, later) in zip(versions, versions.dropFirst()) { #expect(earlier < later) }
+    }
+
+    @Test func `The stamp leaves a sequence of the producer alone, and each command is newer than the last`() throws {
+        var stamp = RecordStamp()
+        let second: Int64 = 1_795_000_000
+        func stamped(_ text: String, _ microseconds: Int64) throws -> Version {
+            let record = stamp.stamped(Array(text.utf8), unixMicroseconds: microseconds)
+            return try record.withUnsafeBytes { try Command.decode($0).version }
+        }
+        let plain = command("a")
+        #expect(try stamped(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999))
+        #expect(try stamped(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
+        #expect(try stamped(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
+        let own = "{\"sequence\":7," + plain.dropFirst()
+        #expect(try stamped(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
+        #expect(stamp.stamped(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
+    }
+
+    @Test func `No broker: after some seconds it says where it looks and why, and in the end that nobody answered`()
+        throws
+    {
+        let run = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "delivery.timeout.ms=4000", input: command("a"))
+        #expect(run.exitCode == 1)
+        #expect(
+            run.errorLines.first
+                == "causeway send: no Kafka broker answers at 127.0.0.1:1 (Connection refused); still trying"
+        )
+        #expect(run.errorLines.count == 2)
+        #expect(
+            run.errorLines.last?
+                .wholeMatch(
+                    of: /causeway send: no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+                ) != nil,
+            "\(run.errors)"
+        )
+    }
+
+    @Test(arguments: [
+        (
+            "h:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT)",
+            "Connection refused"
+        ),
+        (
+            "h:1/bootstrap: Failed to resolve 'h:1': Name or service not known (after 3ms in state CONNECT)",
+            "Name or service not known"
+        ),
+        (
+            "ssl://h:1/bootstrap: SSL handshake failed: certificate verify failed (after 2ms in state CONNECT)",
+            "SSL handshake failed: certificate verify failed"
+        ),
+        ("Local: Broker transport failure", "Broker transport failure"),
+    ])
+    func `The causes in librdkafka's words`(reason: String, cause: String) {
+        #expect(BrokerContact.cause(in: reason) == cause)
     }
 
     @Test func `No broker: failed after the delivery timeout, exit code 1`() throws {

@@ -1,4 +1,5 @@
 import Foundation
+import Reactor
 import Testbed
 import Testing
 
@@ -50,28 +51,56 @@ struct SimulatorCommandTests {
         #expect(!FileManager.default.fileExists(atPath: file))
     }
 
-    @Test(arguments: [
-        (["--shapes", "/nowhere.json"], "/nowhere.json: cannot be opened"),
-        (["--shapes", "bad.json"], "bad.json:2: must be an object with app and attributesTypes"),
-        (["--shapes", "field.json"], "field.json:1: "),
-        (["--key", "A:B:/nowhere.p8"], "--key /nowhere.p8: cannot be read"),
-        (["--latency", "5-1"], "--latency must be"),
-        (["--environment", "staging"], "--environment must be production or sandbox"),
-    ])
-    func `What it cannot use`(arguments: [String], message: String) throws {
+    @Test(
+        arguments: [
+            (["--shapes", "/nowhere.json"], 1, "/nowhere.json: cannot be opened: No such file or directory"),
+            (["--shapes", "bad.json"], 1, "bad.json:2: must be an object with app and attributesTypes"),
+            (["--shapes", "field.json"], 1, "field.json:1: "),
+            (["--key", "A:B:/nowhere.p8"], 1, "--key /nowhere.p8: cannot be read"),
+            (["--latency", "5-1"], 64, "--latency must be"),
+            (["--environment", "staging"], 64, "--environment must be production or sandbox"),
+        ],
+        [[], ["--bootstrap-servers", "127.0.0.1:1"]]
+    )
+    func `What it cannot use: one line that names it, and no crash, with a Kafka or without`(
+        _ refusal: (arguments: [String], code: Int32, message: String),
+        kafka: [String]
+    ) throws {
         let directory = try TemporaryDirectory()
         try directory.write("\n{\"app\":1}", to: "bad.json")
         try directory.write(
             #"{"app":"a","attributesTypes":[{"name":"T","attributes":{"x":"number"},"contentState":{}}]}"#,
             to: "field.json"
         )
-        let process = ProgramRun.process(["simulator"] + arguments, of: .lab)
+        let process = ProgramRun.process(["simulator"] + refusal.arguments + kafka, of: .lab)
         process.currentDirectoryURL = directory.url
-        let errors = Pipe()
-        process.standardError = errors
-        let simulator = try RunningProgram(process)
-        let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        #expect(try #require(simulator.exitCode()) != 0)
-        #expect(text.contains(message), "\(text)")
+        let run = try ProgramRun.run(process)
+        #expect(run.exitCode == refusal.code && run.signal == nil)
+        #expect(run.output.isEmpty)
+        #expect(run.errors.contains(refusal.message), "\(run.errors)")
+        #expect(refusal.code == 64 || run.errorLines.count == 1, "\(run.errors)")
+    }
+
+    @Test(
+        arguments: ["--port", "--control-port", "--management-port"],
+        [[], ["--bootstrap-servers", "127.0.0.1:1"]]
+    )
+    func `A port that is taken: one line that names it, at once`(option: String, kafka: [String]) throws {
+        let socket = try ListeningSocket(address: .loopback(port: 0), backlog: 1)
+        let port = socket.address.port
+        let start = ContinuousClock.now
+        let run = try ProgramRun.run(
+            ProgramRun.process(["simulator", option, "\(port)"] + kafka, of: .lab)
+        )
+        #expect(run.exitCode == 1 && run.signal == nil)
+        #expect(run.output.isEmpty)
+        #expect(
+            run.errorLines == [
+                "causeway-lab simulator: cannot listen on 127.0.0.1:\(port): Address already in use"
+            ]
+        )
+        // Far below the time for which the interface itself waits.
+        #expect(start.duration(to: .now) < .seconds(30))
+        withExtendedLifetime(socket) {}
     }
 }

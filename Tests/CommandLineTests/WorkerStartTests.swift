@@ -1,6 +1,9 @@
 import Foundation
+import Reactor
 import Testbed
 import Testing
+
+@testable import CausewayLab
 
 @Suite("causeway worker: its start", .ownThread)
 struct WorkerStartTests {
@@ -40,6 +43,95 @@ struct WorkerStartTests {
                 "environment: redis.url: is required (or CAUSEWAY_REDIS_URL in the environment)",
             ]
         )
+    }
+
+    /// A configuration with a key that a worker can use, and its place.
+    private func usable(_ directory: TemporaryDirectory, http: String = "{port: 0}", more: String = "") throws -> String
+    {
+        let key = try SimulatorDirectory(path: directory.path("apns")).ownKey().file
+        try directory.write(
+            """
+            log: {format: text}
+            http: \(http)
+            kafka: {bootstrapServers: "127.0.0.1:1"}
+            redis: {url: "redis://127.0.0.1:1"}
+            apps: {match: {bundleId: m, teamId: TEAM123456, keyId: KEY1234567, keyFile: \(key)}}
+            worker: {lanes: 1}
+            \(more)
+
+            """,
+            to: "c.yaml"
+        )
+        return directory.path("c.yaml")
+    }
+
+    @Test func `A port that is taken: the worker does not start, and names the key and the address; exit code 78`()
+        throws
+    {
+        let directory = try TemporaryDirectory()
+        let socket = try ListeningSocket(address: .loopback(port: 0), backlog: 1)
+        let port = socket.address.port
+        let run = try ProgramRun.run("worker", "-c", try usable(directory, http: "{host: 127.0.0.1, port: \(port)}"))
+        #expect(run.exitCode == 78)
+        #expect(run.errorLines.count == 1)
+        #expect(
+            run.errors.contains("http.port: cannot listen on 127.0.0.1:\(port): Address already in use"),
+            "\(run.errors)"
+        )
+        #expect(!run.errors.contains("worker started"))
+        withExtendedLifetime(socket) {}
+    }
+
+    @Test func `Files and properties that cannot be used: each fault with its place, as in a check; exit code 78`()
+        throws
+    {
+        let directory = try TemporaryDirectory()
+        try directory.write("hello", to: "hello.p8")
+        try directory.write("hello", to: "hello.pem")
+        let path = try usable(directory, more: "apns: {caFile: \(directory.path("hello.pem"))}")
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+            .replacing(directory.path("apns/AuthKey_SIMULATION.p8"), with: directory.path("hello.p8"))
+            .replacing(
+                #"bootstrapServers: "127.0.0.1:1"}"#,
+                with: #"bootstrapServers: "127.0.0.1:1", properties: {no.such: 1}, consumer: {nor.this: 2}, "#
+                    + "producer: {security.protocol: ssl, ssl.ca.location: /nowhere.pem}}"
+            )
+        try directory.write(text, to: "c.yaml")
+        let worker = try ProgramRun.run("worker", "-c", path)
+        #expect(worker.exitCode == 78)
+        let faults = worker.errorLines.map { $0.replacing(directory.url.path + "/", with: "") }
+        #expect(
+            faults == [
+                "c.yaml:3:55: kafka.properties.no.such: librdkafka does not know this property",
+                "c.yaml:3:79: kafka.consumer.nor.this: librdkafka does not know this property",
+                "c.yaml:5:77: apps.match.keyFile: hello.p8: not an unencrypted private key in PEM",
+                "c.yaml:7:16: apns.caFile: hello.pem: no certificate or crl found",
+            ]
+        )
+        let check = try ProgramRun.run("check", "--files", "-c", path)
+        #expect(check.exitCode == 1 && check.outputLines == worker.errorLines)
+        // Without --files too, because the files are here.
+        #expect(try ProgramRun.run("check", "-c", path).outputLines == worker.errorLines)
+    }
+
+    @Test func `A missing authority of Kafka is a fault where files are required, and no fault on another machine`()
+        throws
+    {
+        let directory = try TemporaryDirectory()
+        let path = try usable(directory)
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+            .replacing(
+                #"bootstrapServers: "127.0.0.1:1"}"#,
+                with: #"bootstrapServers: "127.0.0.1:1", "#
+                    + "properties: {security.protocol: ssl, ssl.ca.location: /nowhere.pem}}"
+            )
+        try directory.write(text, to: "c.yaml")
+        let worker = try ProgramRun.run("worker", "-c", path)
+        #expect(worker.exitCode == 78 && worker.errorLines.count == 1)
+        #expect(worker.errors.contains(":3:79: kafka.properties.ssl.ca.location: "), "\(worker.errors)")
+        #expect(try ProgramRun.run("check", "--files", "-c", path).outputLines == worker.errorLines)
+        let elsewhere = try ProgramRun.run("check", "-c", path)
+        #expect(elsewhere.exitCode == 0 && elsewhere.output.isEmpty, "\(elsewhere.output)")
     }
 
     @Test func `A file that does not exist: exit code 78`() throws {

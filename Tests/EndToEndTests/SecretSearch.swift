@@ -54,7 +54,7 @@ extension ExampleRun {
         }
         // Some runs have ended their worker.
         if let worker = stage.worker, worker.poll() == nil {
-            for path in ["/statusz", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
+            for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
                 look(try Page(path, port: stage.httpPort).text, path)
             }
         }

@@ -1,3 +1,4 @@
+import Logging
 import Testing
 
 @testable import Observability
@@ -26,6 +27,26 @@ struct DiagnosisTests {
             worker.first.add(.recordsReceived, by: 4_000)
         }
         #expect(busy == [])
+    }
+
+    /// The host answers, so the way to it is not to blame.
+    @Test func `A refused certificate is no question of egress`() throws {
+        func finding(_ kinds: [LogKind]) throws -> Finding {
+            var worker = WellWorker()
+            worker.publish(at: 0)
+            worker.first.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
+            var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+            for (second, kind) in kinds.enumerated() {
+                log.log(kind, nowMilliseconds: 0, wallMilliseconds: Int64(second) * 1_000, ["detail": "\(second)"])
+            }
+            worker.publish(at: 60_000)
+            return try #require(worker.report(before: nil, at: 60_000).findings.first)
+        }
+        let untrusted = try finding([.apnsUnresolved, .apnsUntrusted])
+        #expect(untrusted.action.contains("not trusted") && untrusted.action.contains("apns.caFile"))
+        #expect(!untrusted.action.contains("egress") && untrusted.seen.count == 1)
+        let unreachable = try finding([.apnsUntrusted, .apnsClosed])
+        #expect(unreachable.action.contains("egress"))
     }
 
     @Test func `Each fault is found`() {

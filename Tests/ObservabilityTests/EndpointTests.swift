@@ -35,8 +35,9 @@ struct EndpointTests {
         try await Self.withEndpoint(worker.registry) { port in
             for (path, type) in [
                 ("/metrics", "text/plain; version=0.0.4; charset=utf-8"), ("/livez", "text/plain; charset=utf-8"),
-                ("/readyz", "text/plain; charset=utf-8"), ("/statusz", "text/html; charset=utf-8"),
-                ("/statusz?format=json", "application/json"), ("/", "text/plain; charset=utf-8"),
+                ("/readyz", "text/plain; charset=utf-8"), ("/statusz", "text/plain; charset=utf-8"),
+                ("/statusz?format=json", "application/json"), ("/statusz?format=html", "text/html; charset=utf-8"),
+                ("/", "text/plain; charset=utf-8"),
             ] {
                 let answer = try RawHTTPClient(port: port).ask("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
                 #expect(answer.status == 200, "\(path)")
@@ -107,16 +108,17 @@ struct EndpointTests {
         try await running.value
     }
 
-    @Test func `A port that is taken is said`() async throws {
+    @Test func `A port that is taken is said before anything runs`() async throws {
         try await Self.withEndpoint { port in
-            let second = try ObservabilityService(
-                host: "127.0.0.1",
-                port: port,
-                registry: Fixture.registry(),
-                logger: LogCollector().logger
-            )
-            let error = await #expect(throws: ObservabilityError.self) { try await second.run() }
-            #expect(error?.reason.contains("cannot listen on 127.0.0.1:\(port)") == true)
+            let error = #expect(throws: ObservabilityError.self) {
+                try ObservabilityService(
+                    host: "127.0.0.1",
+                    port: port,
+                    registry: Fixture.registry(),
+                    logger: LogCollector().logger
+                )
+            }
+            #expect(error?.reason == "http.port: cannot listen on 127.0.0.1:\(port): Address already in use")
         }
         #expect(throws: ObservabilityError.self) {
             try ObservabilityService(

@@ -183,14 +183,57 @@ struct StatusPageTests {
         #expect(StatusPage.html(report).contains("All is well."))
     }
 
-    @Test(arguments: [
-        ("?format=json", "", true), ("?a=b&format=json", "text/html", true), ("", "application/json;q=0.9", true),
-        ("", "text/html,application/json", false), ("", "*/*", false), ("", ",;", false), ("?format=html", "", false),
-    ])
-    func `JSON is the answer to requests for JSON`(query: String, accept: String, wantsJSON: Bool) throws {
-        let text = "GET /statusz\(query) HTTP/1.1\r\nHost: a\r\nAccept: \(accept)\r\n\r\n"
-        let head = try #require(try HTTPRequestHead.parse(Array(text.utf8))).head
-        #expect(WorkerPages.wantsJSON(head) == wantsJSON)
+    @Test func `Each client gets the form that it asks for`() throws {
+        func form(query: String = "", accept: String = "") throws -> StatusForm {
+            let text = "GET /statusz?\(query) HTTP/1.1\r\nHost: a\r\nAccept: \(accept)\r\n\r\n"
+            return StatusForm(try #require(try HTTPRequestHead.parse(Array(text.utf8))).head)
+        }
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+        #expect(try form() == .text && form(accept: "*/*") == .text && form(accept: "text/plain") == .text)
+        #expect(try form(accept: ",;") == .text && form(query: "format=page") == .text)
+        #expect(try form(accept: browser) == .html && form(accept: "text/html,application/json") == .html)
+        #expect(try form(accept: "application/json;q=0.9") == .json)
+        #expect(try form(query: "format=json", accept: browser) == .json && form(query: "a&format=html") == .html)
+        #expect(try form(query: "format=text", accept: browser) == .text)
+    }
+
+    @Test func `The text has all facts of the page`() {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        let report = Self.busy()
+        let text = StatusText.text(report)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes a second; "))
+        #expect(lines.contains("BROKEN: Redis is away for 1 of 2 lanes."))
+        #expect(lines.contains("  Runbook: CausewayRedisAway"))
+        #expect(lines.contains { $0.hasPrefix("live: lane-0: turned ") }, "\(text)")
+        for finding in report.findings {
+            for part in [finding.observation, finding.meaning, finding.action] {
+                #expect(text.contains(part), "\(part)")
+            }
+        }
+        for table in report.tables {
+            #expect(text.contains(table.title), "\(table.key)")
+            for cell in table.rows.joined() { #expect(text.contains(cell.text), "\(table.key): \(cell.text)") }
+        }
+        #expect(
+            lines.contains { $0.hasPrefix("  records received") && $0.hasSuffix("600,000") },
+            "\(text)"
+        )
+        #expect(lines.allSatisfy { $0.last != " " })
+    }
+
+    /// Texts of errors come from outside.
+    @Test func `The text has no control characters`() {
+        var worker = WellWorker()
+        worker.publish(at: 0)
+        var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
+        log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nAll is well.\u{9B}"])
+        worker.second.set(.redisReady, to: 0)
+        worker.publish(at: 60_000)
+        let text = StatusText.text(worker.report(before: nil, at: 60_000))
+        #expect(text.contains("reason= [2J All is well. "))
+        #expect(!text.unicodeScalars.contains { $0 != "\n" && $0.properties.generalCategory == .control })
     }
 }
 

@@ -66,8 +66,14 @@ final class ControlInterface: Sendable {
     }
 
     static func start(port: UInt16, simulator: Simulator) async throws(SimulatorError) -> ControlInterface {
+        let address = SocketAddress.loopback(port: port)
+        let server: HTTPServer
+        do throws(SystemError) {
+            server = try HTTPServer(name: "control", address: address, limits: limits)
+        } catch {
+            throw SimulatorError(address, error)
+        }
         do {
-            let server = try HTTPServer(name: "control", address: .loopback(port: port), limits: limits)
             let task = Task { try await serve(server, simulator: simulator) }
             return ControlInterface(port: try await server.port(), server: server, task: task)
         } catch {

@@ -34,17 +34,27 @@ package struct RecordSender {
     /// How long librdkafka may take to report the records that were given up.
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
+    /// The time between two looks whether a broker has answered.
+    private static let checkMilliseconds: Int64 = 100
     /// The time between two checks of a full queue.
     private static let roomSeconds = 0.001
 
     private let producer: Producer
     private let topic: ProducerTopic
     private let rate: RecordRate
+    private let contact: BrokerContact?
     private let startNanoseconds = RecordSender.nanoseconds()
     package private(set) var tally = Tally()
 
-    /// - Parameter producer: closed by ``finish(flushMilliseconds:)``, or at once if this initializer throws.
-    package init(producer: Producer, topic: String, rate: Double?) throws(KafkaError) {
+    /// - Parameters:
+    ///   - producer: closed by ``finish(flushMilliseconds:)``, or at once if this initializer throws.
+    ///   - contact: the producer's log handler, to tell the person if no broker answers; nil tells nobody.
+    package init(
+        producer: Producer,
+        topic: String,
+        rate: Double?,
+        contact: BrokerContact? = nil
+    ) throws(KafkaError) {
         do throws(KafkaError) {
             self.topic = try producer.topic(topic)
         } catch {
@@ -53,6 +63,7 @@ package struct RecordSender {
         }
         self.producer = producer
         self.rate = RecordRate(perSecond: rate)
+        self.contact = contact
     }
 
     /// Writes a record, after waiting for the rate limit and for room in the producer's queue.
@@ -110,7 +121,12 @@ package struct RecordSender {
     /// Waits for outstanding acknowledgements, and closes the producer. Records without one are given up and count as
     /// failed, although a broker may have them.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
-        if !flush(flushMilliseconds) {
+        let isFlushed = flush(flushMilliseconds)
+        // Without a broker each record fails for its own time limit, which says nothing.
+        if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasMetBroker) {
+            tally.reason = failure
+        }
+        if !isFlushed {
             tally.reason = tally.reason ?? "no answer within \(flushMilliseconds / 1_000) s"
             producer.purge()
             _ = flush(Self.purgeMilliseconds)
@@ -120,14 +136,22 @@ package struct RecordSender {
         return tally
     }
 
+    /// Takes the acknowledgements that have come. For a sender that waits long between two records.
+    package mutating func attend() { takeReports() }
+
     /// - Returns: whether all records were reported.
     private mutating func flush(_ milliseconds: Int64) -> Bool {
-        var reports: [Report] = []
-        let isFlushed = producer.flush(timeoutMilliseconds: milliseconds) { mark, error, _ in
-            reports.append(Report(mark: mark, error: error))
+        let deadline = Clock.milliseconds + milliseconds
+        while true {
+            var reports: [Report] = []
+            let left = max(0, deadline - Clock.milliseconds)
+            let isFlushed = producer.flush(timeoutMilliseconds: min(left, Self.checkMilliseconds)) { mark, error, _ in
+                reports.append(Report(mark: mark, error: error))
+            }
+            count(reports)
+            if isFlushed || left == 0 { return isFlushed }
+            contact?.check(producer.hasMetBroker)
         }
-        count(reports)
-        return isFlushed
     }
 
     package var elapsedSeconds: Double {
@@ -167,6 +191,7 @@ package struct RecordSender {
         var reports: [Report] = []
         producer.pollReports { mark, error, _ in reports.append(Report(mark: mark, error: error)) }
         count(reports)
+        contact?.check(producer.hasMetBroker)
     }
 
     private mutating func count(_ reports: [Report]) {

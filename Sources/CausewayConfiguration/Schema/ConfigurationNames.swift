@@ -63,26 +63,4 @@ enum ConfigurationNames {
                     && (parts.count == 2 || ["ADDR", "PORT", "PROTO"].contains(parts[2]))
             }
     }
-
-    /// The most similar of `names`, if `name` is probably a misspelling of it.
-    static func nearest(to name: String, among names: [String]) -> String? {
-        let candidates = names.map { (name: $0, distance: distance(Array(name.lowercased()), Array($0.lowercased()))) }
-        let best = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }
-        return best.flatMap { $0.distance <= max(1, $0.name.count / 3) ? $0.name : nil }
-    }
-
-    /// The Levenshtein distance: insertions, deletions and replacements.
-    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
-        guard left.count <= 128, right.count <= 128 else { return .max }
-        var row = Array(0...right.count)
-        for (leftIndex, character) in left.enumerated() {
-            var diagonal = row[0]
-            row[0] = leftIndex + 1
-            for (rightIndex, other) in right.enumerated() {
-                let cost = min(row[rightIndex + 1] + 1, row[rightIndex] + 1, diagonal + (character == other ? 0 : 1))
-                (diagonal, row[rightIndex + 1]) = (row[rightIndex + 1], cost)
-            }
-        }
-        return row[right.count]
-    }
 }

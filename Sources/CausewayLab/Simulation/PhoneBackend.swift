@@ -8,22 +8,26 @@ struct PhoneBackend: Sendable {
 
     private let producer: Producer
     private let topic: String
+    private let contact: BrokerContact
 
     init(bootstrapServers: String, topic: String) throws(KafkaError) {
-        producer = try Producer(properties: [("bootstrap.servers", bootstrapServers)])
+        let properties = [("bootstrap.servers", bootstrapServers)]
+        contact = BrokerContact(of: "causeway-lab simulator", properties: properties)
+        producer = try Producer(properties: properties, logHandler: contact)
         self.topic = topic
     }
 
     /// Carries registrations until the task is cancelled or the simulator stops.
     func run(from simulator: Simulator) async {
         do {
-            var sender = try RecordSender(producer: producer, topic: topic, rate: nil)
+            var sender = try RecordSender(producer: producer, topic: topic, rate: nil, contact: contact)
             var cursor = 0
             while !Task.isCancelled,
                 let page = try? await simulator.registrations(since: cursor, waitMilliseconds: Self.waitMilliseconds)
             {
                 for record in page.records { sender.send(record.value) }
                 cursor = page.next
+                sender.attend()
             }
             if let reason = sender.finish().reason { StandardStreams.printError("causeway-lab simulator: \(reason)") }
         } catch {

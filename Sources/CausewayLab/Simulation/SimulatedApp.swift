@@ -1,5 +1,4 @@
 import APNsSimulator
-import ArgumentParser
 import CausewayCommandLine
 import Foundation
 
@@ -17,7 +16,7 @@ struct SimulatedApp {
             guard let object = try? JSONSerialization.jsonObject(with: Data(record.bytes)) as? [String: Any],
                 let app = object["app"] as? String, let types = object["attributesTypes"] as? [[String: Any]]
             else {
-                throw ValidationError("\(file.name):\(record.line): must be an object with app and attributesTypes")
+                throw LabError("\(file.name):\(record.line): must be an object with app and attributesTypes")
             }
             do {
                 apps.append(
@@ -28,7 +27,7 @@ struct SimulatedApp {
                     )
                 )
             } catch {
-                throw ValidationError("\(file.name):\(record.line): \(error)")
+                throw LabError("\(file.name):\(record.line): \(error)")
             }
         }
         return apps

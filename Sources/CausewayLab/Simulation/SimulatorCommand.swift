@@ -143,41 +143,57 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let signal = TerminationSignal()
-        let place = try SimulatorDirectory(path: directory)
-        defer { place.removeIfTemporary() }
-        let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
-        let simulator = Simulator(try settings(directory: place.path, keys: keys))
-        let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
-        let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
         do {
+            // Files are read before anything is opened.
+            let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
+            let place = try SimulatorDirectory(path: directory)
+            defer { place.removeIfTemporary() }
+            let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
+            let simulator = Simulator(try settings(directory: place.path, keys: keys))
             try await simulator.start()
-            for app in apps {
-                try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-                    try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
-                }
+            do {
+                try await serve(simulator, apps: apps, key: keys[0], until: signal)
+            } catch {
+                await simulator.stop()
+                throw error
             }
+            await simulator.stop()
         } catch {
-            StandardStreams.printError("causeway-lab simulator: \(error.reason)")
+            StandardStreams.printError("causeway-lab simulator: \((error as? SimulatorError)?.reason ?? "\(error)")")
             throw ExitCode.failure
         }
-        StandardStreams.printOutput(
-            try SimulatorPlace(
-                apnsPort: simulator.port,
-                managementPort: simulator.managementPort,
-                controlPort: simulator.interfacePort,
-                caFile: simulator.caFile ?? "",
-                teamId: keys[0].teamIdentifier,
-                keyId: keys[0].keyIdentifier,
-                keyFile: keys[0].file
-            )
-            .line()
+    }
+
+    /// Declares the apps, says that the simulator is ready, and carries registrations until the signal comes.
+    private func serve(
+        _ simulator: Simulator,
+        apps: [SimulatedApp],
+        key: SimulatorKey,
+        until signal: TerminationSignal
+    ) async throws {
+        for app in apps {
+            try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
+                try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
+            }
+        }
+        // The backend has an open client, which only its run closes. So nothing may fail between the two.
+        let line = try SimulatorPlace(
+            apnsPort: simulator.port,
+            managementPort: simulator.managementPort,
+            controlPort: simulator.interfacePort,
+            caFile: simulator.caFile ?? "",
+            teamId: key.teamIdentifier,
+            keyId: key.keyIdentifier,
+            keyFile: key.file
         )
+        .line()
+        let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
+        StandardStreams.printOutput(line)
         await withTaskGroup(of: Void.self) { group in
             if let backend { group.addTask { await backend.run(from: simulator) } }
             await signal.arrival()
             group.cancelAll()
         }
-        await simulator.stop()
     }
 
     private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {

@@ -1,5 +1,4 @@
 import APNsSimulator
-import ArgumentParser
 import Foundation
 
 /// A key that may sign provider tokens, as given on the command line.
@@ -25,7 +24,7 @@ struct SimulatorKey {
         do {
             return try String(contentsOfFile: file, encoding: .utf8)
         } catch {
-            throw ValidationError("--key \(file): cannot be read")
+            throw LabError("--key \(file): cannot be read")
         }
     }
 }
@@ -60,7 +59,7 @@ struct SimulatorDirectory {
             guard
                 FileManager.default.createFile(atPath: file, contents: contents, attributes: [.posixPermissions: 0o600])
             else {
-                throw ValidationError("--directory \(path): cannot be written")
+                throw LabError("--directory \(path): cannot be written")
             }
         }
         return SimulatorKey(teamIdentifier: Self.ownIdentifier, keyIdentifier: Self.ownIdentifier, file: file)

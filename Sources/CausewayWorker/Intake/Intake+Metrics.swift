@@ -86,7 +86,7 @@ extension Intake {
             $0.isKafkaAway = $0.hasReachedKafka && !isUp
         }
         if !isUp {
-            note(.kafkaAway, ["reason": "\(reason)"])
+            note(.kafkaAway, ["reason": "\(reason)", "servers": "\(bootstrapServers)"])
         } else if wasUp == false {
             note(.kafkaBack, [:])
         }

@@ -42,6 +42,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private let rings: [LaneRings]
     let wakeup: Wakeup
     let drainMilliseconds: Int64
+    let bootstrapServers: String
     let loop: EventLoop
     let signals: IntakeSignals
 
@@ -91,6 +92,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         log = KindLog(logger: setup.logger, events: setup.registry.events)
         errorIndices = LabelSpace.kafkaErrorIndices
         drainMilliseconds = setup.drainMilliseconds
+        bootstrapServers = setup.consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? ""
         rereading = setup.rereading
         let relay = ConsumerRelay()
         consumer = try Consumer(

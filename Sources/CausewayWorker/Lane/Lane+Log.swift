@@ -29,6 +29,12 @@ extension Lane {
             note(.apnsGoAway, pool, ["connection": "\(connection)", "code": "\(code)", "reason": "\(text)"])
         case .retiring(let connection, let cause):
             note(.apnsRetiring, pool, ["connection": "\(connection)", "cause": "\(cause)"])
+        case .closed(let connection, .certificateRefused, let detail):
+            note(
+                .apnsUntrusted,
+                pool,
+                ["connection": "\(connection)", "detail": "\(detail)", "authorities": "\(setup.apnsAuthorities)"]
+            )
         case .closed(let connection, let cause, let detail):
             note(
                 .apnsClosed,

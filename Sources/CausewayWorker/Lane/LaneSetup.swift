@@ -24,6 +24,8 @@ struct LaneSetup: @unchecked Sendable {
     var audiences: AudiencesConfiguration
     var redis: RedisConfiguration
     var pools: [Pool]
+    /// For the log: who may sign APNs' certificate.
+    var apnsAuthorities: String
     var producer: Producer
     var topics: ProducedTopics
     var applications: [[UInt8]]

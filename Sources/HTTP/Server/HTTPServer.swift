@@ -22,16 +22,22 @@ package final class HTTPServer: Sendable {
     }
 
     private let name: String
-    private let address: SocketAddress
+    private let socket: ListeningSocket
     private let inbox: HTTPServerInbox
     private let state = Mutex(State())
 
+    /// Connections that may wait to be accepted.
+    private static let backlog: Int32 = 64
+
+    /// Listens at once, so that a taken port is known before anything starts. `run` then accepts the connections.
+    ///
     /// - Parameters:
     ///   - name: the thread's.
     ///   - address: with port 0 for a port of the system's choice.
+    /// - Throws: if it cannot listen there.
     package init(name: String, address: SocketAddress, limits: HTTPServerLimits) throws(SystemError) {
         self.name = name
-        self.address = address
+        socket = try ListeningSocket(address: address, backlog: Self.backlog)
         inbox = try HTTPServerInbox(limits: limits)
     }
 
@@ -82,14 +88,14 @@ package final class HTTPServer: Sendable {
 
     private func serve(_ loop: EventLoop, _ makeHandler: (EventLoop) -> any HTTPRequestHandler) {
         do throws(SystemError) {
-            let server = try HTTPServerLoop(loop: loop, address: address, handler: makeHandler(loop), inbox: inbox)
+            let server = try HTTPServerLoop(loop: loop, socket: socket, handler: makeHandler(loop), inbox: inbox)
             noteListening(port: server.port)
             loop.run()
             server.close()
             noteEnded(nil)
         } catch {
             inbox.close()
-            noteEnded(HTTPServerError(reason: "cannot listen on \(address): \(error)"))
+            noteEnded(HTTPServerError(reason: "on \(socket.address) cannot start: \(error)"))
         }
     }
 

@@ -20,14 +20,14 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
 
     init(
         loop: EventLoop,
-        address: SocketAddress,
+        socket: ListeningSocket,
         handler: any HTTPRequestHandler,
         inbox: HTTPServerInbox
     ) throws(SystemError) {
         self.loop = loop
         self.handler = handler
         self.inbox = inbox
-        listener = try Listener(loop: loop, address: address, handler: self, backlog: 64)
+        listener = try Listener(loop: loop, socket: socket, handler: self)
         try loop.add(descriptor: inbox.wakeup.descriptor, interest: .readable, handler: self)
         _ = loop.schedule(afterMilliseconds: Self.sweepMilliseconds, handler: self, tag: TimerTag.sweep)
     }

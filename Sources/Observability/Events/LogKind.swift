@@ -44,6 +44,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case apnsGoAway
     case apnsRetiring
     case apnsClosed
+    case apnsUntrusted
     case apnsUnresolved
     case apnsRoomAwaited
     case apnsBreakerOpen

@@ -193,6 +193,16 @@ package enum LogKindCatalog {
             "Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, a proxy in between, and DNS."
         ),
         line(
+            .apnsUntrusted,
+            "apns-untrusted",
+            .error,
+            "APNs' certificate is not trusted",
+            "The host was reached, but its certificate is refused: no authority in `authorities` signed it, it is out of date, or it is for "
+                + "another name. The connection is retried with growing pauses.",
+            "Read `detail`. Correct apns.caFile, or remove it to trust the system's authorities; these need the package ca-certificates. "
+                + "A proxy that decrypts TLS presents a certificate of its own."
+        ),
+        line(
             .apnsUnresolved,
             "apns-unresolved",
             .warning,

@@ -12,17 +12,23 @@ package final class ObservabilityService: Service {
     private let logger: Logger
     private let server: HTTPServer
 
+    /// Listens at once, so that a taken port is known before anything starts. `run` then accepts the connections.
+    ///
     /// - Parameters:
     ///   - host: a numeric address, such as 0.0.0.0, 127.0.0.1 or ::.
     ///   - port: 0 for a port of the system's choice.
-    /// - Throws: ``ObservabilityError`` if the host is not a numeric address.
+    /// - Throws: ``ObservabilityError`` if the host is not a numeric address, or if nobody can listen there.
     package init(host: String, port: UInt16, registry: MetricRegistry, logger: Logger) throws {
         guard let address = SocketAddress(numeric: host, port: port) else {
             throw ObservabilityError(reason: "http.host: \(host) is not a numeric address")
         }
         self.registry = registry
         self.logger = logger
-        server = try HTTPServer(name: "http", address: address, limits: HTTPServerLimits())
+        do throws(SystemError) {
+            server = try HTTPServer(name: "http", address: address, limits: HTTPServerLimits())
+        } catch {
+            throw ObservabilityError(reason: "http.port: cannot listen on \(address): \(error.reason)")
+        }
     }
 
     /// The port that it listens on. Waits until it listens.
@@ -37,7 +43,7 @@ package final class ObservabilityService: Service {
     }
 
     /// Returns after a graceful shutdown, or when the task is cancelled.
-    /// - Throws: ``ObservabilityError`` if it cannot listen.
+    /// - Throws: ``ObservabilityError`` if the endpoint's thread or loop cannot be set up.
     package func run() async throws {
         let (server, registry, logger) = (server, registry, logger)
         try await withTaskCancellationOrGracefulShutdownHandler {

@@ -37,7 +37,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         case "/metrics": return metrics(nowMilliseconds: nowMilliseconds)
         case "/livez": return Self.answer(live(nowMilliseconds: nowMilliseconds))
         case "/readyz": return Self.answer(ready(nowMilliseconds: nowMilliseconds))
-        case "/statusz": return status(wantsJSON: Self.wantsJSON(head), nowMilliseconds: nowMilliseconds)
+        case "/statusz": return status(as: StatusForm(head), nowMilliseconds: nowMilliseconds)
         case "/": return HTTPAnswer(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
         default: return .plain(404)
         }
@@ -95,7 +95,7 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         HTTPAnswer(status: report.isPassed ? 200 : 503, text: report.text)
     }
 
-    private func status(wantsJSON: Bool, nowMilliseconds: Int64) -> HTTPAnswer {
+    private func status(as form: StatusForm, nowMilliseconds: Int64) -> HTTPAnswer {
         var wall = timespec()
         clock_gettime(CLOCK_REALTIME, &wall)
         let before = history.before(nowMilliseconds: nowMilliseconds)
@@ -110,17 +110,11 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
         let report = builder.report(host: host, upMilliseconds: upMilliseconds(nowMilliseconds))
-        return wantsJSON
-            ? HTTPAnswer(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
-            : HTTPAnswer(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
-    }
-
-    /// Whether the client asks for JSON by name. Browsers accept anything, and get the HTML page.
-    static func wantsJSON(_ head: HTTPRequestHead) -> Bool {
-        if head.query["format"] == "json" { return true }
-        let accept = head.fields["accept"] ?? ""
-        return accept.split(separator: ",").contains { $0.split(separator: ";").first?.trimmed == "application/json" }
-            && !accept.contains("text/html")
+        return switch form {
+        case .text: HTTPAnswer(status: 200, text: StatusText.text(report))
+        case .html: HTTPAnswer(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
+        case .json: HTTPAnswer(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
+        }
     }
 
     private static func hostName() -> String {

@@ -1,6 +1,11 @@
 import Numbers
 
 extension Diagnosis {
+    /// Whether the last connection that could not be made failed because of APNs' certificate.
+    private var isApnsUntrusted: Bool {
+        kinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
+    }
+
     var pools: [Finding] {
         var findings: [Finding] = []
         for (index, pool) in labels.pools.enumerated() {
@@ -29,8 +34,10 @@ extension Diagnosis {
                         meaning: isNeeded
                             ? "\(window.now[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
-                        action: "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
-                        kinds: [.apnsClosed, .apnsUnresolved]
+                        action: isApnsUntrusted
+                            ? "Its certificate is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
+                            : "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
+                        kinds: isApnsUntrusted ? [.apnsUntrusted] : [.apnsClosed, .apnsUnresolved]
                     )
                 )
             }

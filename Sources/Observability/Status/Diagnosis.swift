@@ -17,6 +17,8 @@ struct Diagnosis {
     let condition: WorkerCondition
     let live: HealthReport
     let process: ProcessReading
+    /// The kinds of log lines that have been written, the latest first.
+    let kinds: [LogKind]
 
     private var now: MetricTotals { window.now }
 

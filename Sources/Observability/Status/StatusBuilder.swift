@@ -26,7 +26,14 @@ struct StatusBuilder {
             isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
             upMilliseconds: upMilliseconds
         )
-        let diagnosis = Diagnosis(labels: labels, window: window, condition: condition, live: live, process: process)
+        let diagnosis = Diagnosis(
+            labels: labels,
+            window: window,
+            condition: condition,
+            live: live,
+            process: process,
+            kinds: events.map(\.kind)
+        )
         return StatusReport(
             host: host,
             version: labels.build.version,

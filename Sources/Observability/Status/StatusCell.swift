@@ -12,6 +12,9 @@ struct StatusCell: Sendable, Equatable {
     var json: String
     var tone = Tone.plain
 
+    /// Whether it is a number, which is at the right of its column.
+    var isNumber: Bool { json.first.map { $0.isNumber || $0 == "-" } ?? false }
+
     func toned(_ tone: Tone) -> StatusCell {
         var cell = self
         cell.tone = tone

@@ -77,14 +77,14 @@ enum StatusPage {
         guard !table.rows.isEmpty else { return text + "<p>\(escaped(table.emptyText))</p>\n</section>\n" }
         text += "<div><table>\n<tr>"
         for (position, column) in table.columns.enumerated() {
-            let isNumeric = table.rows.contains { isNumber($0[position]) }
+            let isNumeric = table.rows.contains { $0[position].isNumber }
             text += (isNumeric ? "<th class=\"number\">" : "<th>") + escaped(column.title) + "</th>"
         }
         text += "</tr>\n"
         for row in table.rows {
             text += "<tr>"
             for cell in row {
-                let classes = [isNumber(cell) ? "number" : "", cell.tone == .plain ? "" : cell.tone.rawValue]
+                let classes = [cell.isNumber ? "number" : "", cell.tone == .plain ? "" : cell.tone.rawValue]
                     .filter { !$0.isEmpty }.joined(separator: " ")
                 text += (classes.isEmpty ? "<td>" : "<td class=\"\(classes)\">") + escaped(cell.text) + "</td>"
             }
@@ -93,13 +93,9 @@ enum StatusPage {
         return text + "</table></div>\n</section>\n"
     }
 
-    private static func isNumber(_ cell: StatusCell) -> Bool {
-        cell.json.first.map { $0.isNumber || $0 == "-" } ?? false
-    }
-
     private static let footer = """
         <footer class="faint"><p>This page is about one worker, as it sees itself. The fleet is on the dashboard. The same for \
-        programs: <a href="?format=json">JSON</a>. Numbers: <a href="/metrics">/metrics</a>.</p></footer>
+        programs: <a href="?format=json">JSON</a>; for terminals: <a href="?format=text">text</a>. Numbers: <a href="/metrics">/metrics</a>.</p></footer>
 
         """
 

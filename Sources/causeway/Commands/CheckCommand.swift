@@ -10,7 +10,9 @@ struct CheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Check a configuration, commands and registrations, without sending anything.",
         discussion: """
-            Applies the same rules as the worker, so producers can run it in their builds. Each fault is one line on \
+            Applies the same rules as the worker, so producers can run it in their builds. It reads the keys and \
+            certificates that the configuration names, if they exist here, and makes librdkafka's clients without \
+            connecting them. Each fault is one line on \
             standard output: file:line: message. With a configuration, records must name its apps and policies. \
             Warnings, for values that are allowed but rarely intended, go to standard error.
 
@@ -29,7 +31,7 @@ struct CheckCommand: ParsableCommand {
     )
     var config: String?
 
-    @Flag(help: "Require that the files named in the configuration can be read here.")
+    @Flag(help: "Require that the files named in the configuration exist here.")
     var files = false
 
     @Option(help: ArgumentHelp("Commands, or - for standard input. Repeatable.", valueName: "file"))
@@ -51,7 +53,7 @@ struct CheckCommand: ParsableCommand {
         var faults = 0
         var names: RecordCheck.Names?
         if let config {
-            let loader = ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: files)
+            let loader = ConfigurationOption.startLoader(requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)
                 for warning in ConfigurationWarning.all(of: configuration) {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
+import CausewayWorker
 import Foundation
 
 /// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program with exit code 78.
@@ -11,9 +12,20 @@ enum ConfigurationOption {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
+    /// Also finds everything that a worker's start would refuse: keys, certificates, properties of librdkafka.
+    static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
+        var loader = loader(requiresFiles: requiresFiles)
+        loader.examination = { StartExamination.faults(of: $0, requiresFiles: $1) }
+        return loader
+    }
+
     static func load(path: String?, requiresFiles: Bool) throws(ExitCode) -> WorkerConfiguration {
+        try load(path: path, with: loader(requiresFiles: requiresFiles))
+    }
+
+    static func load(path: String?, with loader: ConfigurationLoader) throws(ExitCode) -> WorkerConfiguration {
         do {
-            return try loader(requiresFiles: requiresFiles).load(path: path)
+            return try loader.load(path: path)
         } catch {
             for fault in error.faults {
                 StandardStreams.printError(fault.description)

@@ -59,7 +59,12 @@ struct SendCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Records a second. Default: as fast as Kafka takes them.", valueName: "number"))
     var rate: Double?
 
-    @Flag(help: "Replace each command's aps.timestamp with the current second.")
+    @Flag(
+        help: """
+            Give each command the current time: aps.timestamp, and sequence within the second. So a command that was sent \
+            before is no duplicate.
+            """
+    )
     var now = false
 
     func validate() throws {
@@ -82,8 +87,11 @@ struct SendCommand: ParsableCommand {
         }
         if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
         let producer: Producer
+        let contact: BrokerContact
         do {
-            producer = try Producer(properties: Self.patience + kafka.producerProperties + ownProperties())
+            let properties = try Self.patience + kafka.producerProperties + ownProperties()
+            contact = BrokerContact(of: "causeway send", properties: properties)
+            producer = try Producer(properties: properties, logHandler: contact)
         } catch {
             StandardStreams.printError("causeway send: \(error)")
             throw ExitCode.configuration
@@ -91,7 +99,8 @@ struct SendCommand: ParsableCommand {
         var sender = try RecordSender(
             producer: producer,
             topic: topic ?? (registrations ? kafka.topics.registrations : kafka.topics.commands),
-            rate: rate
+            rate: rate,
+            contact: contact
         )
         let inputFailure = Result { try feed(&sender) }
         let tally = sender.finish()
@@ -108,6 +117,11 @@ struct SendCommand: ParsableCommand {
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
 
     private func feed(_ sender: inout RecordSender) throws {
+        var stamp = RecordStamp()
+        func dated(_ record: [UInt8]) -> [UInt8] {
+            guard now else { return record }
+            return stamp.stamped(record, unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
+        }
         guard let count else {
             for file in files {
                 try InputFile(path: file).forEachRecord { sender.send(dated($0.bytes)) }
@@ -122,10 +136,6 @@ struct SendCommand: ParsableCommand {
         for index in 0..<count {
             sender.send(dated(records[index % records.count]))
         }
-    }
-
-    private func dated(_ record: [UInt8]) -> [UInt8] {
-        now ? RecordStamp.stamped(record, unixSeconds: Int64(Date().timeIntervalSince1970)) : record
     }
 
     private func ownProperties() throws(ValidationError) -> [(name: String, value: String)] {

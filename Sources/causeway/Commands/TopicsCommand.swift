@@ -110,8 +110,13 @@ struct TopicsCommand: ParsableCommand {
 
     /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {
-        let administrator = try TopicAdministrator(properties: kafka.producerProperties)
+        let properties = try kafka.producerProperties
+        let contact = BrokerContact(of: "causeway topics", properties: properties)
+        let administrator = try TopicAdministrator(properties: properties, logHandler: contact)
         defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
+        guard administrator.awaitBroker(timeoutMilliseconds: timeoutMilliseconds, { contact.check(false) }) else {
+            throw contact.error
+        }
         let found = try administrator.partitionCounts(timeoutMilliseconds: timeoutMilliseconds)
         let missing = topics.filter { found[$0.name] == nil }
         let failures =

@@ -45,7 +45,10 @@ struct WorkerCommand: AsyncParsableCommand {
 
     func run() async throws {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
-        let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
+        let configuration = try ConfigurationOption.load(
+            path: config,
+            with: ConfigurationOption.startLoader(requiresFiles: true)
+        )
         let threshold = LogThreshold(configuration.log.level)
         let logger = Logger(label: "causeway.worker", format: configuration.log.format, threshold: threshold)
         let source = ConfigurationSource(

@@ -1,3 +1,4 @@
+import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 import Kafka
@@ -32,8 +33,13 @@ struct ResultTail {
         kafka: WorkerConfiguration.Kafka,
         limitMilliseconds: Int64 = ResultTail.timeMilliseconds
     ) throws(KafkaError) {
-        let reader = try PartitionReader(properties: kafka.consumerProperties, topic: kafka.topics.results)
+        let properties = try kafka.consumerProperties
+        let contact = BrokerContact(of: "causeway inspect", properties: properties)
+        let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: contact)
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
+        guard reader.awaitBroker(timeoutMilliseconds: Self.requestMilliseconds, { contact.check(false) }) else {
+            throw contact.error
+        }
         let key = Array(activity.utf8)
         let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
         let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value

@@ -18,6 +18,7 @@ final class TopicPrinter: ConsumerHandler {
     )
 
     private let follows: Bool
+    private let contact: BrokerContact
     private var consumer: Consumer?
     private var buffer: [UInt8] = []
     /// Partitions whose end has not been reached.
@@ -27,13 +28,15 @@ final class TopicPrinter: ConsumerHandler {
     /// - Parameter follows: if false, stop at the present end of the topic.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.follows = follows
+        contact = BrokerContact(of: "causeway results", properties: properties)
         consumer = try Consumer(
             properties: properties + [
                 ("auto.offset.reset", "earliest"), ("enable.partition.eof", "true"), ("session.timeout.ms", "6000"),
                 ("heartbeat.interval.ms", "1000"), ("fetch.wait.max.ms", "10"),
             ],
             topics: [topic],
-            handler: self
+            handler: self,
+            logHandler: contact
         )
     }
 
@@ -58,7 +61,10 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                if !follows, Clock.milliseconds > deadline { throw Self.silence }
+                contact.check(consumer.hasMetBroker)
+                if !follows, Clock.milliseconds > deadline {
+                    throw contact.failure(consumer.hasMetBroker).map { KafkaError.noBroker($0) } ?? Self.silence
+                }
                 guard buffer.isEmpty else {
                     flush()
                     // The program that reads our output may have been slow. That is not the brokers' silence.

@@ -31,8 +31,13 @@ struct ReplaySource {
     init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
         self.topic = topic
         self.range = range
-        reader = try PartitionReader(properties: kafka.consumerProperties, topic: topic)
+        let properties = try kafka.consumerProperties
+        let contact = BrokerContact(of: "causeway replay", properties: properties)
+        reader = try PartitionReader(properties: properties, topic: topic, logHandler: contact)
         do throws(KafkaError) {
+            guard reader.awaitBroker(timeoutMilliseconds: Self.requestMilliseconds, { contact.check(false) }) else {
+                throw contact.error
+            }
             partitionCount = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
             try findParts()
         } catch {

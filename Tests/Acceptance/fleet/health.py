@@ -35,7 +35,7 @@ def samples(worker, name):
     return found
 
 
-PAGES = ("/statusz", "/statusz?format=json", "/metrics")
+PAGES = ("/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics")
 
 
 class Health:

@@ -12,6 +12,9 @@ struct OutageHourCommand: ParsableCommand {
             of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. After the \
             host's return each activity must get exactly one push, with its newest state.
 
+            Example:
+              causeway-lab outage-hour --minutes 5 --rate 500
+
             Exit codes: 0 all promises kept; 1 a promise broken, or a part failed; 64 the command line is wrong.
             """
     )

@@ -1,0 +1,84 @@
+import Reactor
+
+/// The service's threads and their ports.
+extension Simulator {
+    /// Starts the listening thread last, when the other threads can take connections.
+    func startThreads(
+        _ running: inout Running,
+        setup: ServiceSetup,
+        addresses: [SocketAddress],
+        seed: UInt64
+    ) async throws(SimulatorError) {
+        let plan = FaultSettings(configuration.faults)
+        do {
+            for _ in 0..<configuration.threads { running.mailboxes.append(try Mailbox()) }
+            for index in running.mailboxes.indices.reversed() {
+                let mailboxes = running.mailboxes
+                let listening = index == 0 ? addresses : []
+                let (thread, ports) = try await startThread(index) { loop throws(SimulatorError) in
+                    try Self.serve(loop, setup, mailboxes, index, plan: plan, seed: seed, addresses: listening)
+                }
+                running.threads.append(thread)
+                if ports.count == 2 { (running.port, running.managementPort) = (ports[0], ports[1]) }
+            }
+        } catch let error as SimulatorError {
+            throw error
+        } catch {
+            // A thread that failed to start takes no work, so its mailbox cannot be asked to end it.
+            throw SimulatorError(.cannotListen, "\(error)")
+        }
+    }
+
+    /// Builds the server of a thread, on that thread.
+    private static func serve(
+        _ loop: EventLoop,
+        _ setup: ServiceSetup,
+        _ mailboxes: [Mailbox],
+        _ index: Int,
+        plan: FaultSettings,
+        seed: UInt64,
+        addresses: [SocketAddress]
+    ) throws(SimulatorError) -> (ServerLoop, [UInt16]) {
+        let server: ServerLoop
+        do throws(SystemError) {
+            server = try ServerLoop(
+                loop: loop,
+                setup: setup,
+                mailbox: mailboxes[index],
+                plan: plan,
+                seed: seed &+ UInt64(index) &* 0xD134_2543_DE82_EF95
+            )
+        } catch {
+            throw SimulatorError(.cannotListen, "\(error)")
+        }
+        var ports: [UInt16] = []
+        for (address, service) in zip(addresses, [Service.push, .management]) {
+            do throws(SystemError) {
+                ports.append(try server.listen(on: address, for: service, peers: mailboxes))
+            } catch {
+                throw SimulatorError(address, error)
+            }
+        }
+        return (server, ports)
+    }
+
+    private func startThread(
+        _ index: Int,
+        _ make: @escaping @Sendable (EventLoop) throws(SimulatorError) -> (ServerLoop, [UInt16])
+    ) async throws -> (LoopThread, [UInt16]) {
+        let ports = AsyncStream<Result<[UInt16], SimulatorError>>.makeStream()
+        let thread = try LoopThread.start(name: "simulator-\(index)") { loop in
+            do throws(SimulatorError) {
+                let (server, own) = try make(loop)
+                ports.continuation.yield(.success(own))
+                ports.continuation.finish()
+                withExtendedLifetime(server) { loop.run() }
+            } catch {
+                ports.continuation.yield(.failure(error))
+                ports.continuation.finish()
+            }
+        }
+        for await port in ports.stream { return (thread, try port.get()) }
+        throw SystemError(code: 0, operation: "thread ended")
+    }
+}

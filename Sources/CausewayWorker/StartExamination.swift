@@ -1,0 +1,144 @@
+import APNs
+import CausewayConfiguration
+import Glibc
+import Kafka
+import LiveActivity
+import Reactor
+import Redis
+
+/// Makes what a worker's start makes of a configuration: keys, certificates, clients. Each by itself, so that all faults are found.
+/// ``WorkerSetup`` makes them with the same code.
+package enum StartExamination {
+    package static func faults(
+        of configuration: WorkerConfiguration,
+        requiresFiles: Bool
+    ) -> [(key: String, message: String)] {
+        var findings = Findings(requiresFiles: requiresFiles)
+        keys(configuration, &findings)
+        let apns = configuration.apns
+        findings.examine("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.tls(of: apns) }
+        findings.examine("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {
+            _ = try ProviderTokenSeal(keyFile: $0)
+        }
+        redis(configuration.redis, &findings)
+        tracing(configuration.tracing, &findings)
+        kafka(configuration.kafka, &findings)
+        return findings.all
+    }
+
+    private static func keys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
+        for app in configuration.apps {
+            for environment in app.environments {
+                let signingKey = app.key(for: environment)
+                let isOwn = environment == .sandbox && app.sandboxKeyFile != nil
+                findings.examine("apps.\(app.name).\(isOwn ? "sandboxKeyFile" : "keyFile")", file: signingKey.file) {
+                    _ in
+                    _ = try WorkerSetup.signer(signingKey)
+                }
+            }
+        }
+    }
+
+    private static func redis(_ redis: WorkerConfiguration.Redis, _ findings: inout Findings) {
+        var bare = redis
+        bare.passwordFile = nil
+        bare.sentinelPasswordFile = nil
+        bare.caFile = nil
+        bare.certificateFile = nil
+        bare.keyFile = nil
+        guard findings.examine("redis.url", { _ = try RedisConfiguration(bare) }) else { return }
+        func examine(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
+            findings.examine("redis.\(name)", file: redis[keyPath: path]) { file in
+                var one = bare
+                one[keyPath: path] = file
+                _ = try RedisConfiguration(one)
+            }
+        }
+        examine("passwordFile", \.passwordFile)
+        examine("sentinelPasswordFile", \.sentinelPasswordFile)
+        examine("caFile", \.caFile)
+        guard let keyFile = redis.keyFile, access(keyFile, F_OK) == 0 else { return }
+        findings.examine("redis.certificateFile", file: redis.certificateFile) { file in
+            var one = bare
+            (one.certificateFile, one.keyFile) = (file, keyFile)
+            _ = try RedisConfiguration(one)
+        }
+    }
+
+    private static func tracing(_ tracing: WorkerConfiguration.Tracing, _ findings: inout Findings) {
+        var bare = tracing
+        (bare.caFile, bare.headersFile) = (nil, nil)
+        findings.examine("tracing.caFile", file: tracing.caFile) { file in
+            var one = bare
+            one.caFile = file
+            _ = try WorkerSetup.collector(one)
+        }
+        findings.examine("tracing.headersFile", file: tracing.headersFile) { file in
+            var one = bare
+            one.headersFile = file
+            _ = try WorkerSetup.collector(one)
+        }
+    }
+
+    private static func kafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
+        var present = kafka
+        present.propertyFiles.removeAll { !findings.isThere($0.path) }
+        func isUsable(_ property: KafkaProperties.Property) -> Bool {
+            // Certificates and keys. The property may also name a directory, or say how to find one.
+            !property.name.hasSuffix(".location") || !property.value.hasPrefix("/") || findings.isThere(property.value)
+        }
+        var faults: [KafkaPropertyFault] = []
+        do {
+            faults += Consumer.faults(of: try present.consumerProperties.filter(isUsable))
+            faults += Producer.faults(of: try present.producerProperties.filter(isUsable))
+        } catch {
+            faults.append(KafkaPropertyFault(name: "", reason: "\(error)"))
+        }
+        for fault in faults { findings.add(key(of: fault.name, in: kafka), fault.reason) }
+    }
+
+    /// The key that gives a property its value.
+    private static func key(of property: String, in kafka: WorkerConfiguration.Kafka) -> String {
+        switch property {
+        case "": "kafka.properties"
+        case "bootstrap.servers": "kafka.bootstrapServers"
+        case "group.id": "kafka.groupId"
+        case _ where kafka.consumer.contains { $0.name == property }: "kafka.consumer.\(property)"
+        case _ where kafka.producer.contains { $0.name == property }: "kafka.producer.\(property)"
+        case _ where kafka.propertyFiles.contains { $0.name == property }: "kafka.propertyFiles.\(property)"
+        default: "kafka.properties.\(property)"
+        }
+    }
+
+    /// The faults, each once.
+    private struct Findings {
+        let requiresFiles: Bool
+        private(set) var all: [(key: String, message: String)] = []
+
+        init(requiresFiles: Bool) { self.requiresFiles = requiresFiles }
+
+        mutating func add(_ key: String, _ message: String) {
+            if !all.contains(where: { $0 == (key, message) }) { all.append((key, message)) }
+        }
+
+        /// Whether a file is examined. On another machine than the worker's it may be missing.
+        func isThere(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
+
+        /// - Returns: whether there was no fault.
+        @discardableResult
+        mutating func examine(_ key: String, _ make: () throws -> Void) -> Bool {
+            do {
+                try make()
+                return true
+            } catch {
+                add(key, "\(error)")
+                return false
+            }
+        }
+
+        mutating func examine(_ key: String, file: String?, _ make: (String) throws -> Void) {
+            guard let file, !file.isEmpty, isThere(file) else { return }
+            examine(key) { try make(file) }
+        }
+    }
+}

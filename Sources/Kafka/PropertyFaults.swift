@@ -1,0 +1,103 @@
+import CRdkafka
+
+/// What is wrong with a property of a client.
+public struct KafkaPropertyFault: Sendable, Hashable {
+    /// The property; empty if librdkafka refuses several together.
+    public var name: String
+    public var reason: String
+
+    public init(name: String, reason: String) {
+        self.name = name
+        self.reason = reason
+    }
+}
+
+extension Consumer {
+    /// Everything that `init` would refuse. Without servers the client is made as `init` makes it, and does not connect.
+    public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+        ClientTrial(
+            type: RD_KAFKA_CONSUMER,
+            defaults: KafkaProperties.consumer,
+            defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
+            promises: KafkaProperties.consumerPromises,
+            required: ["bootstrap.servers", "group.id"]
+        )
+        .faults(of: properties)
+    }
+}
+
+extension Producer {
+    /// Everything that `init` would refuse. Without servers the client is made as `init` makes it, and does not connect.
+    public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+        ClientTrial(
+            type: RD_KAFKA_PRODUCER,
+            defaults: KafkaProperties.producer,
+            defaultsWhereKnown: [],
+            promises: KafkaProperties.producerPromises,
+            required: ["bootstrap.servers"]
+        )
+        .faults(of: properties)
+    }
+}
+
+/// Makes a client without servers, to learn what librdkafka refuses only then: certificates, keys, and properties that exclude each other.
+private struct ClientTrial {
+    let type: rd_kafka_type_t
+    let defaults: [KafkaProperties.Property]
+    let defaultsWhereKnown: [KafkaProperties.Property]
+    let promises: [KafkaProperties.Promise]
+    let required: [String]
+
+    private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
+    private static let protocolName = "security.protocol"
+    /// Mechanisms for which a new client at once asks a server for a ticket or token.
+    private static let mechanismsThatAsk: Set<String> = ["GSSAPI", "OAUTHBEARER"]
+    private static let closeMilliseconds: Int64 = 5_000
+
+    func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
+        let faults = configured(ClientConfiguration(), properties, required)
+        guard faults.isEmpty else { return faults }
+        let configuration = ClientConfiguration()
+        _ = configured(
+            configuration,
+            properties.filter { !Self.servers.contains($0.name) } + withoutTicket(properties),
+            []
+        )
+        do throws(KafkaError) {
+            let client = try configuration.makeClient(type)
+            rd_kafka_set_log_queue(client, nil)
+            _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeMilliseconds))
+            return []
+        } catch {
+            // The text names the property, if only one is to blame.
+            let named = properties.map(\.name).filter { error.reason.contains($0) }.max { $0.count < $1.count }
+            return [KafkaPropertyFault(name: named ?? "", reason: error.reason)]
+        }
+    }
+
+    private func configured(
+        _ configuration: borrowing ClientConfiguration,
+        _ properties: [KafkaProperties.Property],
+        _ required: [String]
+    ) -> [KafkaPropertyFault] {
+        configuration.faults(
+            defaults: defaults,
+            defaultsWhereKnown: defaultsWhereKnown,
+            overrides: properties,
+            promises: promises
+        )
+            + required.filter { configuration.value(of: $0)?.isEmpty ?? true }
+            .map { KafkaPropertyFault(name: $0, reason: "is required") }
+    }
+
+    /// The same protocol without SASL, if SASL would ask a server.
+    private func withoutTicket(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
+        let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
+        guard Self.mechanismsThatAsk.contains(mechanism.uppercased()) else { return [] }
+        switch properties.last(where: { $0.name == Self.protocolName })?.value.lowercased() {
+        case "sasl_ssl": return [(Self.protocolName, "ssl")]
+        case "sasl_plaintext": return [(Self.protocolName, "plaintext")]
+        default: return []
+        }
+    }
+}

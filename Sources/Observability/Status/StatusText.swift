@@ -1,0 +1,95 @@
+import HTTP
+import Numbers
+
+/// The forms of /statusz.
+enum StatusForm: String, CaseIterable {
+    /// For terminals. The form of a client that names none, as curl does.
+    case text
+    /// For browsers, which name it.
+    case html
+    case json
+
+    /// The query decides (`?format=text`), else the media types that the client names.
+    init(_ head: HTTPRequestHead) {
+        if let name = head.query["format"], let form = StatusForm(rawValue: name) {
+            self = form
+            return
+        }
+        let types = (head.fields["accept"] ?? "").split(separator: ",")
+            .compactMap { $0.split(separator: ";").first?.trimmed }
+        self = types.contains("text/html") ? .html : types.contains("application/json") ? .json : .text
+    }
+}
+
+/// /statusz as text: the same facts as on the page, for a terminal.
+enum StatusText {
+    private static let indentation = "  "
+    private static let gap = "  "
+
+    static func text(_ report: StatusReport) -> String {
+        let up = Numeral.duration(
+            microseconds: report.upMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
+        )
+        var text = "\(verdict(report)) \(line(report.summary))\n"
+        text += "causeway \(line(report.version)) on \(line(report.host)), up \(up), "
+        text += "\(Timestamp(milliseconds: report.wallMilliseconds))\n"
+        for (name, health) in [("live", report.live), ("ready", report.ready)] {
+            let checks = health.checks.map { "\($0.isPassed ? "" : "NOT ")\($0.name): \($0.text)" }
+            text += "\(health.isPassed ? "" : "NOT ")\(name): \(line(checks.joined(separator: "; ")))\n"
+        }
+        for finding in report.findings { text += "\n" + self.text(finding) }
+        for table in report.tables where !table.rows.isEmpty { text += "\n" + self.text(table) }
+        let empty = report.tables.filter(\.rows.isEmpty).map(\.title)
+        if !empty.isEmpty { text += "\nNothing in: \(empty.joined(separator: ", "))\n" }
+        return text
+    }
+
+    private static func verdict(_ report: StatusReport) -> String {
+        switch report.severity {
+        case .broken: "BROKEN."
+        case .attention: "ATTENTION."
+        case .note, nil: "All is well."
+        }
+    }
+
+    private static func text(_ finding: Finding) -> String {
+        var lines = [
+            "\(finding.severity.name.uppercased()): \(line(finding.observation))", indentation + line(finding.meaning),
+            indentation + "Do: " + line(finding.action),
+        ]
+        lines += finding.seen.map { indentation + "Log: " + line($0) }
+        if !finding.alert.isEmpty { lines.append(indentation + "Runbook: " + finding.alert) }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// Columns in line: numbers at the right, words at the left. The last column has no width, because it may be long.
+    private static func text(_ table: StatusTable) -> String {
+        var rows = table.rows.map { $0.map { line($0.text) } }
+        let titles = table.columns.map(\.title)
+        if titles.contains(where: { !$0.isEmpty }) { rows.insert(titles, at: 0) }
+        let isNumeric = table.columns.indices.map { column in table.rows.contains { $0[column].isNumber } }
+        let widths = table.columns.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        var text = table.title + (table.explanation.isEmpty ? "" : " (\(line(table.explanation)))") + "\n"
+        for row in rows {
+            let cells = row.indices.map { column -> String in
+                let fill = String(repeating: " ", count: widths[column] - row[column].count)
+                return isNumeric[column] ? fill + row[column] : row[column] + fill
+            }
+            text += trimmed(indentation + cells.joined(separator: gap)) + "\n"
+        }
+        return text
+    }
+
+    private static func trimmed(_ text: String) -> String {
+        var text = Substring(text)
+        while text.last == " " { text.removeLast() }
+        return String(text)
+    }
+
+    /// Text from outside on one line, without control characters: a terminal would obey these.
+    private static func line(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 })
+        )
+    }
+}

@@ -1,0 +1,52 @@
+import Glibc
+import Synchronization
+
+/// A socket that listens, before there is a loop that accepts its connections. So a program learns at its start that a port is taken.
+/// Closed when it is released without a ``Listener``.
+public final class ListeningSocket: Sendable {
+    /// Negative once a listener has it.
+    private let descriptor: Mutex<Int32>
+    /// The address that it listens on. If port 0 was requested, this has the port that the system chose.
+    public let address: SocketAddress
+
+    /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist.
+    public init(address: SocketAddress, backlog: Int32) throws(SystemError) {
+        let descriptor = try listeningSocket(address: address, backlog: backlog)
+        self.descriptor = Mutex(descriptor)
+        self.address = localAddress(of: descriptor) ?? address
+    }
+
+    deinit {
+        let descriptor = take()
+        guard descriptor >= 0 else { return }
+        Glibc.close(descriptor)
+        if address.isUnix { unlink(address.host) }
+    }
+
+    /// Gives the descriptor to the caller; negative if it was given before.
+    func take() -> Int32 {
+        descriptor.withLock { descriptor in
+            defer { descriptor = -1 }
+            return descriptor
+        }
+    }
+}
+
+func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
+    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    let descriptor = socket(address.family, type, 0)
+    guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
+    if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
+    if address.family == AF_INET6 { setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+    guard address.withRaw({ raw, length in bind(descriptor, raw, length) }) == 0 else {
+        let error = SystemError(code: errno, operation: "bind")
+        Glibc.close(descriptor)
+        throw error
+    }
+    guard listen(descriptor, backlog) == 0 else {
+        let error = SystemError(code: errno, operation: "listen")
+        Glibc.close(descriptor)
+        throw error
+    }
+    return descriptor
+}

@@ -1,0 +1,126 @@
+import LiveActivity
+
+/// Repairs a record's first fault, so that a check finds the next one. What a repaired record says does not matter.
+struct RecordRepair {
+    private(set) var bytes: [UInt8]
+    /// The fields that have no value of the record's own any more.
+    private(set) var repaired: Set<Field> = []
+    /// Where bytes were inserted, in the order of the insertions, and how many.
+    private var insertions: [(offset: Int, count: Int)] = []
+    private var last: (code: FaultCode, field: Field, offset: Int)?
+
+    init(_ record: [UInt8]) { bytes = record }
+
+    /// The place in the record as it was read.
+    func originalOffset(_ offset: Int) -> Int {
+        insertions.reversed()
+            .reduce(offset) { place, insertion in
+                place >= insertion.offset + insertion.count ? place - insertion.count : min(place, insertion.offset)
+            }
+    }
+
+    /// - Returns: false if what follows cannot be judged: the record is no JSON, or its kind is not known.
+    mutating func repair(_ fault: Fault) -> Bool {
+        let field = fault.field.field
+        let place = (fault.code, field, fault.offset)
+        if let last, last == place { return false }
+        last = place
+        switch fault.code {
+        case .unknownKey, .duplicateKey, .notAllowed:
+            return remove(memberAt: fault.offset)
+        case .missingField:
+            guard let sample = Self.samples[field], byte(at: fault.offset) == UInt8(ascii: "{") else { return false }
+            repaired.insert(field)
+            let key = field.path.description.split(separator: ".").last.map(String.init) ?? ""
+            let isOnly = next(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
+            insert("\"\(key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
+            return true
+        case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
+            guard let sample = Self.samples[field], let end = end(ofValueAt: fault.offset) else { return false }
+            repaired.insert(field)
+            replace(fault.offset..<end, with: sample)
+            return true
+        default:
+            return false
+        }
+    }
+
+    /// A right value for each field. Without the event and its object it is not known what the record may have.
+    private static let samples: [Field: String] = [
+        .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
+        .priority: "5", .policy: #""p""#, .expiration: "0", .token: #""00000000""#, .environment: #""sandbox""#,
+        .timestamp: "1000000000", .contentState: "{}", .apsAttributesType: #""A""#, .attributes: "{}",
+        .alert: #"{"title":"t","body":"b"}"#, .staleDate: "1", .dismissalDate: "1", .relevanceScore: "1",
+        .inputPushToken: "1", .inputPushChannel: #""AAAA""#, .alertTitle: #""t""#, .alertBody: #""b""#,
+        .alertSound: #""s""#, .titleKey: #""k""#, .titleArguments: "[]", .bodyKey: #""k""#, .bodyArguments: "[]",
+        .registeredAt: "1000000000000", .attributesType: #""A""#, .frequentUpdates: "true", .shows: "1000000000",
+        .showsTimestamp: "1000000000", .showsSequence: "1", .audiences: "[]", .channels: "true", .channel: #""AAAA""#,
+    ]
+
+    private func byte(at offset: Int) -> UInt8? { bytes.indices.contains(offset) ? bytes[offset] : nil }
+
+    private mutating func insert(_ text: String, at offset: Int) {
+        bytes.insert(contentsOf: text.utf8, at: offset)
+        insertions.append((offset, text.utf8.count))
+    }
+
+    private mutating func replace(_ range: Range<Int>, with text: String) {
+        let missing = text.utf8.count - range.count
+        if missing > 0 { insert(String(repeating: " ", count: missing), at: range.upperBound) }
+        blank(range)
+        bytes.replaceSubrange(range.lowerBound..<range.lowerBound + text.utf8.count, with: text.utf8)
+    }
+
+    private mutating func blank(_ range: Range<Int>) {
+        for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
+    }
+
+    private mutating func remove(memberAt offset: Int) -> Bool {
+        guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
+            let colon = next(from: keyEnd), bytes[colon] == UInt8(ascii: ":"), let value = next(from: colon + 1),
+            let end = end(ofValueAt: value), let after = next(from: end)
+        else { return false }
+        if bytes[after] == UInt8(ascii: ",") {
+            blank(offset..<after + 1)
+            return true
+        }
+        // The last member: the comma before it has no use any more.
+        blank(offset..<end)
+        if let before = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }), bytes[before] == UInt8(ascii: ",") {
+            bytes[before] = UInt8(ascii: " ")
+        }
+        return true
+    }
+
+    /// The first byte from here on that is no white space.
+    private func next(from offset: Int) -> Int? { bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) } }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
+
+    /// The end of a JSON value.
+    private func end(ofValueAt offset: Int) -> Int? {
+        var (index, depth, isInText) = (offset, 0, false)
+        while let byte = byte(at: index) {
+            if isInText {
+                if byte == UInt8(ascii: "\\") { index += 1 }
+                if byte == UInt8(ascii: "\"") { isInText = false }
+            } else {
+                switch byte {
+                case UInt8(ascii: "\""): isInText = true
+                case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+                case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                    if depth == 0 { return index }
+                    depth -= 1
+                case UInt8(ascii: ","), UInt8(ascii: ":"):
+                    if depth == 0 { return index }
+                case _ where Self.isBlank(byte) && depth == 0: return index
+                default: break
+                }
+                if !isInText, depth == 0, [UInt8(ascii: "}"), UInt8(ascii: "]")].contains(byte) { return index + 1 }
+            }
+            index += 1
+            if !isInText, depth == 0, byte == UInt8(ascii: "\"") { return index }
+        }
+        return nil
+    }
+}

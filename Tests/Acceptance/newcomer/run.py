@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Plays the first commands of README.md literally, as a newcomer types them, and compares what they print with the page.
+
+    run.py PROGRAMS
+
+PROGRAMS is the directory of `causeway` and `causeway-lab`. The commands run in a new directory, which stands for the repository's, and in a
+network of their own if the system allows it, so that the page's ports are free. The exit code is 1 if anything differs.
+"""
+
+import ctypes
+import fcntl
+import os
+import pathlib
+import queue
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import transcript
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+SECTION = "## A first command, sent by hand"
+# What the page begins with, and what is done already.
+SKIPPED = "make build"
+# Nobody types faster.
+TYPING_SECONDS = 1
+LIMIT_SECONDS = 60
+MARK = "--newcomer--"
+# From <sched.h>, <linux/sockios.h> and <net/if.h>.
+CLONE_NEWNET, CLONE_NEWUSER, SIOCSIFFLAGS, IFF_UP = 0x4000_0000, 0x1000_0000, 0x8914, 1
+
+
+def own_network():
+    """Moves this process to a network of its own. Returns whether the system allowed it."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.unshare(CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER) != 0:
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    return True
+
+
+class Shell:
+    """One shell for all commands, so that their jobs and variables are in one place."""
+
+    def __init__(self, directory):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CAUSEWAY_")}
+        self.process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"], cwd=directory, env=environment, text=True, bufsize=1, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+        # Jobs as in a person's shell, for `kill %1`.
+        self.process.stdin.write("set -m\n")
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def run(self, command):
+        """What the command printed, and its exit code; of a background command until it has printed what the page shows."""
+        self.process.stdin.write(f"{command.text}\necho {MARK} $?\n")
+        end = time.monotonic() + LIMIT_SECONDS
+        printed, code = "", None
+        while time.monotonic() < end:
+            if code is not None and (not command.is_background or transcript.matches(command.shown, printed)):
+                break
+            try:
+                line = self.lines.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if line is None:
+                break
+            if MARK in line:
+                before, _, number = line.partition(MARK)
+                printed += before
+                code = int(number)
+            else:
+                printed += line
+        return printed, code
+
+    def jobs(self):
+        """The process ids of the jobs that run."""
+        printed, _ = self.run(transcript.Command("jobs -rp"))
+        return [int(word) for word in printed.split()]
+
+    def close(self):
+        for job in self.jobs():
+            try:
+                os.killpg(job, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.stdin.close()
+        self.process.wait(timeout=LIMIT_SECONDS)
+
+
+def difference(command, printed, code):
+    """What differs from the page; nothing if all is as shown."""
+    if code is None:
+        return f"no end within {LIMIT_SECONDS} s"
+    if code != 0:
+        return f"exit code {code}"
+    if not transcript.matches(command.shown, printed):
+        return "the page shows\n" + "".join(f"  | {line}\n" for line in command.shown).rstrip("\n")
+    return ""
+
+
+def play(directory):
+    page = (REPOSITORY / "README.md").read_text()
+    commands = [each for each in transcript.commands(transcript.section(page, SECTION)) if each.text != SKIPPED]
+    shell = Shell(directory)
+    try:
+        for command in commands:
+            print("$ " + command.text.splitlines()[0], flush=True)
+            printed, code = shell.run(command)
+            wrong = difference(command, printed, code)
+            if wrong:
+                print("".join(f"  > {line}\n" for line in printed.splitlines()) + wrong)
+                log = directory / "worker.log"
+                if log.exists():
+                    print("the worker's log:\n" + log.read_text()[-4_000:])
+                return False
+            time.sleep(TYPING_SECONDS)
+        end = time.monotonic() + LIMIT_SECONDS
+        while shell.jobs():
+            if time.monotonic() > end:
+                print("programs still run although the page has stopped them")
+                return False
+            time.sleep(0.2)
+    finally:
+        shell.close()
+    print(f"newcomer: {len(commands)} commands print what README.md shows")
+    return True
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    if not own_network():
+        print("the system allows no network of our own; the page's ports must be free")
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="causeway-newcomer-"))
+    try:
+        (directory / "Config").symlink_to(REPOSITORY / "Config")
+        (directory / ".build").mkdir()
+        (directory / ".build" / "release").symlink_to(programs)
+        return 0 if play(directory) else 1
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

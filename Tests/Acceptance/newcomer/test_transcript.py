@@ -1,0 +1,70 @@
+"""The commands of a page, and what counts as printed as shown."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import transcript  # noqa: E402
+
+PAGE = """# A page
+
+## First
+
+```console
+$ causeway one \\
+      --two &
+{"port":8443}
+$ cat > file <<END
+$ no command
+END
+$ three
+1 sent, 0.014 s
+…
+ok {"a":1,…
+```
+
+```sh
+not a transcript
+```
+
+## Second
+
+```console
+$ four
+```
+"""
+
+
+class TranscriptTests(unittest.TestCase):
+    def commands(self):
+        return transcript.commands(transcript.section(PAGE, "## First"))
+
+    def test_commands_with_their_continuations_and_documents(self):
+        self.assertEqual(
+            [each.text for each in self.commands()],
+            ["causeway one \\\n      --two &", "cat > file <<END\n$ no command\nEND", "three"],
+        )
+        self.assertEqual([each.is_background for each in self.commands()], [True, False, False])
+        self.assertEqual(self.commands()[0].shown, ['{"port":8443}'])
+
+    def test_what_is_shown_must_be_printed(self):
+        shown = self.commands()[2].shown
+        for printed in ['1 sent, 2.5 s\nok {"a":1,"b":2}\n', '1 sent, 0.014 s\nnot yet\nnot yet\nok {"a":1,\n"b":2}\n']:
+            self.assertTrue(transcript.matches(shown, printed), printed)
+        for printed in ["", '2 sent, 0.014 s\nok {"a":1,"b":2}\n', "1 sent, 0.014 s\nok\n"]:
+            self.assertFalse(transcript.matches(shown, printed), printed)
+
+    def test_nothing_shown_means_that_nothing_is_printed(self):
+        self.assertTrue(transcript.matches([], ""))
+        self.assertFalse(transcript.matches([], "warning\n"))
+
+    def test_the_page_has_commands(self):
+        page = (pathlib.Path(__file__).resolve().parents[3] / "README.md").read_text()
+        found = transcript.commands(transcript.section(page, "## A first command, sent by hand"))
+        self.assertGreater(len(found), 12)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+"""Reads the commands of a page, and what the page says that they print."""
+
+import re
+from dataclasses import dataclass, field
+
+FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
+
+
+@dataclass
+class Command:
+    text: str
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def is_background(self):
+        return self.text.endswith("&")
+
+
+def section(page, title):
+    """The text below a heading, up to the next heading of its level."""
+    level = re.escape(title.split(" ")[0])
+    start = page.index(f"\n{title}\n") + len(title) + 2
+    end = re.compile(rf"^{level} ", re.MULTILINE).search(page, start)
+    return page[start : end.start() if end else len(page)]
+
+
+def commands(text):
+    """Every command of the fenced blocks. A command begins with `$ `; it goes on after a backslash and to the end of a here-document."""
+    found = []
+    for block in FENCE.findall(text):
+        lines = iter(block.splitlines())
+        for line in lines:
+            if not line.startswith("$ "):
+                found[-1].shown.append(line)
+                continue
+            command = [line[2:]]
+            while command[-1].endswith("\\"):
+                command.append(next(lines))
+            document = HERE_DOCUMENT.search(command[-1])
+            while document and command[-1] != document[1]:
+                command.append(next(lines))
+            found.append(Command("\n".join(command)))
+    return found
+
+
+def matches(shown, printed):
+    """Whether a command printed what the page shows. `…` stands for any text, also of several lines; a duration may differ."""
+    wanted = "".join(re.escape(line.rstrip()) + r"\n" for line in shown)
+    wanted = wanted.replace("…", ".*?").replace(r".*?\n", r".*?\n?")
+    wanted = re.sub(r"\d+\\\.\d+\\ s\b", r"\\d+\\.\\d+\\ s", wanted)
+    # A page has no way to show that the last line has no end.
+    ended = printed if printed.endswith("\n") or not printed else printed + "\n"
+    return re.fullmatch(wanted, ended, re.DOTALL) is not None
