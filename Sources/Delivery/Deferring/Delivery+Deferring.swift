@@ -43,6 +43,7 @@ extension Delivery {
     /// Hands a command, which is in no list any more, to the deferred topic.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
+        completeIdentifier(of: record)
         // An admission may have raised the timestamp. The command must come back with its own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.note(cause)

@@ -47,6 +47,23 @@ import Testing
         #expect(!held.contains(#""id""#))
     }
 
+    @Test func `A command without an id is deferred under that of its place`() throws {
+        let core = CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 30_000
+        }
+        core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
+        core.reply(.send)
+        core.pass(11_200)
+        let deferred = try #require(core.deferrals.first)
+        core.acknowledgeAll()
+        core.pass(30_000)
+        core.receive(deferred)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.results.count == 1 && core.results.first?.outcome == "accepted")
+    }
+
     /// The text without escapes, as the core compares it and writes it into results.
     private func bytes(_ text: TextRange, in record: UnsafeRawBufferPointer) -> [UInt8] {
         guard !text.isAbsent else { return [] }
