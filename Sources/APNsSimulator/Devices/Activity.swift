@@ -67,8 +67,11 @@ struct PushPace {
     /// The least time between two successive pushes; nil before the second one.
     private(set) var leastDistanceMilliseconds: Int64?
     private var lastMilliseconds: Int64?
+    /// 0 before the first push.
+    private(set) var lastPriority: UInt8 = 0
 
     mutating func note(priority: UInt8, atMilliseconds: Int64) {
+        lastPriority = priority
         if priority == 10 { priority10 += 1 } else { priority5 += 1 }
         if let lastMilliseconds {
             let distance = atMilliseconds - lastMilliseconds
@@ -115,6 +118,8 @@ struct Activity {
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
+    /// Alerts that this activity had already: the same title, body and sound.
+    var repeatedAlerts = 0
     /// Dates in content that are more than 20 years ahead: probably UNIX seconds instead of seconds since 2001.
     var suspiciousDates = 0
     /// Pushes with the same timestamp as the shown content. The last one to arrive won.
@@ -190,6 +195,11 @@ struct Activity {
             dismissal <= atMilliseconds
             ? .gone(atMilliseconds: atMilliseconds)
             : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: dismissal)
+    }
+
+    /// The last time that the same alert rang; nil if it has not.
+    func ring(of alert: UnsafeRawBufferPointer) -> Alert? {
+        alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }
 
     /// Takes the activity off the Lock Screen.

@@ -98,7 +98,7 @@ struct ChannelTable {
         guard channels.count < Self.channelsMax else { return nil }
         var bytes: [UInt8] = []
         while bytes.count < Self.identifierBytes { withUnsafeBytes(of: random.next()) { bytes.append(contentsOf: $0) } }
-        let identifier = Self.base64(bytes)
+        let identifier = Base64.text(of: bytes)
         channels.append(
             BroadcastChannel(
                 application: application,
@@ -120,19 +120,5 @@ struct ChannelTable {
         openCounts[channel.application, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
         channels[index].stored = nil
-    }
-
-    private static func base64(_ bytes: [UInt8]) -> String {
-        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var text: [UInt8] = []
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let three = (0..<3).map { start + $0 < bytes.count ? UInt32(bytes[start + $0]) : 0 }
-            let bits = three[0] << 16 | three[1] << 8 | three[2]
-            for place in 0..<4 {
-                let isPadding = start + place > bytes.count
-                text.append(isPadding ? UInt8(ascii: "=") : digits[Int(bits >> UInt32(18 - 6 * place) & 63)])
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 }

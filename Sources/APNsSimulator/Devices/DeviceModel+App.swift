@@ -120,6 +120,7 @@ extension DeviceModel {
         )
         phonesByDevice[key] = index
         applications[application].phones.append(index)
+        noteChange(of: index)
         for position in applications[application].types.indices {
             guard let token = issueStartToken(phone: index, type: applications[application].types[position]) else {
                 throw .tooMany("tokens")
@@ -199,6 +200,7 @@ extension DeviceModel {
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
+        noteChange(of: activities[index].phone)
     }
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
@@ -206,6 +208,7 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard phones[phone].isInstalled else { return }
         phones[phone].isInstalled = false
+        noteChange(of: phone)
         for index in phones[phone].activities {
             advance(index, nowMilliseconds: nowMilliseconds)
             activities[index].remove(atMilliseconds: nowMilliseconds)
@@ -278,6 +281,7 @@ extension DeviceModel {
             )
         )
         phones[phone].activities.append(index)
+        noteChange(of: phone)
         let key = ActivityKey(application: phones[phone].application, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
         return index

@@ -74,7 +74,9 @@ extension DeviceModel {
     /// A phone goes offline. A push to one of its tokens is dropped, like a push with expiration 0. A channel stores its newest message
     /// for the phone if its storage policy says so.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
-        phones[try phone(device, application: try application(app))].isOnline = false
+        let phone = try phone(device, application: try application(app))
+        phones[phone].isOnline = false
+        noteChange(of: phone)
     }
 
     /// A phone comes back online. It gets the stored messages of its activities' channels.
@@ -82,6 +84,7 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
+        noteChange(of: phone)
         var tape = JSONTape()
         for activity in phones[phone].activities {
             guard let channel = activities[activity].channel, let stored = channels[channel].stored,

@@ -96,8 +96,11 @@ extension DeviceModel {
         case .activity(let activity):
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
+            if effect == .ignoredOld { wrongs.backInTime += 1 }
+            noteChange(of: activities[activity].phone)
         case .pushToStart(let phone, _):
             phones[phone].effects[effect] += 1
+            noteChange(of: phone)
             if let problem { phones[phone].lastProblem = problem }
         }
         return effect
@@ -189,6 +192,10 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) {
         activities[index].alertCount += 1
+        if let earlier = activities[index].ring(of: alert) {
+            activities[index].repeatedAlerts += 1
+            noteRepeat(of: earlier)
+        }
         guard activities[index].alerts.count < Activity.alertsMax else { return }
         activities[index].alerts
             .append(
@@ -244,6 +251,7 @@ extension DeviceModel {
         else { return record(.overBudget, for: owner) }
         if hasActive(tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
             phones[phone].duplicateStarts += 1
+            wrongs.startedTwice += 1
         }
         let identifier = identifier(tape, attributes: attributes, phone: phone, type: type)
         let index = addActivity(

@@ -32,6 +32,8 @@ extension DeviceModel {
         public var alerts = 0
         /// Starts by push of an activity that the phone already had.
         public var duplicateStarts = 0
+        /// Alerts that rang on an activity which had rung the same one already.
+        public var repeatedAlerts = 0
         public var suspiciousDates = 0
         public var equalTimestamps = 0
         public var regressions = 0
@@ -124,6 +126,7 @@ extension DeviceModel {
             if activities[index].broadcastsReceived > 0 { summary.reachedByBroadcasts += 1 }
             summary.broadcastsReceived += activities[index].broadcastsReceived
             summary.alerts += activities[index].alertCount
+            summary.repeatedAlerts += activities[index].repeatedAlerts
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
             summary.regressions += activities[index].regressions
@@ -162,7 +165,15 @@ extension DeviceModel {
 
     /// A phone and all its activities as JSON.
     public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
-        let index = try phone(device, application: try application(app))
+        phoneJSON(at: try phone(device, application: try application(app)), nowMilliseconds: nowMilliseconds)
+    }
+
+    /// The same for a phone by its place in the order of installation; nil if there are not so many.
+    public mutating func phoneJSON(number: Int, nowMilliseconds: Int64) -> [UInt8]? {
+        phones.indices.contains(number) ? phoneJSON(at: number, nowMilliseconds: nowMilliseconds) : nil
+    }
+
+    private mutating func phoneJSON(at index: Int, nowMilliseconds: Int64) -> [UInt8] {
         for activity in phones[index].activities { advance(activity, nowMilliseconds: nowMilliseconds) }
         let phone = phones[index]
         var writer = JSONWriter()
@@ -279,6 +290,7 @@ extension DeviceModel {
             writer.member("regressions", activity.regressions)
             if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
             writer.member("alertCount", activity.alertCount)
+            writer.member("repeatedAlerts", activity.repeatedAlerts)
             if withAlerts { write(activity.alerts, to: &writer) }
         }
     }

@@ -50,6 +50,10 @@ public struct DeviceModel: ~Copyable {
         var effects = EffectCounts()
         var duplicateStarts = 0
         var lastProblem: String?
+        /// The value of `changes` when the phone last changed.
+        var changedAt = 0
+        /// As the last question for screens saw it, so that the next one notices what time alone has changed.
+        var seenState = ScreenState.empty
     }
 
     /// A request of an app or a test that is impossible.
@@ -90,6 +94,11 @@ public struct DeviceModel: ~Copyable {
     var voidPushes = 0
     var light = LightPhones()
     var channels: ChannelTable
+    /// Counts the changes of all phones. Who asks for screens names the count up to which it knows them.
+    var changes = 0
+    var wrongs = WrongCounts()
+    var lostAnswers = LostAnswers()
+    var tints = TintTable()
 
     public init(
         environment: Environment,
@@ -153,6 +162,13 @@ public struct DeviceModel: ~Copyable {
     /// Applies the effect of time to one activity.
     mutating func advance(_ activity: Int, nowMilliseconds: Int64) {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
+    }
+
+    /// Notes that a phone may show something else from now on. A push pays no more than this for those who watch.
+    @inline(__always)
+    mutating func noteChange(of phone: Int) {
+        changes &+= 1
+        phones[phone].changedAt = changes
     }
 
     /// The activity has ended, so its token becomes invalid.

@@ -204,6 +204,7 @@ extension ControlHandler {
     }
 
     func showPhone(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        if call.query["number"] != nil { return try await showPhone(number: try call.number("number", default: 0)) }
         let (app, device) = (try call.required("app"), try call.required("device"))
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.phoneJSON(device, app: app, nowMilliseconds: now)

@@ -63,6 +63,7 @@ extension ControlHandler {
             writer.member("broadcastsReceived", summary.broadcastsReceived)
             writer.member("alerts", summary.alerts)
             writer.member("duplicateStarts", summary.duplicateStarts)
+            writer.member("repeatedAlerts", summary.repeatedAlerts)
             writer.member("suspiciousDates", summary.suspiciousDates)
             writer.member("equalTimestamps", summary.equalTimestamps)
             writer.member("regressions", summary.regressions)

@@ -15,7 +15,9 @@ import Reactor
 ///   `audiences`, `channel`; members beside the list are the defaults. Or one activity for each of `devices`, or of `devicePrefix` and
 ///   `count`, named by `prefix` and number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
-/// - `GET /activity?app&activity`, `GET /phone?app&device`. Gives what is shown.
+/// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives what is shown.
+/// - `GET /screens?since&focus`. Gives what has changed on the Lock Screens since a count of changes, for those who watch: see
+///   `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.
 /// - `POST /dismiss`. Takes `app`, `activity`.
@@ -159,6 +161,7 @@ struct ControlHandler: Sendable {
         case ("GET", "/activities"): try await listActivities(call)
         case ("GET", "/activity"): try await showActivity(call)
         case ("GET", "/phone"): try await showPhone(call)
+        case ("GET", "/screens"): try await showScreens(call)
         case ("GET", "/registrations"): try await listRegistrations(call)
         case ("POST", "/rotate"): try await rotate(call)
         case ("POST", "/dismiss"): try await dismiss(call)

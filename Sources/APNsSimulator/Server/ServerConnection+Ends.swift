@@ -35,9 +35,17 @@ extension ServerConnection {
         if isDue { fallSilent(stopsReading: faults.silentStopsReading) }
     }
 
+    /// What was answered just before may never be read.
+    func noteLostAnswers() {
+        guard service == .push else { return }
+        let now = owner.worldMilliseconds
+        owner.setup.world.use { $0.noteLostAnswers(atMilliseconds: now) }
+    }
+
     func fallSilent(stopsReading: Bool) {
         guard state == .serving || state == .draining, !isSilent else { return }
         isSilent = true
+        noteLostAnswers()
         owner.statistics.connectionsSilenced += 1
         hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
@@ -47,6 +55,7 @@ extension ServerConnection {
     func cut() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
+        noteLostAnswers()
         release()
         stream?.cut()
         stream = nil

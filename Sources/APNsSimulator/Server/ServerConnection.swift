@@ -357,6 +357,7 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
+        if !isSilent { noteLostAnswers() }
         abandon()
     }
 

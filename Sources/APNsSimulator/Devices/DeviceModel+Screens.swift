@@ -1,0 +1,138 @@
+/// The Lock Screens of thousands of phones, for a page that follows them.
+///
+/// A push only notes that its phone has changed (`noteChange`). Everything else is done when somebody asks.
+extension DeviceModel {
+    /// Phones beyond these are not watched.
+    public static let screensMax = 20_000
+    /// Phones that an answer describes in full.
+    public static let focusMax = 64
+    /// Bytes of a phone in the answer: its number (16 bits, the low byte first), its state and what its last push was, its alerts, its
+    /// colour, its shade.
+    static let screenBytes = 6
+    /// Set beside the state if the last push had priority 10.
+    static let isUrgent: UInt8 = 0x10
+
+    /// What changed on the Lock Screens, as JSON.
+    ///
+    /// - `now`: UNIX milliseconds of the simulated world; `next`: for the next question's `since`
+    /// - `phones`: how many there are to watch; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: of them
+    /// - `tints`: the names behind the numbers of colours
+    /// - `backInTime`, `startedTwice`, `rangTwice`: what must never happen, over all phones; `rangInDoubt`: alerts that rang again
+    ///   after their answer may have been lost
+    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
+    ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
+    /// - `focus`: the changed phones among those in `focus`, in full
+    ///
+    /// - Parameters:
+    ///   - since: 0, or `next` of an earlier answer.
+    ///   - focus: numbers of phones; only the first ``focusMax`` count.
+    public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
+        let watched = min(phones.count, Self.screensMax)
+        var counts = [Int](repeating: 0, count: 6)
+        for phone in 0..<watched { counts[Int(look(at: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1 }
+        var screens: [UInt8] = []
+        for phone in 0..<watched where phones[phone].changedAt > since { append(phone, to: &screens) }
+        let focused = focus.prefix(Self.focusMax).filter { 0..<watched ~= $0 && phones[$0].changedAt > since }
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("now", nowMilliseconds)
+            writer.member("next", changes)
+            writer.member("phones", watched)
+            for (number, count) in counts.enumerated() {
+                writer.member(ScreenState(rawValue: UInt8(number))?.word ?? "", count)
+            }
+            writer.member("backInTime", wrongs.backInTime)
+            writer.member("startedTwice", wrongs.startedTwice)
+            writer.member("rangTwice", wrongs.rangTwice)
+            writer.member("rangInDoubt", wrongs.rangInDoubt)
+            writer.member("tints", array: { writer in for name in tints.names { writer.string(name) } })
+            writer.member("screens", Base64.text(of: screens))
+            writer.member(
+                "focus",
+                array: { writer in
+                    for phone in focused { write(screen: phone, to: &writer) }
+                }
+            )
+        }
+        return writer.bytes
+    }
+
+    /// A connection has ended, or is half open from now on: what was answered on it just before may never have been read.
+    mutating func noteLostAnswers(atMilliseconds: Int64) {
+        lostAnswers.note(atMilliseconds: atMilliseconds)
+    }
+
+    mutating func noteRepeat(of earlier: Alert) {
+        if lostAnswers.mayInclude(atMilliseconds: earlier.atMilliseconds) {
+            wrongs.rangInDoubt += 1
+        } else {
+            wrongs.rangTwice += 1
+        }
+    }
+
+    /// The activity that the phone shows: the youngest on its Lock Screen, or else the youngest of all.
+    private func frontActivity(of phone: Int) -> Int? {
+        phones[phone].activities.last { activities[$0].isVisible } ?? phones[phone].activities.last
+    }
+
+    /// Applies the effect of time to a phone, and notes a change if that changed what it shows.
+    private mutating func look(at phone: Int, nowMilliseconds: Int64) -> ScreenState {
+        var state = ScreenState.empty
+        if let front = frontActivity(of: phone) {
+            advance(front, nowMilliseconds: nowMilliseconds)
+            switch activities[front].state {
+            case .active:
+                let isStale = activities[front].staleDate.map { nowMilliseconds / 1_000 >= $0 } ?? false
+                state = isStale ? .stale : .active
+            case .ended: state = .ended
+            case .gone: state = .gone
+            }
+        }
+        if !phones[phone].isInstalled { state = .empty }
+        if !phones[phone].isOnline { state = .offline }
+        if state != phones[phone].seenState {
+            phones[phone].seenState = state
+            noteChange(of: phone)
+        }
+        return state
+    }
+
+    private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
+        var (state, alerts, tint, shade) = (phones[phone].seenState.rawValue, UInt8(0), UInt8(0), UInt8(0))
+        if let front = frontActivity(of: phone) {
+            let (number, hash) = tints.tint(of: activities[front].shown)
+            if activities[front].pace.lastPriority == 10 { state |= Self.isUrgent }
+            alerts = UInt8(truncatingIfNeeded: activities[front].alertCount)
+            (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
+        }
+        screens += [
+            UInt8(truncatingIfNeeded: phone), UInt8(truncatingIfNeeded: phone >> 8), state, alerts, tint, shade,
+        ]
+    }
+
+    private func write(screen number: Int, to writer: inout JSONWriter) {
+        let phone = phones[number]
+        writer.object { writer in
+            writer.member("phone", number)
+            writer.member("device", phone.device)
+            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("state", phone.seenState.word)
+            guard let front = frontActivity(of: number) else { return }
+            let activity = activities[front]
+            writer.member("activity", activity.identifier)
+            writer.member("attributes", json: activity.attributes)
+            writer.member("content", json: activity.shown)
+            writer.member("timestamp", activity.shownTimestamp)
+            writer.member("shownAt", activity.shownAtMilliseconds)
+            writer.member("startedAt", activity.startedAtMilliseconds)
+            writer.member("priority", activity.pace.lastPriority)
+            writer.member("pushesAt5", activity.pace.priority5)
+            writer.member("pushesAt10", activity.pace.priority10)
+            writer.member("alerts", activity.alertCount)
+            if let alert = activity.alerts.last {
+                writer.member("alertAt", alert.atMilliseconds)
+                writer.member("alert", json: alert.json)
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/// What is on a Lock Screen, in a word for those who watch thousands of them.
+enum ScreenState: UInt8 {
+    /// No activity, or none any more because the app was removed.
+    case empty
+    case active
+    /// Active, but past its stale date.
+    case stale
+    /// Ended, and still shown.
+    case ended
+    /// Taken off the Lock Screen.
+    case gone
+    /// The phone is offline.
+    case offline
+
+    var word: String { "\(self)" }
+}
+
+/// Counts over all phones of what must never happen. They count from the simulation's beginning.
+struct WrongCounts {
+    /// Pushes that were older than what their phone showed.
+    var backInTime = 0
+    /// Starts by push of an activity that the phone already had.
+    var startedTwice = 0
+    /// Alerts that an activity had already, and whose answer must have reached the sender.
+    var rangTwice = 0
+    /// Alerts that an activity had already, but whose answer may have been lost, so that the sender could not know.
+    var rangInDoubt = 0
+}
+
+/// When answers were lost on their way: connections were cut or left half open, or the sender died.
+struct LostAnswers {
+    /// An answer may be lost if it was given so shortly before.
+    static let beforeMilliseconds: Int64 = 2_000
+    private static let timesMax = 32
+
+    private var times: [Int64] = []
+
+    mutating func note(atMilliseconds: Int64) {
+        if let last = times.last, last == atMilliseconds { return }
+        if times.count == Self.timesMax { times.removeFirst() }
+        times.append(atMilliseconds)
+    }
+
+    func mayInclude(atMilliseconds: Int64) -> Bool {
+        times.contains { $0 - Self.beforeMilliseconds <= atMilliseconds && atMilliseconds <= $0 }
+    }
+}
+
+/// The names by which screens are coloured, numbered in the order in which they are first seen.
+///
+/// The name of a content state is one of its words: the side that bats, the status of a ride. Reading it takes a scan of the JSON, so it is
+/// kept for each content by its hash: many phones show the same.
+struct TintTable: ~Copyable {
+    /// Numbers are a byte; later names share the last number.
+    static let namesMax = 255
+    /// When more contents are known, all are forgotten and read again.
+    private static let contentsMax = 8_192
+    /// The members that name a state, the first that is there. Without any, it is the first word of the object.
+    private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]
+
+    private(set) var names: [String] = []
+    private var numbers: [String: UInt8] = [:]
+    private var known: [UInt64: UInt8] = [:]
+    private var tape = JSONTape()
+
+    /// The number of a content's name, and a hash of the content.
+    mutating func tint(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
+        let hash = content.withUnsafeBytes { Self.hash($0) }
+        if let number = known[hash] { return (number, hash) }
+        if known.count >= Self.contentsMax { known.removeAll(keepingCapacity: true) }
+        let number = number(of: content.withUnsafeBytes { name(in: $0) })
+        known[hash] = number
+        return (number, hash)
+    }
+
+    private mutating func number(of name: String) -> UInt8 {
+        if let number = numbers[name] { return number }
+        guard names.count < Self.namesMax else { return UInt8(Self.namesMax - 1) }
+        let number = UInt8(names.count)
+        names.append(name)
+        numbers[name] = number
+        return number
+    }
+
+    private mutating func name(in content: UnsafeRawBufferPointer) -> String {
+        do throws(JSONTape.Fault) {
+            try tape.read(content)
+        } catch {
+            return ""
+        }
+        guard tape[0].kind == .object else { return "" }
+        for member in Self.members {
+            if let value = tape.member(member, of: 0), tape[value].kind == .string { return tape.string(value) }
+        }
+        var first: String?
+        tape.forEachMember(of: 0) { _, value in
+            if first == nil, tape[value].kind == .string { first = tape.string(value) }
+        }
+        return first ?? ""
+    }
+
+    /// FNV-1a, eight bytes at a time. Equal contents have equal hashes; two others seldom do, and then share a colour.
+    private static func hash(_ content: UnsafeRawBufferPointer) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        var offset = 0
+        while offset + 8 <= content.count {
+            hash = (hash ^ content.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) &* 0x100_0000_01B3
+            hash ^= hash >> 29
+            offset += 8
+        }
+        while offset < content.count {
+            hash = (hash ^ UInt64(content[offset])) &* 0x100_0000_01B3
+            offset += 1
+        }
+        return hash ^ (hash >> 32)
+    }
+}

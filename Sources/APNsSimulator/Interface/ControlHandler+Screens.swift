@@ -1,0 +1,28 @@
+import HTTP
+
+/// Endpoints for those who watch the Lock Screens.
+extension ControlHandler {
+    func showScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        let since = try call.number("since", default: 0)
+        var focus: [Int] = []
+        for text in (call.query["focus"] ?? "").split(separator: ",") {
+            guard let number = Int(text), number >= 0 else {
+                throw SimulatorError(.invalidRequest, "query: focus is not a list of numbers from 0")
+            }
+            focus.append(number)
+        }
+        let numbers = focus
+        return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            devices.screensJSON(since: since, focus: numbers, nowMilliseconds: now)
+        }
+    }
+
+    /// A phone by its place in the order of installation.
+    func showPhone(number: Int) async throws(SimulatorError) -> [UInt8] {
+        let phone = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
+            devices.phoneJSON(number: number, nowMilliseconds: now)
+        }
+        guard let phone else { throw SimulatorError(.notFound, "no phone \(number)") }
+        return phone
+    }
+}

@@ -1,0 +1,184 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import APNsSimulator
+
+/// What those who watch the Lock Screens get, with time as an argument.
+@Suite("Screens", .ownThread) struct ScreenTests {
+    private static let birth: Int64 = 1_790_000_000
+
+    /// What one answer says.
+    private struct Answer {
+        var object: [String: Any]
+
+        func number(_ name: String) -> Int { object[name] as? Int ?? -1 }
+        var tints: [String] { object["tints"] as? [String] ?? [] }
+        var focus: [[String: Any]] { object["focus"] as? [[String: Any]] ?? [] }
+        /// By the phone's number: state, alerts, tint, shade.
+        var screens: [Int: [UInt8]] {
+            let bytes = Data(base64Encoded: object["screens"] as? String ?? "").map { Array($0) } ?? []
+            let records = stride(from: 0, to: bytes.count, by: DeviceModel.screenBytes)
+                .map { (Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8, Array(bytes[$0 + 2..<$0 + DeviceModel.screenBytes])) }
+            return Dictionary(records, uniquingKeysWith: { first, _ in first })
+        }
+    }
+
+    /// Three phones; the first two have an activity.
+    private struct Stage: ~Copyable {
+        var model: DeviceModel
+        var tape = JSONTape()
+        var cursor = 0
+
+        init() throws {
+            model = DeviceModel(environment: .production, seed: 1)
+            let ride = DeviceModel.TypeDeclaration(
+                name: "Ride",
+                attributes: try Shape(json: #"{"id":"string"}"#),
+                contentState: try Shape(json: #"{"driver":"string","status":"string"}"#),
+                identifierAttribute: "id"
+            )
+            try model.declare(app: "app", teamIdentifier: nil, types: [ride])
+            for phone in 0..<3 {
+                try model.install(app: "app", device: "phone-\(phone)", nowMilliseconds: birth * 1_000)
+            }
+            for phone in 0..<2 {
+                try model.start(
+                    .init(
+                        activity: "ride-\(phone)",
+                        device: "phone-\(phone)",
+                        attributesType: "Ride",
+                        attributes: #"{"id":"ride-\#(phone)"}"#,
+                        contentState: #"{"driver":"Ann","status":"coming"}"#
+                    ),
+                    app: "app",
+                    nowMilliseconds: birth * 1_000
+                )
+            }
+        }
+
+        /// What has changed since the last look.
+        mutating func look(at seconds: Int64 = 10, focus: [Int] = []) throws -> Answer {
+            let json = model.screensJSON(since: cursor, focus: focus, nowMilliseconds: (birth + seconds) * 1_000)
+            let object = try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
+            cursor = object["next"] as? Int ?? 0
+            return Answer(object: object)
+        }
+
+        @discardableResult
+        mutating func push(
+            _ status: String,
+            at seconds: Int64 = 10,
+            timestamp: Int64? = nil,
+            event: String = "update",
+            priority: UInt8 = 5,
+            more: String = ""
+        ) throws -> PushEffect? {
+            let token = try #require(try model.token(ofActivity: "ride-0", app: "app"))
+            let digits = Array(token.utf8)
+            let bytes = stride(from: 0, to: digits.count, by: 2)
+                .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
+            let now = (birth + seconds) * 1_000
+            let body =
+                #"{"aps":{"event":"\#(event)","timestamp":\#(birth + (timestamp ?? seconds)),"#
+                + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(more)}}"#
+            let (verdict, place) = bytes.withUnsafeBytes {
+                model.verdict(token: $0, application: 0, nowMilliseconds: now)
+            }
+            guard verdict.reason == .success else { return nil }
+            return Array(body.utf8)
+                .withUnsafeBytes {
+                    model.deliver($0, token: place, priority: priority, tape: &tape, nowMilliseconds: now)
+                }
+        }
+    }
+
+    @Test func `The first look shows every phone`() throws {
+        var stage = try Stage()
+        let answer = try stage.look(focus: [1, 2, 7])
+        #expect(answer.number("phones") == 3 && answer.number("active") == 2 && answer.number("empty") == 1)
+        #expect(answer.tints == ["coming"])
+        #expect(Set(answer.screens.keys) == [0, 1, 2])
+        #expect(answer.screens[0] == answer.screens[1], "they show the same")
+        #expect(answer.screens[2] == [ScreenState.empty.rawValue, 0, 0, 0])
+        #expect(answer.focus.compactMap { $0["device"] as? String } == ["phone-1", "phone-2"])
+        #expect((answer.focus.first?["content"] as? [String: Any])?["status"] as? String == "coming")
+    }
+
+    @Test func `Later looks show only what has changed`() throws {
+        var stage = try Stage()
+        _ = try stage.look()
+        #expect(try stage.look(focus: [0, 1]).screens.isEmpty)
+        #expect(try stage.push("here", priority: 10, more: #","alert":{"title":"Here","body":"Now"}"#) == .shown)
+        let answer = try stage.look(focus: [0, 1])
+        #expect(answer.tints == ["coming", "here"])
+        let screen = try #require(answer.screens[0])
+        #expect(answer.screens.count == 1)
+        #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.isUrgent)
+        #expect(screen[1] == 1 && screen[2] == 1)
+        #expect(answer.focus.count == 1 && answer.focus.first?["priority"] as? Int == 10)
+        #expect((answer.focus.first?["alert"] as? [String: Any])?["title"] as? String == "Here")
+    }
+
+    @Test func `Time alone changes what is shown`() throws {
+        var stage = try Stage()
+        try stage.push("here", more: #","stale-date":\#(Self.birth + 20)"#)
+        #expect(try stage.look(at: 19).number("stale") == 0)
+        let stale = try stage.look(at: 20)
+        #expect(stale.number("stale") == 1 && stale.screens[0]?[0] == ScreenState.stale.rawValue)
+        #expect(try stage.push("over", at: 21, event: "end", more: #","dismissal-date":\#(Self.birth + 30)"#) == .ended)
+        #expect(try stage.look(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
+        #expect(try stage.look(at: 29).screens.isEmpty)
+        let gone = try stage.look(at: 30)
+        #expect(gone.number("gone") == 1 && gone.screens[0]?[0] == ScreenState.gone.rawValue)
+    }
+
+    @Test func `A phone that goes offline or loses its app looks like it`() throws {
+        var stage = try Stage()
+        _ = try stage.look()
+        try stage.model.goOffline(device: "phone-0", app: "app")
+        let away = try stage.look()
+        #expect(away.number("offline") == 1 && away.screens.keys.elementsEqual([0]))
+        #expect(away.screens[0]?[0] == ScreenState.offline.rawValue)
+        try stage.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.birth * 1_000)
+        try stage.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.birth * 1_000)
+        let answer = try stage.look()
+        #expect(Set(answer.screens.keys) == [0, 1])
+        #expect(answer.number("active") == 1 && answer.number("empty") == 2)
+    }
+
+    @Test func `What must never happen is counted`() throws {
+        var stage = try Stage()
+        let alert = #","alert":{"title":"Here","body":"Now"}"#
+        try stage.push("here", more: alert)
+        #expect(try stage.push("late", timestamp: 9) == .ignoredOld)
+        try stage.push("here", at: 11, more: #","alert":{"title":"Gone","body":"Now"}"#)
+        #expect(try stage.look().number("rangTwice") == 0)
+        try stage.push("here", at: 12, more: alert)
+        let answer = try stage.look()
+        #expect(answer.number("backInTime") == 1 && answer.number("rangTwice") == 1)
+        #expect(answer.number("startedTwice") == 0)
+        let summary = stage.model.summary(nowMilliseconds: Self.birth * 1_000)
+        #expect(summary.repeatedAlerts == 1 && summary.effects[.ignoredOld] == 1)
+    }
+
+    @Test(arguments: [(lostAt: 9, 1, 0), (lostAt: 10, 0, 1), (lostAt: 12, 0, 1), (lostAt: 13, 1, 0)])
+    func `An alert whose answer may be lost may ring again`(lostAt: Int64, twice: Int, inDoubt: Int) throws {
+        var stage = try Stage()
+        let alert = #","alert":{"title":"Here","body":"Now"}"#
+        try stage.push("here", at: 10, more: alert)
+        stage.model.noteLostAnswers(atMilliseconds: (Self.birth + lostAt) * 1_000)
+        try stage.push("here", at: 20, more: alert)
+        let answer = try stage.look(at: 20)
+        #expect(answer.number("rangTwice") == twice && answer.number("rangInDoubt") == inDoubt)
+    }
+
+    @Test func `Names of colours have a limit`() {
+        var tints = TintTable()
+        for number in 0..<300 { _ = tints.tint(of: Array(#"{"status":"s\#(number)"}"#.utf8)) }
+        #expect(tints.names.count == TintTable.namesMax)
+        #expect(tints.tint(of: Array(#"{"status":"new"}"#.utf8)).number == UInt8(TintTable.namesMax - 1))
+        #expect(tints.tint(of: Array(#"{"a":1,"b":"first word"}"#.utf8)).number == UInt8(TintTable.namesMax - 1))
+        #expect(tints.tint(of: Array("no JSON".utf8)).number == UInt8(TintTable.namesMax - 1))
+    }
+}
