@@ -9,10 +9,14 @@ PACKAGES := librdkafka-dev libnghttp2-dev libssl-dev libhiredis-dev pkg-config \
     redis-server nghttp2-client nghttp2-server caddy curl util-linux python3
 # Packages that only the tests need: promtool.
 TEST_PACKAGES := prometheus
+# Packages that only the page's test needs.
+PAGE_PACKAGES := chromium
 # Packages that only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind binutils
 FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
+# Extra arguments of the page's test: make page-test PAGE='--screenshots .build'.
+PAGE ?=
 # Extra arguments: make demo DEMO='--followers 100', make test TEST='--filter Kafka'.
 DEMO ?=
 TEST ?=
@@ -42,7 +46,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour newcomer-test acceptance-test image image-check sbom release-test clean
+    outage-test outage-hour newcomer-test acceptance-test page-deps page-test image image-check sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -69,6 +73,13 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
 	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
+
+page-deps: test-deps
+	@.ci/packages $(PAGE_PACKAGES)
+
+page-test: page-deps ## Check the demo's live page in a headless Chromium: counts, buttons, story, keyboard (two minutes)
+	@swift build --build-tests
+	@Tests/Acceptance/page/run.py .build/debug/causeway-lab $(PAGE)
 
 campaign: build ## Check seasons against all promises, a million script histories, 10,000 seeds of both simulations: 45 minutes
 	Tests/Acceptance/season/campaign .build/release/causeway-lab

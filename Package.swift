@@ -132,6 +132,12 @@ let package = Package(
                 "HTTP", "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
+            resources: [
+                .embedInCode("LivePage/Resources/page.html"), .embedInCode("LivePage/Resources/page.css"),
+                .embedInCode("LivePage/Resources/main.js"), .embedInCode("LivePage/Resources/field.js"),
+                .embedInCode("LivePage/Resources/wall.js"), .embedInCode("LivePage/Resources/lockscreen.js"),
+                .embedInCode("LivePage/Resources/figures.js"), .embedInCode("LivePage/Resources/story.js"),
+            ],
             swiftSettings: settings
         ),
 

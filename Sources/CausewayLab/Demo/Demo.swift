@@ -44,16 +44,26 @@ final class Demo {
     let options: DemoOptions
     let stage: Stage
     private let interruption: Interruption
+    /// Where the live page asks; nil: there is no page.
+    let desk: PageDesk?
     var feed: SeasonFeed
     var display = ProgressDisplay()
+    var reported = DemoReport()
     private var nextCheckMilliseconds: Int64 = 0
     private var usageOfTheKilled = ProcessUsage.none
     private var disturbances: [Disturbance]
 
-    init(options: DemoOptions, season: Season, stage: Stage, interruption: Interruption) throws(LabError) {
+    init(
+        options: DemoOptions,
+        season: Season,
+        stage: Stage,
+        interruption: Interruption,
+        desk: PageDesk? = nil
+    ) throws(LabError) {
         self.options = options
         self.stage = stage
         self.interruption = interruption
+        self.desk = desk
         disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
         feed = SeasonFeed(
             matches: Array(season.matches.prefix(options.matches)),
@@ -65,7 +75,7 @@ final class Demo {
         )
     }
 
-    func run() throws(LabError) -> DemoFigures {
+    func playThrough() throws(LabError) -> DemoFigures {
         defer { display.clear() }
         let phones = try setUp()
         let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers, addressees: options.addressees)
@@ -74,9 +84,12 @@ final class Demo {
         defer { wire.close() }
 
         try rehearse(phones, reader, wire)
+        openDesk()
         let began = Clock.milliseconds
         try play(reader, wire, began: began)
         let ended = Clock.milliseconds
+        try closeDesk()
+        report(.settling, reader, elapsedMilliseconds: ended - began)
         display.clear()
         display.note("Every command has its result. What do the phones show?")
         var figures = try measure(reader, phones, replayMilliseconds: ended - began)
@@ -110,6 +123,7 @@ final class Demo {
         try stage.startBroker()
         try stage.startRedis()
         try stage.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
+        desk?.show(declaredParts)
         if let evidence = options.evidence {
             try evidence.write(options.policy)
             try stage.startResults(into: evidence.results)
@@ -128,7 +142,8 @@ final class Demo {
         try TextFile.write(configuration, to: stage.path("causeway.yaml"))
         try stage.startWorker()
         display.note(
-            "Watch the worker at http://127.0.0.1:\(stage.httpPort)/statusz, and its metrics at /metrics."
+            "Watch the worker at http://127.0.0.1:\(stage.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
+                + "http://127.0.0.1:\(stage.simulator.controlPort)/summary."
         )
         return phones
     }
@@ -171,6 +186,7 @@ final class Demo {
             withinMilliseconds: Self.stallMilliseconds,
             look: { () throws(LabError) in
                 try look()
+                report(.beginning, reader)
                 _ = try reader.drain(limit: Self.resultsPerTurn)
                 wire.takeReports()
             },
@@ -187,6 +203,7 @@ final class Demo {
         let deadline = Clock.milliseconds + Self.stallMilliseconds
         while try !isDone() {
             try look()
+            report(.beginning, reader)
             wire.takeReports()
             if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
             guard Clock.milliseconds < deadline else {
@@ -204,6 +221,8 @@ final class Demo {
         while !feed.isOver || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
             try look()
+            try attendDesk()
+            report(feed.isOver ? .settling : .playing, reader, elapsedMilliseconds: now - began)
             while let next = disturbances.first, now - began >= next.afterMilliseconds {
                 disturbances.removeFirst()
                 try disturb(next.kind)
@@ -231,7 +250,7 @@ final class Demo {
         }
     }
 
-    private func disturb(_ kind: Disturbance.Kind) throws(LabError) {
+    func disturb(_ kind: Disturbance.Kind) throws(LabError) {
         switch kind {
         case .workerCrashes:
             if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
@@ -347,6 +366,7 @@ final class Demo {
             let comparison = try phones.compare(with: feed)
             if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
             try look()
+            report(.settling, reader)
             _ = try reader.drain(limit: Self.resultsPerTurn)
             Self.pause(milliseconds: Self.checkMilliseconds)
         }

@@ -20,6 +20,10 @@ struct DemoCommand: StagedRun {
               causeway-lab demo --seconds 20 --crash-at 8
               causeway-lab demo --audiences
               causeway-lab demo --channels
+              causeway-lab demo --open
+
+            The address that is printed first is a page on which you watch the phones and break the parts. It ends with the demo, \
+            unless --stay or --open is given.
 
             Exit codes: 0 every phone shows the final score, and no channel is left; 1 not so, or a part failed; 64 the command line is \
             wrong.
@@ -106,6 +110,15 @@ struct DemoCommand: StagedRun {
     )
     var data: String?
 
+    @Flag(help: "Keep the page and the phones after the season, until Ctrl-C.")
+    var stay = false
+
+    @Flag(help: "Open the page in a browser, and stay.")
+    var open = false
+
+    @Option(help: "The port of the page; 0: any free port.")
+    var pagePort: UInt16 = 0
+
     @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
     var keep = false
 
@@ -179,7 +192,25 @@ struct DemoCommand: StagedRun {
             )
         }
         if let evidence { options.evidence = try Evidence(directory: evidence) }
-        return try Demo(options: options, season: files.season, stage: stage, interruption: interruption).run()
+        let page = try PageServer(desk: PageDesk(), port: pagePort)
+        page.announce(opensBrowser: open)
+        let demo = try Demo(
+            options: options,
+            season: files.season,
+            stage: stage,
+            interruption: interruption,
+            desk: page.desk
+        )
+        defer { if !stays { page.stop() } }
+        return try demo.run()
+    }
+
+    private var stays: Bool { stay || open }
+
+    func linger(on stage: Stage, until interruption: Interruption) {
+        guard stays else { return }
+        StandardStreams.printError("The page and its phones stay until Ctrl-C.")
+        while interruption.pending == nil { usleep(100_000) }
     }
 
     private var disturbances: [Disturbance] {

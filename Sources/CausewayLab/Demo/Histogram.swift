@@ -15,6 +15,14 @@ struct Histogram {
         maximumMilliseconds = max(maximumMilliseconds, value)
     }
 
+    /// What was added since an earlier state of this histogram. Its maximum is that of the whole.
+    func since(_ earlier: Histogram) -> Histogram {
+        var recent = self
+        for (bucket, count) in earlier.counts.enumerated() where count > 0 { recent.counts[bucket] -= count }
+        recent.count -= earlier.count
+        return recent
+    }
+
     /// The least duration that is not exceeded by `percent` of all durations; nil if there are none.
     func percentile(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")

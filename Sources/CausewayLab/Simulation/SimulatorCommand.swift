@@ -36,6 +36,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             Examples:
               causeway-lab simulator --port 8443 --control-port 8080
               causeway-lab simulator --shapes Config/examples/ride/shapes.json
+              causeway-lab simulator --page
               causeway-lab simulator --latency 20-80 --key TEAM123456:KEY1234567:AuthKey.p8
               curl -s 'localhost:8080/phone?app=com.example.ride&device=phone-7'
               curl -s -X PUT localhost:8080/faults -d '{"resetShare":0.1}'
@@ -120,6 +121,12 @@ struct SimulatorCommand: AsyncParsableCommand {
     )
     var pushLog: String?
 
+    @Flag(help: "Serve a page on which the phones are watched, and APNs is broken. Its address is in the printed line.")
+    var page = false
+
+    @Option(help: "The port of the page; 0: any free port.")
+    var pagePort: UInt16 = 0
+
     @Option(help: "Seed of tokens and identifiers; the same seed gives the same ones.")
     var seed: UInt64?
 
@@ -176,6 +183,7 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
+        let server = try await servePage(ofSimulatorAt: simulator.interfacePort)
         // The backend has an open client, which only its run closes. So nothing may fail between the two.
         let line = try SimulatorPlace(
             apnsPort: simulator.port,
@@ -184,7 +192,8 @@ struct SimulatorCommand: AsyncParsableCommand {
             caFile: simulator.caFile ?? "",
             teamId: key.teamIdentifier,
             keyId: key.keyIdentifier,
-            keyFile: key.file
+            keyFile: key.file,
+            page: server?.address
         )
         .line()
         let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
@@ -194,6 +203,13 @@ struct SimulatorCommand: AsyncParsableCommand {
             await signal.arrival()
             group.cancelAll()
         }
+        try await BlockingWork.run { server?.stop() }
+    }
+
+    private func servePage(ofSimulatorAt controlPort: UInt16) async throws -> PageServer? {
+        guard page else { return nil }
+        let port = pagePort
+        return try await BlockingWork.run { try PageServer(ofSimulatorAt: controlPort, port: port) }
     }
 
     private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {
@@ -235,6 +251,8 @@ private struct SimulatorPlace: Encodable {
     var teamId: String
     var keyId: String
     var keyFile: String
+    /// Nil if there is none.
+    var page: String?
 
     func line() throws -> String {
         let encoder = JSONEncoder()

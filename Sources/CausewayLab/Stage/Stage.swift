@@ -45,6 +45,9 @@ final class Stage {
         httpPort = try LoopbackPort.free()
     }
 
+    /// The program `causeway` of the stage.
+    var causewayProgram: String { programs.causeway }
+
     func path(_ name: String) -> String { "\(directory)/\(name)" }
 
     // MARK: - Starting

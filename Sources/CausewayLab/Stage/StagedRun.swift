@@ -8,7 +8,7 @@ protocol RunFigures: Encodable {
 }
 
 /// A command that plays a season's records on a stage of its own.
-protocol StagedRun: ParsableCommand {
+protocol StagedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
     /// The directory of the season's records; nil for the project's own.
@@ -21,22 +21,30 @@ protocol StagedRun: ParsableCommand {
     func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError) -> Figures
     /// The figures for people.
     func text(_ figures: Figures) -> String
+    /// Called when the figures are printed. The parts run until it returns.
+    func linger(on stage: Stage, until interruption: Interruption)
 }
 
 extension StagedRun {
-    func run() throws {
+    func run() async throws {
+        // The command is used by one thread at a time: this one waits for the other.
+        nonisolated(unsafe) let work: () throws -> Void = playTellAndJudge
+        try await BlockingWork.run { try work() }
+    }
+
+    private func playTellAndJudge() throws {
         do {
-            let figures = try figures()
-            print(text(figures))
-            if let json { try TextFile.write(figures: figures, to: json) }
-            guard figures.isGood else { throw ExitCode(1) }
+            guard try playAndTell() else { throw ExitCode(1) }
         } catch let error as LabError {
             FileHandle.standardError.write(Data("causeway-lab \(Self._commandName): \(error)\n".utf8))
             throw ExitCode(1)
         }
     }
 
-    private func figures() throws(LabError) -> Figures {
+    func linger(on stage: Stage, until interruption: Interruption) {}
+
+    /// - Returns: whether the run was successful.
+    private func playAndTell() throws(LabError) -> Bool {
         let interruption = Interruption()
         let programs = try ProgramFiles()
         let files = try SeasonFiles(directory: data)
@@ -46,6 +54,10 @@ extension StagedRun {
             stage.stop()
             directory.remove(keeping: keep)
         }
-        return try play(files, on: stage, until: interruption)
+        let figures = try play(files, on: stage, until: interruption)
+        print(text(figures))
+        if let json { try TextFile.write(figures: figures, to: json) }
+        linger(on: stage, until: interruption)
+        return figures.isGood
     }
 }

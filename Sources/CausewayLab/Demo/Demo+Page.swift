@@ -1,0 +1,129 @@
+import CausewayCommandLine
+import Delivery
+import LiveActivity
+
+/// What the live page gets of a demo, and what its visitors do to it.
+extension Demo {
+    static let reportMilliseconds: Int64 = 250
+    static let freshnessMilliseconds: Int64 = 1_000
+
+    func run() throws(LabError) -> DemoFigures {
+        do throws(LabError) {
+            let figures = try playThrough()
+            report(figures)
+            return figures
+        } catch {
+            report(error)
+            throw error
+        }
+    }
+
+    /// Tells the page how far the demo is, a few times a second.
+    func report(_ phase: PageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
+        guard let desk else { return }
+        let now = Clock.milliseconds
+        guard now >= reported.nextMilliseconds || phase != reported.figures.phase else { return }
+        reported.nextMilliseconds = now + Self.reportMilliseconds
+        reported.take(reader.tally, nowMilliseconds: now)
+        reported.late.note(commands: feed.commands, nowMilliseconds: now)
+        var figures = reported.figures
+        figures.phase = phase
+        figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
+        figures.durationMilliseconds = Int64(options.seconds) * 1_000
+        figures.commands = feed.commands
+        figures.commandsInAll = feed.commandsInAll
+        figures.results = reader.tally.commands
+        figures.late = reported.late.count(results: reader.tally.commands, nowMilliseconds: now)
+        figures.lateAfterSeconds = Int(LateCommands.afterMilliseconds / 1_000)
+        figures.budgetPushes = options.policy.frequentBudget.pushes
+        figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
+        figures.matchesOver = feed.matchesOver
+        figures.matches = feed.matches.count
+        figures.news = feed.news
+        reported.figures = figures
+        desk.show(figures)
+    }
+
+    func report(_ verdict: DemoFigures) {
+        reported.figures.phase = .over
+        reported.figures.verdict = PageFigures.Verdict(
+            isGood: verdict.isGood,
+            text: verdict.verdict,
+            lost: verdict.phones - verdict.phonesWithFinalScore
+        )
+        desk?.allow([])
+        desk?.show(reported.figures)
+    }
+
+    func report(_ failure: LabError) {
+        reported.figures.phase = .failed
+        reported.figures.failure = failure.reason
+        desk?.allow([])
+        desk?.show(reported.figures)
+    }
+
+    /// Lets visitors break the parts while the season is played.
+    func openDesk() {
+        var actions = Set(PageAction.allCases)
+        // The counts that a worker takes along when it is killed would be waited for.
+        if options.supersededResults != .each { actions.remove(.killWorker) }
+        desk?.allow(actions)
+    }
+
+    /// Lets visitors break nothing more, and waits until what they have taken away is back.
+    func closeDesk() throws(LabError) {
+        guard let desk else { return }
+        desk.allow([])
+        try attendDesk()
+        while desk.troubles.isOn(.takeRedisAway) {
+            try look()
+            Self.pause(milliseconds: Self.turnMilliseconds)
+            try attendDesk()
+        }
+    }
+
+    /// Does what visitors have asked for.
+    func attendDesk() throws(LabError) {
+        guard let desk else { return }
+        for step in desk.takeSteps(nowMilliseconds: Clock.milliseconds) {
+            switch step {
+            case .begin(.killWorker): try disturb(.workerCrashes)
+            case .begin(.takeRedisAway): try disturb(.redisGoes)
+            case .end(.takeRedisAway): try disturb(.redisReturns)
+            default: break
+            }
+        }
+    }
+
+    var declaredParts: PageDesk.Parts {
+        PageDesk.Parts(
+            controlPort: stage.simulator.controlPort,
+            inspection: PageDesk.Inspection(
+                program: stage.causewayProgram,
+                configurationFile: stage.path("causeway.yaml"),
+                logFile: stage.path("inspect.log")
+            )
+        )
+    }
+}
+
+/// What a demo remembers between two reports to its page.
+struct DemoReport {
+    var figures = PageFigures()
+    var late = LateCommands()
+    var nextMilliseconds: Int64 = 0
+    private var freshness = Histogram()
+    private var nextFreshnessMilliseconds: Int64 = 0
+
+    /// Measures how fresh the pushes of about the last second were.
+    mutating func take(_ tally: Tally, nowMilliseconds: Int64) {
+        guard nowMilliseconds >= nextFreshnessMilliseconds else { return }
+        nextFreshnessMilliseconds = nowMilliseconds + Demo.freshnessMilliseconds
+        let recent = tally.freshness.since(freshness)
+        freshness = tally.freshness
+        figures.freshness = recent.percentile(50)
+            .flatMap { p50 in
+                recent.percentile(99).map { PageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
+            }
+    }
+}

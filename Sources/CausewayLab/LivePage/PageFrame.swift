@@ -1,0 +1,59 @@
+/// What one event of the page's stream says, put together from JSON that its sources have written. Nothing of it is parsed or copied more
+/// than once: an event comes four times a second for each viewer.
+struct PageFrame {
+    /// Phones that are described in full: the wall has no more.
+    static let wallMax = 24
+
+    /// The numbers of the phones on the wall: evenly spread, so that neighbours show different things.
+    static func wall(of phones: Int) -> [Int] {
+        guard phones > wallMax else { return Array(0..<max(0, phones)) }
+        return (0..<wallMax).map { (2 * $0 + 1) * phones / (2 * wallMax) }
+    }
+
+    /// A whole number of an answer, by its name; nil if the answer has none. Only for answers that have no such name inside texts before.
+    static func number(_ name: String, in answer: [UInt8]) -> Int? {
+        let key = Array("\"\(name)\":".utf8)
+        guard answer.count > key.count else { return nil }
+        for start in 0..<answer.count - key.count
+        where answer[start] == key[0] && answer[start..<start + key.count].elementsEqual(key) {
+            var value = 0
+            var digits = 0
+            for byte in answer[(start + key.count)...] {
+                guard byte &- UInt8(ascii: "0") < 10, digits < 18 else { break }
+                value = value * 10 + Int(byte &- UInt8(ascii: "0"))
+                digits += 1
+            }
+            return digits > 0 ? value : nil
+        }
+        return nil
+    }
+
+    /// - Parameters:
+    ///   - screens: the answer to `GET /screens`, or nil while there is no simulator.
+    ///   - isWhole: whether `screens` holds all phones, so that what the viewer knew before must be forgotten.
+    ///   - service: the answer to `GET /stats`.
+    static func event(
+        screens: [UInt8]?,
+        isWhole: Bool,
+        service: [UInt8]?,
+        figures: [UInt8],
+        allowed: Set<PageAction>,
+        troubles: PageTroubles,
+        nowMilliseconds: Int64
+    ) -> [UInt8] {
+        let null = Array("null".utf8)
+        var bytes = Array("data: {\"whole\":\(isWhole),\"screens\":".utf8)
+        bytes += screens ?? null
+        bytes += Array(",\"service\":".utf8)
+        bytes += service ?? null
+        bytes += Array(",\"figures\":".utf8)
+        bytes += figures
+        let actions = PageAction.allCases.map { action in
+            let left = troubles.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
+            return
+                "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(troubles.isOn(action)),\"leftMilliseconds\":\(left)}"
+        }
+        bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)
+        return bytes
+    }
+}

@@ -1,0 +1,62 @@
+import HTTP
+
+/// Answers the page's requests on the server's thread.
+final class PageHandler: HTTPRequestHandler {
+    /// Only the page's own script sends this header. A browser lets no other site send it.
+    static let ownHeader = "x-causeway-page"
+    private static let policy =
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+        + "form-action 'none'; frame-ancestors 'none'"
+
+    private let desk: PageDesk
+    private let sampler: PageSampler
+    private let stories: PageStories
+
+    init(desk: PageDesk, sampler: PageSampler, stories: PageStories) {
+        self.desk = desk
+        self.sampler = sampler
+        self.stories = stories
+    }
+
+    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+        let head = exchange.head
+        guard Self.isLocal(head.fields["host"]) else { return .plain(403) }
+        switch (head.method, head.path) {
+        case ("GET", "/events"): return follow(exchange)
+        case ("GET", "/story"):
+            guard let number = head.query["phone"].flatMap({ Int($0) }), number >= 0 else { return .plain(400) }
+            return stories.ask(exchange, about: number)
+        case ("POST", "/press"): return press(head)
+        case ("GET", let path):
+            guard let file = PageFile(path: path) else { return .plain(404) }
+            var answer = HTTPAnswer(status: 200, contentType: file.contentType, body: file.content)
+            answer.contentSecurityPolicy = Self.policy
+            return answer
+        default: return .plain(405)
+        }
+    }
+
+    func refusal(status: Int) -> HTTPAnswer { .plain(status) }
+
+    /// A name that leads to this machine by a trick of another site's name server is refused.
+    static func isLocal(_ host: String?) -> Bool {
+        guard let name = host?.split(separator: ":").first else { return false }
+        return name == "127.0.0.1" || name == "localhost"
+    }
+
+    private func follow(_ exchange: HTTPExchange) -> HTTPAnswer? {
+        guard
+            let stream = exchange.stream(
+                HTTPAnswer(status: 200, contentType: "text/event-stream", text: "retry: 1000\n\n")
+            )
+        else { return .plain(503) }
+        sampler.add(stream)
+        return nil
+    }
+
+    private func press(_ head: HTTPRequestHead) -> HTTPAnswer {
+        guard head.fields[Self.ownHeader] != nil else { return .plain(403) }
+        guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .plain(400) }
+        return desk.press(action) ? HTTPAnswer(status: 200, text: "pressed\n") : .plain(409)
+    }
+}

@@ -1,0 +1,146 @@
+import CausewayCommandLine
+import Foundation
+import HTTP
+
+/// Looks at the phones at a fixed rate and sends every viewer what has changed. It has a thread of its own.
+///
+/// While nobody watches, it asks for nothing. A viewer that reads slowly gets fewer, newer changes: what it has no room for is part of its
+/// next event.
+final class PageSampler: @unchecked Sendable {
+    static let tickMilliseconds: Int64 = 250
+
+    private struct Viewer {
+        var stream: HTTPAnswerStream
+        /// The count of changes up to which the viewer knows the phones; 0: it knows nothing.
+        var cursor = 0
+    }
+
+    private let desk: PageDesk
+    /// Guards the next two.
+    private let condition = NSCondition()
+    private var arrived: [HTTPAnswerStream] = []
+    private var isStopping = false
+    private let hasEnded = DispatchSemaphore(value: 0)
+
+    // The thread's own.
+    private var viewers: [Viewer] = []
+    private var phones = 0
+    private var parts: PageDesk.Parts?
+
+    init(desk: PageDesk) {
+        self.desk = desk
+    }
+
+    func start() {
+        let thread = Thread { [self] in
+            run()
+            hasEnded.signal()
+        }
+        thread.name = "page"
+        thread.start()
+    }
+
+    /// From now on the stream gets events.
+    func add(_ stream: HTTPAnswerStream) {
+        condition.withLock {
+            arrived.append(stream)
+            condition.signal()
+        }
+    }
+
+    /// Sends every viewer the last state, and ends the streams.
+    func stop() {
+        condition.withLock {
+            isStopping = true
+            condition.signal()
+        }
+        hasEnded.wait()
+    }
+
+    private func run() {
+        while true {
+            let isLast = takeArrivals(untilMilliseconds: Clock.milliseconds + Self.tickMilliseconds)
+            carryOut(desk.takeServiceSteps(nowMilliseconds: Clock.milliseconds))
+            viewers.removeAll { $0.stream.hasEnded }
+            if !viewers.isEmpty { send() }
+            if isLast { break }
+        }
+        for viewer in viewers { viewer.stream.finish() }
+    }
+
+    /// Waits until it is time for the next look, or until somebody has come.
+    private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
+        condition.withLock {
+            while arrived.isEmpty, !isStopping {
+                let left = deadline - Clock.milliseconds
+                guard left > 0 else { break }
+                _ = condition.wait(until: Date(timeIntervalSinceNow: Double(left) / 1_000))
+            }
+            viewers += arrived.map { Viewer(stream: $0) }
+            arrived.removeAll()
+            return isStopping
+        }
+    }
+
+    /// Breaks or repairs the simulated APNs. If it does not answer, it has ended, and the run says so.
+    private func carryOut(_ steps: [PageTroubles.Step]) {
+        guard !steps.isEmpty, let parts = desk.parts else { return }
+        let client = ControlClient(port: parts.controlPort)
+        for step in steps {
+            if case .begin(.cutConnections) = step {
+                _ = try? client.body("POST", "/cut")
+                continue
+            }
+            _ = try? client.body("PUT", "/faults", body: Array(desk.troubles.faults.utf8))
+            switch step {
+            case .begin(.blackHole):
+                _ = try? client.body("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
+            default: break
+            }
+        }
+    }
+
+    private func send() {
+        let now = Clock.milliseconds
+        let (figures, allowed, troubles) = (desk.figures, desk.allowed, desk.troubles)
+        if desk.parts != parts {
+            // Another run: nothing of what viewers know is true any more.
+            parts = desk.parts
+            phones = 0
+            for index in viewers.indices { viewers[index].cursor = 0 }
+        }
+        let client = parts.map { ControlClient(port: $0.controlPort) }
+        let service = client.flatMap { try? $0.body("GET", "/stats") }
+        var events: [Int: (bytes: [UInt8], next: Int)] = [:]
+        for index in viewers.indices {
+            let cursor = viewers[index].cursor
+            if events[cursor] == nil {
+                let screens = client.flatMap { look(with: $0, since: cursor) }
+                let event = PageFrame.event(
+                    screens: screens?.answer,
+                    isWhole: cursor == 0,
+                    service: service,
+                    figures: figures,
+                    allowed: allowed,
+                    troubles: troubles,
+                    nowMilliseconds: now
+                )
+                events[cursor] = (event, screens?.next ?? cursor)
+            }
+            guard let event = events[cursor] else { continue }
+            if viewers[index].stream.append(event.bytes) == .taken { viewers[index].cursor = event.next }
+        }
+    }
+
+    /// What has changed since a count of changes; nil if the simulator does not answer.
+    private func look(with client: ControlClient, since cursor: Int) -> (answer: [UInt8], next: Int)? {
+        let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
+        guard let answer = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
+            let next = PageFrame.number("next", in: answer), let count = PageFrame.number("phones", in: answer)
+        else { return nil }
+        guard count != phones else { return (answer, next) }
+        // The wall is another one now, and every viewer must get all of it.
+        phones = count
+        return (answer, 0)
+    }
+}

@@ -1,0 +1,114 @@
+import CausewayCommandLine
+import Foundation
+import HTTP
+import Reactor
+
+/// The live page of phones, on this machine's loopback interface only.
+///
+/// - `GET /`, and the files that the page loads.
+/// - `GET /events`: an event stream; each event is what `PageFrame` puts together.
+/// - `GET /story?phone`: what is known of a phone, by its number.
+/// - `POST /press?action`: presses a button (`PageAction`).
+final class PageServer: Sendable {
+    /// How many pages are served at one time.
+    static let viewersMax = 8
+    private static let streamBytesMax = 1 << 20
+
+    let desk: PageDesk
+    let port: UInt16
+    private let server: HTTPServer
+    private let sampler: PageSampler
+    private let hasEnded = DispatchSemaphore(value: 0)
+
+    var address: String { "http://127.0.0.1:\(port)/" }
+
+    /// Serves from now on.
+    ///
+    /// - Parameter port: 0: any free port.
+    init(desk: PageDesk, port: UInt16 = 0) throws(LabError) {
+        self.desk = desk
+        var limits = HTTPServerLimits()
+        limits.streamsMax = Self.viewersMax
+        limits.streamBytesMax = Self.streamBytesMax
+        let (sampler, stories) = (PageSampler(desk: desk), PageStories(desk: desk))
+        self.sampler = sampler
+        let server: HTTPServer
+        do throws(SystemError) {
+            server = try HTTPServer(name: "page", address: .loopback(port: port), limits: limits)
+        } catch {
+            throw LabError("the page cannot be served: \(error)")
+        }
+        self.server = server
+        let ended = hasEnded
+        Task {
+            try? await server.run { _ in PageHandler(desk: desk, sampler: sampler, stories: stories) }
+            ended.signal()
+        }
+        self.port = try Self.wait { () async throws in try await server.port() }
+        sampler.start()
+        stories.start()
+    }
+
+    /// Serves the page of a simulator by itself: visitors may break only APNs.
+    convenience init(ofSimulatorAt controlPort: UInt16, port: UInt16) throws(LabError) {
+        let desk = PageDesk()
+        desk.show(PageDesk.Parts(controlPort: controlPort, inspection: nil))
+        desk.show(PageFigures(phase: .open))
+        desk.allow(Set(PageAction.allCases.filter(\.isOfService)))
+        try self.init(desk: desk, port: port)
+    }
+
+    /// Prints where the page is, and shows it if asked to.
+    func announce(opensBrowser: Bool) {
+        StandardStreams.printError("Watch the phones at \(address)")
+        guard opensBrowser else { return }
+        let browser = Process()
+        browser.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        browser.arguments = ["xdg-open", address]
+        browser.standardOutput = FileHandle.nullDevice
+        browser.standardError = FileHandle.nullDevice
+        do { try browser.run() } catch { StandardStreams.printError("No browser could be opened: \(error)") }
+    }
+
+    /// Sends every viewer the last state, and ends.
+    func stop() {
+        sampler.stop()
+        server.requestStop()
+        hasEnded.wait()
+    }
+
+    /// Blocks the calling thread, which is none of those that run tasks, until a task has its value.
+    private static func wait<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws(LabError)
+        -> Value
+    {
+        let arrival = Arrival<Value>()
+        Task {
+            do { arrival.set(.success(try await body())) } catch {
+                arrival.set(.failure(LabError("the page cannot be served: \(error)")))
+            }
+        }
+        return try arrival.wait().get()
+    }
+}
+
+/// A value that one thread waits for.
+private final class Arrival<Value: Sendable>: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var value: Result<Value, LabError>?
+
+    func set(_ value: Result<Value, LabError>) {
+        condition.withLock {
+            self.value = value
+            condition.signal()
+        }
+    }
+
+    func wait() -> Result<Value, LabError> {
+        condition.withLock {
+            while true {
+                if let value { return value }
+                condition.wait()
+            }
+        }
+    }
+}
