@@ -14,11 +14,20 @@ let settings: [SwiftSetting] = [
     ),
 ]
 
+/// The settings of the library that app servers import. SwiftPM refuses a dependency with unsafe flags.
+let kitSettings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
 let package = Package(
     name: "causeway",
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
+        // For app servers, in Swift: the records. Its target has no dependency and no unsafe flags.
+        .library(name: "CausewayRecords", targets: ["CausewayRecords"]),
         // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
@@ -45,6 +54,9 @@ let package = Package(
 
         .target(name: "Numbers", swiftSettings: settings),
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
+        .target(name: "CausewayRecords", swiftSettings: kitSettings),
+        // What the records are, for the schemas and the pages that are generated from it.
+        .target(name: "RecordReference", dependencies: ["LiveActivity"], swiftSettings: settings),
         .target(name: "Delivery", dependencies: ["Numbers", "CProcessor", "LiveActivity"], swiftSettings: settings),
         .target(name: "Audiences", dependencies: ["Numbers", "Delivery", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
@@ -116,7 +128,8 @@ let package = Package(
             name: "causeway",
             dependencies: [
                 "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker",
-                "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor", "Redis",
+                "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor", "RecordReference",
+                "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -146,8 +159,15 @@ let package = Package(
         .testTarget(name: "NumbersTests", dependencies: ["Numbers"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
-            dependencies: ["Numbers", "LiveActivity", "Testbed"],
+            dependencies: [
+                "Numbers", "LiveActivity", "RecordReference", "Testbed", .product(name: "Yams", package: "Yams"),
+            ],
             exclude: ["Corpus"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "CausewayRecordsTests",
+            dependencies: ["CausewayRecords", "CausewayWorker", "LiveActivity"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -33,7 +33,7 @@ struct Causeway: AsyncParsableCommand {
         subcommands: [
             WorkerCommand.self, SendCommand.self, CheckCommand.self, InspectCommand.self, ResultsCommand.self,
             HealthCommand.self, TopicsCommand.self, PlanCommand.self, ReplayCommand.self, ChannelsCommand.self,
-            ConfigurationCommand.self, MetricsPageCommand.self, CapacityPageCommand.self,
+            ConfigurationCommand.self, MetricsPageCommand.self, CapacityPageCommand.self, RecordReferenceCommand.self,
         ]
     )
 

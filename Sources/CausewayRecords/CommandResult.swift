@@ -1,0 +1,207 @@
+import Foundation
+
+/// A record of `causeway.results`.
+public enum LiveActivityResult: Hashable, Sendable {
+    /// What became of one command, or of the push to one member of an audience.
+    case command(CommandResult)
+    /// What became of a command in one range of its audience.
+    case range(RangeResult)
+    /// What became of a command to an audience, when its last range is done.
+    case audience(AudienceResult)
+    /// What became of a broadcast to a channel.
+    case broadcast(BroadcastResult)
+
+    /// The command's `id`, or its place in Kafka.
+    public var command: String {
+        switch self {
+        case .command(let result): result.command
+        case .range(let result): result.command
+        case .audience(let result): result.command
+        case .broadcast(let result): result.command
+        }
+    }
+
+    public var outcome: Outcome {
+        switch self {
+        case .command(let result): result.outcome
+        case .range(let result): result.outcome
+        case .audience(let result): result.outcome
+        case .broadcast(let result): result.outcome
+        }
+    }
+}
+
+extension LiveActivityResult: Codable {
+    /// Fields that only one kind of result has.
+    private enum Marks: String, CodingKey { case attempts, segments, ranges }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: Marks.self)
+        if container.contains(.attempts) {
+            self = .command(try CommandResult(from: decoder))
+        } else if container.contains(.segments) {
+            self = .range(try RangeResult(from: decoder))
+        } else if container.contains(.ranges) {
+            self = .audience(try AudienceResult(from: decoder))
+        } else {
+            self = .broadcast(try BroadcastResult(from: decoder))
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .command(let result): try result.encode(to: encoder)
+        case .range(let result): try result.encode(to: encoder)
+        case .audience(let result): try result.encode(to: encoder)
+        case .broadcast(let result): try result.encode(to: encoder)
+        }
+    }
+}
+
+extension LiveActivityResult: KafkaRecord {
+    public static var defaultTopic: String { "causeway.results" }
+
+    /// The id of what the command was for. The record of an `invalid` command keeps that command's own key instead.
+    public var key: String {
+        switch self {
+        case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
+        case .range(let result): result.audience
+        case .audience(let result): result.audience
+        case .broadcast(let result): result.audience ?? result.channel
+        }
+    }
+}
+
+public struct CommandResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String?
+    public var activity: String?
+    public var audience: String?
+    public var channel: String?
+    public var environment: PushEnvironment?
+    public var device: String?
+    public var outcome: Outcome
+    /// How many older commands without a result of their own this one replaced.
+    public var superseded: Int?
+    /// The HTTP status of APNs' answer.
+    public var status: Int?
+    /// Apple's reason, or Causeway's own.
+    public var reason: String?
+    public var apnsId: String?
+    public var priority: Int?
+    public var demoted: Bool?
+    public var budgetLeft: Int?
+    public var policy: String?
+    public var attempts: Int
+    /// `aps.timestamp` as it was sent, UNIX seconds.
+    public var timestamp: Int64?
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct RangeResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String
+    /// The first and the last segment.
+    public var segments: [Int]
+    public var outcome: Outcome
+    public var members: MemberCounts
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct AudienceResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String
+    public var outcome: Outcome
+    public var members: MemberCounts
+    public var broadcasts: MemberCounts?
+    /// `none`: the audience should have a channel and had none.
+    public var channel: String?
+    public var channelReason: String?
+    public var ranges: Int
+    public var reason: String?
+    public var demoted: Bool?
+    /// `aps.timestamp` as it was sent, UNIX seconds.
+    public var timestamp: Int64
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+public struct BroadcastResult: Codable, Hashable, Sendable {
+    public var command: String
+    public var app: String
+    public var audience: String?
+    public var channel: String
+    public var environment: PushEnvironment
+    public var outcome: Outcome
+    public var status: Int?
+    public var reason: String?
+    /// What to do about the reason.
+    public var advice: String?
+    public var source: RecordSource
+    public var times: ResultTimes
+}
+
+/// How many members or broadcasts had each outcome.
+public struct MemberCounts: Codable, Hashable, Sendable {
+    public var counts: [Outcome: Int]
+
+    public subscript(outcome: Outcome) -> Int { counts[outcome] ?? 0 }
+
+    public init(from decoder: any Decoder) throws {
+        let names = try decoder.singleValueContainer().decode([String: Int].self)
+        counts = Dictionary(uniqueKeysWithValues: names.map { (Outcome(rawValue: $0.key), $0.value) })
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) }))
+    }
+}
+
+/// The place of a record in Kafka.
+public struct RecordSource: Codable, Hashable, Sendable {
+    public var topic: String
+    public var partition: Int
+    public var offset: Int64
+}
+
+/// When it happened. Nil: it did not happen, or is not known.
+public struct ResultTimes: Codable, Hashable, Sendable {
+    /// The time of the command's record.
+    public var record: Date?
+    public var received: Date?
+    public var admitted: Date?
+    public var sent: Date?
+    public var answered: Date?
+    /// APNs' first and last answer for an audience.
+    public var first: Date?
+    public var last: Date?
+
+    private enum CodingKeys: String, CodingKey { case record, received, admitted, sent, answered, first, last }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        record = try container.milliseconds(.record)
+        received = try container.milliseconds(.received)
+        admitted = try container.milliseconds(.admitted)
+        sent = try container.milliseconds(.sent)
+        answered = try container.milliseconds(.answered)
+        first = try container.milliseconds(.first)
+        last = try container.milliseconds(.last)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encodeMilliseconds(record, .record)
+        try container.encodeMilliseconds(received, .received)
+        try container.encodeMilliseconds(admitted, .admitted)
+        try container.encodeMilliseconds(sent, .sent)
+        try container.encodeMilliseconds(answered, .answered)
+        try container.encodeMilliseconds(first, .first)
+        try container.encodeMilliseconds(last, .last)
+    }
+}

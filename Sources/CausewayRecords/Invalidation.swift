@@ -1,0 +1,95 @@
+import Foundation
+
+/// A record of `causeway.invalidations`: APNs calls a token dead.
+public struct Invalidation: Hashable, Sendable {
+    public var app: String
+    /// The activity of an update token, or else the device of a push-to-start token.
+    public var activity: String?
+    public var device: String?
+    public var token: PushToken
+    public var environment: PushEnvironment
+    /// Apple's reason.
+    public var reason: String
+    /// Since when the token is dead. Keep a token that the app got later.
+    public var invalidAt: Date
+}
+
+extension Invalidation: KafkaRecord {
+    public static var defaultTopic: String { "causeway.invalidations" }
+
+    public var key: String { activity ?? device ?? "" }
+
+    private enum CodingKeys: String, CodingKey { case app, activity, device, token, environment, reason, invalidAt }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        app = try container.decode(String.self, forKey: .app)
+        activity = try container.decodeIfPresent(String.self, forKey: .activity)
+        device = try container.decodeIfPresent(String.self, forKey: .device)
+        token = try container.decode(PushToken.self, forKey: .token)
+        environment = try container.decode(PushEnvironment.self, forKey: .environment)
+        reason = try container.decode(String.self, forKey: .reason)
+        invalidAt = try container.requiredMilliseconds(.invalidAt)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(app, forKey: .app)
+        try container.encodeIfPresent(activity, forKey: .activity)
+        try container.encodeIfPresent(device, forKey: .device)
+        try container.encode(token, forKey: .token)
+        try container.encode(environment, forKey: .environment)
+        try container.encode(reason, forKey: .reason)
+        try container.encodeMilliseconds(invalidAt, .invalidAt)
+    }
+}
+
+/// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that it was deleted.
+public struct Channel: Hashable, Sendable {
+    public var app: String
+    public var environment: PushEnvironment
+    public var audience: String
+    /// Apple's id of the channel.
+    public var channel: String
+    /// `none` or `newest`: what APNs keeps for phones that are offline.
+    public var storage: String
+    public var createdAt: Date
+    /// `active` or `deleting`.
+    public var state: String
+    /// The audience has ended, and the channel will be deleted after this time.
+    public var deleteAfter: Date?
+}
+
+extension Channel: KafkaRecord {
+    public static var defaultTopic: String { "causeway.channels" }
+
+    public var key: String { "\(app)/\(environment.rawValue)/\(audience)" }
+
+    private enum CodingKeys: String, CodingKey {
+        case app, environment, audience, channel, storage, createdAt, state, deleteAfter
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        app = try container.decode(String.self, forKey: .app)
+        environment = try container.decode(PushEnvironment.self, forKey: .environment)
+        audience = try container.decode(String.self, forKey: .audience)
+        channel = try container.decode(String.self, forKey: .channel)
+        storage = try container.decode(String.self, forKey: .storage)
+        createdAt = try container.requiredMilliseconds(.createdAt)
+        state = try container.decode(String.self, forKey: .state)
+        deleteAfter = try container.milliseconds(.deleteAfter)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(app, forKey: .app)
+        try container.encode(environment, forKey: .environment)
+        try container.encode(audience, forKey: .audience)
+        try container.encode(channel, forKey: .channel)
+        try container.encode(storage, forKey: .storage)
+        try container.encodeMilliseconds(createdAt, .createdAt)
+        try container.encode(state, forKey: .state)
+        try container.encodeMilliseconds(deleteAfter, .deleteAfter)
+    }
+}

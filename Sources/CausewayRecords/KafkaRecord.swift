@@ -1,0 +1,70 @@
+import Foundation
+
+/// A record for a Kafka topic, or from one.
+public protocol KafkaRecord: Codable, Sendable {
+    /// The topic of the default configuration.
+    static var defaultTopic: String { get }
+    /// The key of the Kafka record.
+    var key: String { get }
+}
+
+extension KafkaRecord {
+    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an unchanged state.
+    public func value() throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(self)
+    }
+
+    /// Reads the value of a Kafka record.
+    public init(value: Data) throws {
+        self = try JSONDecoder().decode(Self.self, from: value)
+    }
+}
+
+/// Which of Apple's services a token or channel is from.
+public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
+    public var rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// TestFlight and the App Store.
+    public static let production = PushEnvironment(rawValue: "production")
+    /// Builds from Xcode.
+    public static let sandbox = PushEnvironment(rawValue: "sandbox")
+}
+
+/// Numbers of seconds and milliseconds since 1970. A `Date` in a content state is different: it counts from 2001.
+enum UnixTime {
+    static func seconds(_ date: Date) -> Int64 { Int64(date.timeIntervalSince1970.rounded(.down)) }
+
+    static func date(seconds: Double) -> Date { Date(timeIntervalSince1970: seconds) }
+
+    static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
+
+    static func date(milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
+}
+
+extension KeyedDecodingContainer {
+    func seconds(_ key: Key) throws -> Date? {
+        try decodeIfPresent(Double.self, forKey: key).map { UnixTime.date(seconds: $0) }
+    }
+
+    func milliseconds(_ key: Key) throws -> Date? {
+        try decodeIfPresent(Int64.self, forKey: key).map { UnixTime.date(milliseconds: $0) }
+    }
+
+    /// A date in milliseconds that must be there.
+    func requiredMilliseconds(_ key: Key) throws -> Date {
+        UnixTime.date(milliseconds: try decode(Int64.self, forKey: key))
+    }
+}
+
+extension KeyedEncodingContainer {
+    mutating func encodeSeconds(_ date: Date?, _ key: Key) throws {
+        try encodeIfPresent(date.map { UnixTime.seconds($0) }, forKey: key)
+    }
+
+    mutating func encodeMilliseconds(_ date: Date?, _ key: Key) throws {
+        try encodeIfPresent(date.map { UnixTime.milliseconds($0) }, forKey: key)
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+
+/// A command for `causeway.commands`: a new state of an activity, of all activities of an audience, or of a channel's.
+///
+/// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All dates of the command itself are written as
+/// UNIX seconds.
+public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
+    /// Whom the command reaches.
+    public enum Address: Hashable, Sendable {
+        case activity(String)
+        case audience(String)
+        /// A broadcast channel that you manage yourself.
+        case channel(String, PushEnvironment)
+    }
+
+    public enum Event: Sendable {
+        case start(Start)
+        case update
+        case end
+    }
+
+    /// What only a start has.
+    public struct Start: Sendable {
+        /// How the new activity can be reached. On iOS 17 leave it out.
+        public enum Updates: Hashable, Sendable {
+            /// It gets an update token.
+            case token
+            /// It begins on a broadcast channel.
+            case channel(String)
+        }
+
+        /// For a start of one activity: the device, as its registration names it.
+        public var device: String?
+        /// For a start to an audience: the ids of the activities, with `{device}` in it.
+        public var activityTemplate: String?
+        /// The name of the type that conforms to `ActivityAttributes`.
+        public var attributesType: String
+        public var attributes: JSONValue
+        public var updates: Updates?
+    }
+
+    /// The app's bundle id.
+    public var app: String
+    public var address: Address
+    public var event: Event
+    /// When the state was true. Of several commands, the one with the latest whole second is the newest.
+    public var timestamp: Date
+    /// Nil only in an end, which then shows the last state.
+    public var contentState: ContentState?
+    public var alert: Alert?
+    public var staleDate: Date?
+    /// When an ended activity leaves the Lock Screen. A past date means at once.
+    public var dismissalDate: Date?
+    public var relevanceScore: Double?
+    /// Your own keys beside `aps`.
+    public var payload: [String: JSONValue]?
+    /// The name of the command in its result, at most 64 bytes.
+    public var id: String?
+    /// Orders commands of the same second.
+    public var sequence: UInt64?
+    /// 5 or 10.
+    public var priority: Int?
+    /// The command is not sent after this time.
+    public var expiration: Date?
+    public var policy: String?
+    /// A token as a registration would bring it. Only for a single activity.
+    public var token: (token: PushToken, environment: PushEnvironment)?
+
+    private init(_ app: String, _ address: Address, _ event: Event, _ timestamp: Date, _ contentState: ContentState?) {
+        self.app = app
+        self.address = address
+        self.event = event
+        self.timestamp = timestamp
+        self.contentState = contentState
+    }
+}
+
+extension LiveActivityCommand {
+    /// An update, with an alert if it must be noticed.
+    public static func update(
+        app: String,
+        _ address: Address,
+        at timestamp: Date = Date(),
+        contentState: ContentState,
+        alert: Alert? = nil
+    ) -> LiveActivityCommand {
+        var command = LiveActivityCommand(app, address, .update, timestamp, contentState)
+        command.alert = alert
+        return command
+    }
+
+    /// An end. Without a content state the last one stays on the screen.
+    public static func end(
+        app: String,
+        _ address: Address,
+        at timestamp: Date = Date(),
+        contentState: ContentState? = nil,
+        dismissalDate: Date? = nil
+    ) -> LiveActivityCommand {
+        var command = LiveActivityCommand(app, address, .end, timestamp, contentState)
+        command.dismissalDate = dismissalDate
+        return command
+    }
+
+    /// Starts an activity on one device.
+    ///
+    /// - Parameters:
+    ///   - activity: the id of the new activity, which you choose.
+    ///   - attributesType: the name of the app's type, if it differs from `Attributes`.
+    /// - Throws: an error if `attributes` cannot be encoded.
+    public static func start<Attributes: Encodable>(
+        app: String,
+        activity: String,
+        device: String,
+        at timestamp: Date = Date(),
+        attributes: Attributes,
+        attributesType: String = String(describing: Attributes.self),
+        contentState: ContentState,
+        alert: Alert
+    ) throws -> LiveActivityCommand {
+        let start = Start(
+            device: device,
+            activityTemplate: nil,
+            attributesType: attributesType,
+            attributes: try JSONValue(encoding: attributes)
+        )
+        var command = LiveActivityCommand(app, .activity(activity), .start(start), timestamp, contentState)
+        command.alert = alert
+        return command
+    }
+
+    /// Starts an activity on each device of an audience.
+    ///
+    /// - Parameter activityTemplate: the ids of the activities. `{device}` in it becomes each device's id.
+    public static func start<Attributes: Encodable>(
+        app: String,
+        audience: String,
+        activityTemplate: String,
+        at timestamp: Date = Date(),
+        attributes: Attributes,
+        attributesType: String = String(describing: Attributes.self),
+        contentState: ContentState,
+        alert: Alert
+    ) throws -> LiveActivityCommand {
+        let start = Start(
+            device: nil,
+            activityTemplate: activityTemplate,
+            attributesType: attributesType,
+            attributes: try JSONValue(encoding: attributes)
+        )
+        var command = LiveActivityCommand(app, .audience(audience), .start(start), timestamp, contentState)
+        command.alert = alert
+        return command
+    }
+}
+
+extension LiveActivityCommand: KafkaRecord {
+    public static var defaultTopic: String { "causeway.commands" }
+
+    /// The activity's, audience's or channel's id.
+    public var key: String {
+        switch address {
+        case .activity(let name), .audience(let name), .channel(let name, _): name
+        }
+    }
+}

@@ -1,0 +1,32 @@
+/// What became of a command. Compare it with the constants; a later version may have more.
+public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
+    public var rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// APNs answered 200. The phone may still drop the push.
+    public static let accepted = Outcome(rawValue: "accepted")
+    /// The activity already shows this state.
+    public static let unchanged = Outcome(rawValue: "unchanged")
+    /// This version was settled before.
+    public static let duplicate = Outcome(rawValue: "duplicate")
+    /// A newer command replaced it.
+    public static let superseded = Outcome(rawValue: "superseded")
+    /// There is no token. The newest state waits for the next registration.
+    public static let held = Outcome(rawValue: "held")
+    /// The activity has ended.
+    public static let ended = Outcome(rawValue: "ended")
+    /// Its time was over before it could be sent.
+    public static let expired = Outcome(rawValue: "expired")
+    /// The record is wrong.
+    public static let invalid = Outcome(rawValue: "invalid")
+    /// The token is dead.
+    public static let unregistered = Outcome(rawValue: "unregistered")
+    /// APNs or Redis refused this command for a reason of its own.
+    public static let failed = Outcome(rawValue: "failed")
+    /// A start was sent and its answer was lost. It is not sent again.
+    public static let unknown = Outcome(rawValue: "unknown")
+    /// Of an audience, a member or a broadcast: APNs answered for each push.
+    public static let delivered = Outcome(rawValue: "delivered")
+    /// Of an audience or a member: the start became a start of its own for each device.
+    public static let started = Outcome(rawValue: "started")
+}

@@ -1,0 +1,175 @@
+import Foundation
+
+/// A token of an activity or of a device, in hexadecimal digits.
+public struct PushToken: Codable, Hashable, Sendable {
+    public var digits: String
+
+    public init(digits: String) { self.digits = digits }
+
+    /// The bytes that ActivityKit gives the app.
+    public init(_ bytes: some Sequence<UInt8>) {
+        digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    public init(from decoder: any Decoder) throws {
+        digits = try decoder.singleValueContainer().decode(String.self)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(digits)
+    }
+}
+
+/// A record for `causeway.registrations`: a token, and what it reaches. To unregister, write a record with the same ``key`` and no
+/// value.
+public struct Registration: Hashable, Sendable {
+    public enum Kind: Hashable, Sendable {
+        /// A running activity, by its update token.
+        case activity(Activity)
+        /// A device, by its push-to-start token.
+        case device(Device)
+    }
+
+    public struct Activity: Hashable, Sendable {
+        public var id: String
+        /// `ActivityAuthorizationInfo().frequentPushesEnabled`.
+        public var frequentUpdates: Bool?
+        /// The state that the activity already shows: `aps.timestamp` and `sequence` of its command.
+        public var shows: Version?
+
+        public init(id: String, frequentUpdates: Bool? = nil, shows: Version? = nil) {
+            self.id = id
+            self.frequentUpdates = frequentUpdates
+            self.shows = shows
+        }
+    }
+
+    public struct Device: Hashable, Sendable {
+        public var id: String
+        /// The name of the type that conforms to `ActivityAttributes`.
+        public var attributesType: String
+        /// Whether activities may begin on a broadcast channel: the device has iOS 18 or newer.
+        public var channels: Bool?
+
+        public init(id: String, attributesType: String, channels: Bool? = nil) {
+            self.id = id
+            self.attributesType = attributesType
+            self.channels = channels
+        }
+    }
+
+    public struct Version: Codable, Hashable, Sendable {
+        /// UNIX seconds.
+        public var timestamp: Int64
+        public var sequence: UInt64?
+
+        public init(timestamp: Int64, sequence: UInt64? = nil) {
+            self.timestamp = timestamp
+            self.sequence = sequence
+        }
+
+        private enum CodingKeys: String, CodingKey { case timestamp, sequence }
+
+        public init(from decoder: any Decoder) throws {
+            if let timestamp = try? decoder.singleValueContainer().decode(Int64.self) {
+                self.init(timestamp: timestamp)
+                return
+            }
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.init(
+                timestamp: try container.decode(Int64.self, forKey: .timestamp),
+                sequence: try container.decodeIfPresent(UInt64.self, forKey: .sequence)
+            )
+        }
+    }
+
+    /// The app's bundle id.
+    public var app: String
+    public var environment: PushEnvironment
+    /// When the app got the token. Of two registrations the later one counts.
+    public var registeredAt: Date
+    public var token: PushToken
+    public var kind: Kind
+    /// All audiences of the activity or device, at most 8. It leaves the others.
+    public var audiences: [String]?
+
+    public init(
+        app: String,
+        environment: PushEnvironment,
+        registeredAt: Date = Date(),
+        token: PushToken,
+        _ kind: Kind,
+        audiences: [String]? = nil
+    ) {
+        self.app = app
+        self.environment = environment
+        self.registeredAt = registeredAt
+        self.token = token
+        self.kind = kind
+        self.audiences = audiences
+    }
+}
+
+extension Registration: KafkaRecord {
+    public static var defaultTopic: String { "causeway.registrations" }
+
+    /// The activity's or device's id.
+    public var key: String {
+        switch kind {
+        case .activity(let activity): activity.id
+        case .device(let device): device.id
+        }
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case app, environment, registeredAt, token, audiences
+        case activity, frequentUpdates, shows
+        case device, attributesType, channels
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        app = try container.decode(String.self, forKey: .app)
+        environment = try container.decode(PushEnvironment.self, forKey: .environment)
+        registeredAt = try container.requiredMilliseconds(.registeredAt)
+        token = try container.decode(PushToken.self, forKey: .token)
+        audiences = try container.decodeIfPresent([String].self, forKey: .audiences)
+        if let device = try container.decodeIfPresent(String.self, forKey: .device) {
+            kind = .device(
+                Device(
+                    id: device,
+                    attributesType: try container.decode(String.self, forKey: .attributesType),
+                    channels: try container.decodeIfPresent(Bool.self, forKey: .channels)
+                )
+            )
+        } else {
+            kind = .activity(
+                Activity(
+                    id: try container.decode(String.self, forKey: .activity),
+                    frequentUpdates: try container.decodeIfPresent(Bool.self, forKey: .frequentUpdates),
+                    shows: try container.decodeIfPresent(Version.self, forKey: .shows)
+                )
+            )
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(app, forKey: .app)
+        try container.encode(environment, forKey: .environment)
+        try container.encodeMilliseconds(registeredAt, .registeredAt)
+        try container.encode(token, forKey: .token)
+        try container.encodeIfPresent(audiences, forKey: .audiences)
+        switch kind {
+        case .activity(let activity):
+            try container.encode(activity.id, forKey: .activity)
+            try container.encodeIfPresent(activity.frequentUpdates, forKey: .frequentUpdates)
+            try container.encodeIfPresent(activity.shows, forKey: .shows)
+        case .device(let device):
+            try container.encode(device.id, forKey: .device)
+            try container.encode(device.attributesType, forKey: .attributesType)
+            try container.encodeIfPresent(device.channels, forKey: .channels)
+        }
+    }
+}

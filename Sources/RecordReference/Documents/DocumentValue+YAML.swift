@@ -1,0 +1,31 @@
+extension DocumentValue {
+    /// The value as YAML 1.2 in block style. Texts are quoted as in JSON, which YAML includes.
+    package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
+
+    /// Begins with a line end if it is a block, and with a space if it continues the line of its key.
+    private func yaml(indentation: Int) -> String {
+        let start = "\n" + String(repeating: " ", count: indentation)
+        switch self {
+        case .object(let members) where !members.isEmpty:
+            return members.map { "\(start)\(Self.key($0.name)):\($0.value.yaml(indentation: indentation + 2))" }
+                .joined()
+        case .array(let elements) where elements.contains { !$0.members.isEmpty }:
+            return
+                elements.map { element in
+                    // The first key of an element is in the line of its dash.
+                    "\(start)- "
+                        + String(element.yaml(indentation: indentation + 2).trimmingPrefix { $0 == "\n" || $0 == " " })
+                }
+                .joined()
+        case .text, .number, .boolean, .array, .object:
+            return " " + oneLine
+        }
+    }
+
+    private static func key(_ name: String) -> String {
+        let isPlain =
+            name.first.map { $0.isLetter || $0 == "$" } ?? false
+            && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "$_-".contains($0)) }
+        return isPlain ? name : quoted(name)
+    }
+}

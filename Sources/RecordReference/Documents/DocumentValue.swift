@@ -1,0 +1,123 @@
+/// A value of a JSON or YAML document. The members of an object keep their order.
+package indirect enum DocumentValue: Equatable, Sendable {
+    case text(String)
+    case number(UInt64)
+    case boolean(Bool)
+    case array([DocumentValue])
+    case object([Member])
+
+    package struct Member: Equatable, Sendable {
+        package var name: String
+        package var value: DocumentValue
+
+        package init(_ name: String, _ value: DocumentValue) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    static func texts(_ values: [String]) -> DocumentValue { .array(values.map { .text($0) }) }
+
+    static func numbers(_ values: [UInt64]) -> DocumentValue { .array(values.map { .number($0) }) }
+}
+
+extension DocumentValue: ExpressibleByDictionaryLiteral, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByIntegerLiteral, ExpressibleByArrayLiteral
+{
+    package init(dictionaryLiteral elements: (String, DocumentValue)...) {
+        self = .object(elements.map { Member($0.0, $0.1) })
+    }
+
+    package init(stringLiteral value: String) { self = .text(value) }
+
+    package init(booleanLiteral value: Bool) { self = .boolean(value) }
+
+    package init(integerLiteral value: UInt64) { self = .number(value) }
+
+    package init(arrayLiteral elements: DocumentValue...) { self = .array(elements) }
+}
+
+extension DocumentValue {
+    /// The members of an object; empty for another value.
+    package var members: [Member] {
+        if case .object(let members) = self { members } else { [] }
+    }
+
+    /// An object with a description, and perhaps a title, as its first members.
+    func described(_ description: String, title: String? = nil) -> DocumentValue {
+        .object(
+            (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
+        )
+    }
+
+    /// The value as JSON: two spaces for each level, and arrays and objects of plain values in one line if it is short.
+    package var json: String { json(indentation: 0) + "\n" }
+
+    /// The longest line, apart from texts that cannot be divided.
+    private static let lineCharacters = 110
+
+    private func json(indentation: Int) -> String {
+        let line = oneLine
+        if isFlat, line.count + indentation <= Self.lineCharacters { return line }
+        let inner = String(repeating: " ", count: indentation + 2)
+        let end = "\n" + String(repeating: " ", count: indentation)
+        switch self {
+        case .array(let elements):
+            let lines = elements.map { inner + $0.json(indentation: indentation + 2) }
+            return "[\n" + lines.joined(separator: ",\n") + end + "]"
+        case .object(let members):
+            let lines = members.map {
+                "\(inner)\(Self.quoted($0.name)): \($0.value.json(indentation: indentation + 2))"
+            }
+            return "{\n" + lines.joined(separator: ",\n") + end + "}"
+        case .text, .number, .boolean: return line
+        }
+    }
+
+    /// Whether the value contains no object with members, except for one.
+    private var isFlat: Bool {
+        switch self {
+        case .text, .number, .boolean: true
+        case .array(let elements): elements.allSatisfy(\.isScalar)
+        case .object(let members):
+            members.isEmpty || members.count <= 3 && members.allSatisfy { $0.value.isScalar || $0.value.isShortArray }
+        }
+    }
+
+    private var isScalar: Bool {
+        switch self {
+        case .text, .number, .boolean: true
+        case .array, .object: false
+        }
+    }
+
+    private var isShortArray: Bool {
+        if case .array(let elements) = self { elements.allSatisfy(\.isScalar) } else { false }
+    }
+
+    /// The value as JSON in one line.
+    package var oneLine: String {
+        switch self {
+        case .text(let text): Self.quoted(text)
+        case .number(let number): String(number)
+        case .boolean(let value): value ? "true" : "false"
+        case .array(let elements): "[" + elements.map(\.oneLine).joined(separator: ", ") + "]"
+        case .object(let members):
+            "{" + members.map { "\(Self.quoted($0.name)): \($0.value.oneLine)" }.joined(separator: ", ") + "}"
+        }
+    }
+
+    static func quoted(_ text: String) -> String {
+        var result = "\""
+        for character in text.unicodeScalars {
+            switch character {
+            case "\"", "\\": result += "\\" + String(character)
+            case "\n": result += "\\n"
+            default:
+                precondition(character.value >= 0x20, "the texts of the reference have no other control characters")
+                result.unicodeScalars.append(character)
+            }
+        }
+        return result + "\""
+    }
+}

@@ -1,0 +1,310 @@
+import LiveActivity
+
+extension RecordFormat {
+    package static let command = RecordFormat(
+        name: "command",
+        title: "Command",
+        topicKey: "commands",
+        topic: "causeway.commands",
+        introduction: """
+            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is passed on byte for \
+            byte. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
+            4,096 bytes, or 5,120 if `channel` is an id.
+            """,
+        key: """
+            the activity's id, or the audience's id, or the channel's id. Records with the same address must have the same key: a \
+            partition keeps their order.
+            """,
+        headers: [
+            ("traceparent", "W3C Trace Context. The result has it, too."),
+            ("tracestate", "As `traceparent`."),
+        ],
+        isInput: true,
+        variants: [
+            Variant(
+                name: "command",
+                title: "Command",
+                introduction: "",
+                shape: CommandFormat.shape,
+                example: CommandFormat.example
+            )
+        ]
+    )
+}
+
+private enum CommandFormat {
+    static let example =
+        #"{"app": "com.example.match", "activity": "final-phone-21", "id": "final-goal-1", "aps": {"event": "update", "#
+        + #""timestamp": 1790000004, "content-state": {"home": 1, "away": 0}, "#
+        + #""alert": {"title": "Goal for Rovers", "body": "Adeyemi, 17"}}}"#
+
+    static let shape = RecordShape(
+        [
+            RecordField(
+                "app",
+                .identifier,
+                .always,
+                "The app's bundle id, without escapes. The worker's configuration must have it."
+            ),
+            RecordField(
+                "activity",
+                .identifier,
+                .sometimes("address"),
+                """
+                The activity's id, which you choose: one Live Activity on one device. In a start to an audience it is the template of \
+                the ids, and `{device}` in it becomes each device's id.
+                """
+            ),
+            RecordField(
+                "audience",
+                .identifier,
+                .sometimes("address"),
+                "The audience whose members all get the command."
+            ),
+            RecordField(
+                "channel",
+                .either([.channelIdentifier, .boolean]),
+                .sometimes("address, or with `audience`"),
+                """
+                An id: a broadcast channel that you manage yourself. `true` beside `audience`: the audience must have a channel, even \
+                if no pattern of the configuration matches it.
+                """
+            ),
+            RecordField(
+                "device",
+                .identifier,
+                .sometimes("start of an activity"),
+                "The device on which the activity starts, as its registration names it."
+            ),
+            RecordField("aps", .object(aps), .always, "Apple's dictionary."),
+            RecordField(
+                "payload",
+                .object(RecordShape([], otherKeys: .passed, forbidden: ["aps"], words: "object without the key `aps`")),
+                "Your own keys, which are beside `aps` in the body."
+            ),
+            RecordField(
+                "id",
+                .name(bytesMax: Limits.commandIdentifierBytes),
+                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`."
+            ),
+            RecordField(
+                "sequence",
+                .sequence,
+                "Orders commands with the same `aps.timestamp`. The higher one is the newer. Default: 0."
+            ),
+            RecordField(
+                "priority",
+                .values([5, 10]),
+                "`apns-priority`. Default: 10 for a start, an end and an alert, otherwise 5. The budget can lower 10 to 5."
+            ),
+            RecordField(
+                "expiration",
+                .whole(0...UInt64(Limits.timestampMax)),
+                "The command is not sent after this time, UNIX seconds. Default: none, but the policy limits the age of starts and alerts."
+            ),
+            RecordField("policy", .policyName, "A policy of the worker's configuration. Default: the app's."),
+            RecordField(
+                "token",
+                .token,
+                .sometimes("with `environment`"),
+                "The activity's update token, or the device's push-to-start token, as a registration would bring it."
+            ),
+            RecordField(
+                "environment",
+                .environment,
+                .sometimes("with `token` or a channel's id"),
+                "Where the token or the channel is from. Default for a channel: `production`."
+            ),
+        ],
+        otherKeys: .refused,
+        rules: [toChannel, toAudience, toActivity]
+    )
+
+    private static let aps = RecordShape(
+        [
+            RecordField(
+                "event",
+                .choice(Event.allCases.map(\.name.description)),
+                .always,
+                "What the push does to the activity."
+            ),
+            RecordField(
+                "timestamp",
+                .timestamp,
+                .always,
+                "When this state was true. The newest wins. At most \(Limits.timestampLeadSeconds) s ahead of the worker's clock."
+            ),
+            RecordField(
+                "content-state",
+                .appObject,
+                .sometimes("required but in an end"),
+                """
+                The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is seconds since 2001, not \
+                since 1970. If the phone cannot decode it, the phone shows nothing new.
+                """
+            ),
+            RecordField(
+                "attributes-type",
+                .identifier,
+                .sometimes("start"),
+                "The name of the app's Swift type that conforms to `ActivityAttributes`."
+            ),
+            RecordField(
+                "attributes",
+                .appObject,
+                .sometimes("start"),
+                "The app's `ActivityAttributes`, encoded like `content-state`."
+            ),
+            RecordField("alert", .object(alert), .sometimes("start, else optional"), "Rings and lights up the screen."),
+            RecordField(
+                "stale-date",
+                .number,
+                "UNIX seconds. After it the system marks the activity as outdated. It is also how long APNs keeps an update."
+            ),
+            RecordField(
+                "dismissal-date",
+                .number,
+                .sometimes("only in an end"),
+                "UNIX seconds. When the ended activity leaves the Lock Screen, 4 hours later at most; a past time means at once."
+            ),
+            RecordField(
+                "relevance-score",
+                .number,
+                "The highest of an app's activities is shown in the Dynamic Island."
+            ),
+            RecordField(
+                "input-push-token",
+                .values([1]),
+                .sometimes("only in a start"),
+                "The activity gets an update token (iOS 18)."
+            ),
+            RecordField(
+                "input-push-channel",
+                .name(bytesMax: Limits.stringBytes),
+                .sometimes("only in a start"),
+                "The id of the channel on which the activity begins (iOS 18)."
+            ),
+        ],
+        otherKeys: .passed,
+        rules: [start, noStart, dismissal, content]
+    )
+
+    private static let alert = RecordShape(
+        [
+            RecordField("title", localizable, .sometimes("start"), "The title, or the key of a text in the app."),
+            RecordField("body", localizable, .sometimes("start"), "The text, or the key of a text in the app."),
+            RecordField("sound", .text, "`default`, or the name of a sound file in the app."),
+        ],
+        otherKeys: .passed
+    )
+
+    private static let localizable = FieldType.either([
+        .text,
+        .object(
+            RecordShape(
+                [
+                    RecordField("loc-key", .text, .always, "The key in the app's strings."),
+                    RecordField(
+                        "loc-args",
+                        .array(of: .text, countMax: nil),
+                        "What replaces the placeholders of that string."
+                    ),
+                ],
+                otherKeys: .passed,
+                words: "an object with `loc-key`"
+            )
+        ),
+    ])
+}
+
+extension CommandFormat {
+    private static let isStart: DocumentValue = [
+        "required": ["aps"],
+        "properties": ["aps": startOfAps],
+    ]
+
+    private static let startOfAps: DocumentValue = ["required": ["event"], "properties": ["event": ["const": "start"]]]
+
+    private static let toChannel = RecordRule(
+        "A command with the id of a channel has no `activity`, `audience`, `device` or `token`, and is no start.",
+        [
+            "if": ["required": ["channel"], "properties": ["channel": ["type": "string"]]],
+            "then": [
+                "properties": ["activity": false, "audience": false, "device": false, "token": false],
+                "not": isStart,
+            ],
+        ]
+    )
+
+    private static let toAudience = RecordRule(
+        "A command to an audience has no `device`, `token` or `environment`. A start has an `activity` with `{device}` in it; an "
+            + "update or end has no `activity`.",
+        [
+            "if": ["required": ["audience"]],
+            "then": [
+                "properties": ["device": false, "token": false, "environment": false],
+                "if": isStart,
+                "then": ["required": ["activity"], "properties": ["activity": ["pattern": "[{]device[}]"]]],
+                "else": ["properties": ["activity": false]],
+            ],
+        ]
+    )
+
+    private static let toActivity = RecordRule(
+        "Every other command has an `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and "
+            + "`environment` come together.",
+        [
+            "if": [
+                "not": [
+                    "anyOf": [
+                        ["required": ["audience"]],
+                        ["required": ["channel"], "properties": ["channel": ["type": "string"]]],
+                    ]
+                ]
+            ],
+            "then": [
+                "required": ["activity"],
+                "properties": ["channel": false],
+                "dependencies": ["token": ["environment"], "environment": ["token"]],
+                "if": isStart,
+                "then": ["required": ["device"]],
+                "else": ["properties": ["device": false]],
+            ],
+        ]
+    )
+
+    private static let filled: DocumentValue = ["minLength": 1, "properties": ["loc-key": ["minLength": 1]]]
+
+    private static let start = RecordRule(
+        "A start has `attributes-type`, `attributes`, and an `alert` whose `title` and `body` are not empty: the phone ignores any "
+            + "other start. It has at most one of `input-push-token` and `input-push-channel`.",
+        [
+            "if": startOfAps,
+            "then": [
+                "required": ["attributes-type", "attributes", "alert"],
+                "properties": [
+                    "alert": ["required": ["title", "body"], "properties": ["title": filled, "body": filled]]
+                ],
+                "not": ["required": ["input-push-token", "input-push-channel"]],
+            ],
+        ]
+    )
+
+    private static let noStart = RecordRule(
+        "Only a start has `input-push-token` or `input-push-channel`.",
+        ["if": startOfAps, "else": ["properties": ["input-push-token": false, "input-push-channel": false]]]
+    )
+
+    private static let dismissal = RecordRule(
+        "Only an end has `dismissal-date`.",
+        [
+            "if": ["required": ["dismissal-date"]],
+            "then": ["properties": ["event": ["const": "end"]]],
+        ]
+    )
+
+    private static let content = RecordRule(
+        "Only an end may lack `content-state`.",
+        ["if": ["properties": ["event": ["const": "end"]]], "else": ["required": ["content-state"]]]
+    )
+}

@@ -1,0 +1,130 @@
+import LiveActivity
+
+/// What the value of a field may be.
+package indirect enum FieldType: Sendable {
+    /// A string that is not empty and has no control character.
+    case name(bytesMax: Int)
+    /// Any string.
+    case text
+    /// The name of a policy of the configuration.
+    case policyName
+    case token
+    case channelIdentifier
+    /// A UUID in its canonical form.
+    case uuid
+    case choice([String])
+    case whole(ClosedRange<UInt64>)
+    case values([UInt64])
+    case number
+    case boolean
+    case array(of: FieldType, countMax: Int?)
+    /// The first and the last of a range of segments.
+    case segments
+    case object(RecordShape)
+    /// An object that only the app interprets.
+    case appObject
+    case either([FieldType])
+}
+
+extension FieldType {
+    /// Seconds since 1970 with ten digits.
+    static let timestamp = whole(UInt64(Limits.timestampMin)...UInt64(Limits.timestampMax))
+    /// Milliseconds since 1970 with 13 digits.
+    static let milliseconds = whole(UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999)
+    static let count = whole(0...UInt64(Int64.max))
+    static let sequence = whole(0...UInt64.max)
+    static let identifier = name(bytesMax: Limits.identifierBytes)
+    static let environment = choice(DeviceEnvironment.allCases.map(\.name.description))
+
+    /// The type in words, for tables.
+    var words: String {
+        switch self {
+        case .name(let most): "string, 1 to \(Self.grouped(UInt64(most))) bytes"
+        case .text: "string"
+        case .policyName: "string, 1 to \(Limits.policyNameBytes) of `A-Z a-z 0-9 - _`"
+        case .token:
+            "string, an even number of hexadecimal digits, \(Limits.tokenDigitsMin) to \(Limits.tokenDigitsMax)"
+        case .channelIdentifier: "string, base64, 4 to \(ChannelIdentifier.bytesMax) characters"
+        case .uuid: "string, a UUID"
+        case .choice(let names): names.map { "`\"\($0)\"`" }.joined(separator: ", ")
+        case .whole(let range) where range == Self.range(of: .timestamp): "integer, UNIX seconds, 10 digits"
+        case .whole(let range) where range == Self.range(of: .milliseconds): "integer, UNIX milliseconds, 13 digits"
+        case .whole(let range) where range.upperBound == UInt64(Int64.max): "integer"
+        case .whole(let range): "integer, \(range.lowerBound) to \(Self.grouped(range.upperBound))"
+        case .values(let values): values.map { "`\($0)`" }.joined(separator: " or ")
+        case .number: "number"
+        case .boolean: "boolean"
+        case .array(let element, let most):
+            "array of " + (most.map { "at most \($0) " } ?? "")
+                + element.words.replacing("string", with: "strings", maxReplacements: 1)
+        case .segments: "array of two integers, 0 to 255"
+        case .object(let shape): shape.words ?? "object"
+        case .appObject: "object"
+        case .either(let types): types.map(\.words).joined(separator: "; or ")
+        }
+    }
+
+    private static func range(of type: FieldType) -> ClosedRange<UInt64>? {
+        if case .whole(let range) = type { range } else { nil }
+    }
+
+    private static func grouped(_ number: UInt64) -> String {
+        let digits = String(number)
+        guard digits.count <= 6, digits.count > 3 else { return digits }
+        return digits.dropLast(3) + "," + digits.suffix(3)
+    }
+}
+
+extension FieldType {
+    /// The type as a JSON Schema (draft 7).
+    var schema: DocumentValue {
+        switch self {
+        case .name(let most): Self.plainText(1, most)
+        case .text: ["type": "string"]
+        case .policyName: Self.plainText(1, Limits.policyNameBytes, pattern: "^[A-Za-z0-9_-]+$")
+        case .token:
+            Self.plainText(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
+        case .channelIdentifier:
+            // As the decoder reads it: four characters for each group, of which the last two may be signs of equality.
+            Self.plainText(
+                4,
+                ChannelIdentifier.bytesMax,
+                pattern: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
+            )
+        case .uuid: ["type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"]
+        case .choice(let names): ["enum": .texts(names)]
+        case .whole(let range):
+            ["type": "integer", "minimum": .number(range.lowerBound), "maximum": .number(range.upperBound)]
+        case .values(let values): ["enum": .numbers(values)]
+        case .number: ["type": "number"]
+        case .boolean: ["type": "boolean"]
+        case .array(let element, let most):
+            .object(
+                [.init("type", "array"), .init("items", element.schema)]
+                    + (most.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
+            )
+        case .segments:
+            [
+                "type": "array", "items": FieldType.whole(0...255).schema, "minItems": 2, "maxItems": 2,
+            ]
+        case .object(let shape): shape.schema
+        case .appObject: ["type": "object"]
+        case .either(let types): ["anyOf": .array(types.map(\.schema))]
+        }
+    }
+
+    /// A string without control characters. Several readers of patterns let `$` match before a final line end, so a pattern alone
+    /// does not exclude it.
+    private static func plainText(_ least: Int, _ most: Int, pattern: String? = nil) -> DocumentValue {
+        .object(
+            [
+                .init("type", "string"), .init("minLength", .number(UInt64(least))),
+                .init("maxLength", .number(UInt64(most))),
+            ] + (pattern.map { [.init("pattern", .text($0))] } ?? [])
+                + [.init("not", ["$ref": "#/definitions/controlCharacter"])]
+        )
+    }
+
+    /// The definition to which the schemas of strings refer: Unicode's category Cc.
+    static let controlCharacter: DocumentValue = ["pattern": "[\\x00-\\x1f\\x7f-\\x9f]"]
+}

@@ -1,0 +1,123 @@
+import LiveActivity
+
+/// What an outcome means to the producer, and what the producer should do.
+package struct OutcomeReference: Sendable {
+    package var name: String
+    package var meaning: String
+    package var action: String
+
+    init(_ name: StaticString, _ meaning: String, _ action: String) {
+        self.name = name.description
+        self.meaning = meaning
+        self.action = action
+    }
+
+    init(_ outcome: Outcome) {
+        switch outcome {
+        case .accepted:
+            self.init(
+                outcome.name,
+                "APNs answered 200. The phone may still drop the push: see the traps below.",
+                "Nothing."
+            )
+        case .unchanged:
+            self.init(outcome.name, "Nothing but the timestamp differs from what the activity shows.", "Nothing.")
+        case .duplicate:
+            self.init(
+                outcome.name,
+                "This version was settled before.",
+                "Nothing, unless a newer state had the same version: then raise `sequence`."
+            )
+        case .superseded:
+            self.init(
+                outcome.name,
+                "A newer command came before this one was sent. Its alert, if any, went with the newer state.",
+                "Nothing."
+            )
+        case .held:
+            self.init(
+                outcome.name,
+                "No token is registered, or APNs calls it dead. The newest state waits for the next registration, and then has another result.",
+                "Check that the app registers its tokens, if this stays."
+            )
+        case .ended:
+            self.init(
+                outcome.name,
+                "The activity has ended, so nothing can change it.",
+                "Stop sending to it. A start begins it again."
+            )
+        case .expired:
+            self.init(
+                outcome.name,
+                "Its time was over before it could be sent.",
+                "Nothing for updates. If a start or an end expired, decide whether it is still of use."
+            )
+        case .invalid:
+            self.init(
+                outcome.name,
+                "The record is wrong. `reason` says how, and the dead letter has the record with the details.",
+                "Correct the producer. Check records with `causeway check --commands`."
+            )
+        case .unregistered:
+            self.init(
+                outcome.name,
+                "The push-to-start token of a start is dead, or the token of an audience's member.",
+                "Delete the token. The app registers a new one when it runs."
+            )
+        case .failed:
+            self.init(
+                outcome.name,
+                "APNs or Redis refused this command for a reason of its own, so trying again does not help.",
+                "Read `reason`."
+            )
+        case .unknown:
+            self.init(
+                outcome.name,
+                "A start was sent and its answer was lost. The activity may exist. It is not sent again, because that could start a second one.",
+                "Wait for the activity's registration. If none comes, start another activity."
+            )
+        }
+    }
+
+    init(_ outcome: RoundOutcome) {
+        switch outcome {
+        case .delivered:
+            self.init(outcome.name, "Every member had its turn, and APNs answered for each.", "Read `members`.")
+        case .superseded: self.init(outcome.name, "Some members got a newer command instead.", "Nothing.")
+        case .expired:
+            self.init(
+                outcome.name,
+                "The command's time was over before every member had its turn.",
+                "Nothing. The next state reaches all members."
+            )
+        case .started:
+            self.init(
+                outcome.name,
+                "The start became one start for each device, each with a result.",
+                "Read these results."
+            )
+        }
+    }
+
+    init(_ outcome: MemberCounts.Outcome) {
+        switch outcome {
+        case .delivered: self.init(outcome.name, "APNs answered 200.", "Nothing.")
+        case .superseded:
+            self.init(outcome.name, "A newer command reached the member, or the channel, instead.", "Nothing.")
+        case .failed:
+            self.init(
+                outcome.name,
+                "APNs refused the push for a reason of its own.",
+                "Read the member's own result, or `reason` and `advice` of the broadcast."
+            )
+        case .unregistered:
+            self.init(
+                outcome.name,
+                "The member's token is dead. It has left the audience.",
+                "Nothing. It joins again with its next registration."
+            )
+        case .expired: self.init(outcome.name, "The command's time was over.", "Nothing.")
+        case .started: self.init(outcome.name, "A start was handed on as a command of its own.", "Read its result.")
+        }
+    }
+}

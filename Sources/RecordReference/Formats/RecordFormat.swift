@@ -1,0 +1,137 @@
+/// One key of a record.
+package struct RecordField: Sendable {
+    package enum Presence: Equatable, Sendable {
+        case always
+        case optional
+        /// In some records. The text completes the table's column "present".
+        case sometimes(String)
+    }
+
+    package var name: String
+    package var type: FieldType
+    package var presence: Presence
+    /// One or several sentences.
+    package var meaning: String
+
+    init(_ name: String, _ type: FieldType, _ presence: Presence, _ meaning: String) {
+        self.name = name
+        self.type = type
+        self.presence = presence
+        self.meaning = meaning
+    }
+
+    init(_ name: String, _ type: FieldType, _ meaning: String) { self.init(name, type, .optional, meaning) }
+}
+
+/// A rule that combines several keys of an object.
+package struct RecordRule: Sendable {
+    package var text: String
+    /// What it adds to the JSON Schema.
+    package var schema: DocumentValue
+
+    init(_ text: String, _ schema: DocumentValue) {
+        self.text = text
+        self.schema = schema
+    }
+}
+
+/// The keys of an object, and the rules between them.
+package struct RecordShape: Sendable {
+    package enum OtherKeys: Sendable {
+        /// A record with another key is invalid.
+        case refused
+        /// They belong to Apple or to the app, and are passed on.
+        case passed
+        /// A later version may write more keys, so readers ignore unknown ones.
+        case ignored
+    }
+
+    package var fields: [RecordField]
+    package var otherKeys: OtherKeys
+    package var rules: [RecordRule]
+    /// Keys that must not occur although other keys are passed on.
+    package var forbidden: [String]
+    /// The type in words, for an object inside a record.
+    package var words: String?
+
+    init(
+        _ fields: [RecordField],
+        otherKeys: OtherKeys,
+        rules: [RecordRule] = [],
+        forbidden: [String] = [],
+        words: String? = nil
+    ) {
+        self.fields = fields
+        self.otherKeys = otherKeys
+        self.rules = rules
+        self.forbidden = forbidden
+        self.words = words
+    }
+
+    /// The shape as a JSON Schema (draft 7).
+    var schema: DocumentValue {
+        let properties =
+            fields.map {
+                DocumentValue.Member($0.name, $0.type.schema.described($0.meaning))
+            }
+            + forbidden.map { DocumentValue.Member($0, false) }
+        var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
+        let required = fields.filter { $0.presence == .always }.map(\.name)
+        if !required.isEmpty { members.append(.init("required", .texts(required))) }
+        if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
+        if !rules.isEmpty {
+            let texts = rules.map { $0.schema.described($0.text) }
+            members.append(.init("allOf", .array(texts)))
+        }
+        return .object(members)
+    }
+
+    /// The paths of all keys that are named here, joined with dots, and whether each is in every record.
+    package func paths(_ prefix: String = "") -> [(path: String, isRequired: Bool)] {
+        fields.flatMap { field -> [(path: String, isRequired: Bool)] in
+            let path = prefix + field.name
+            let isRequired = field.presence == .always
+            return [(path, isRequired)]
+                + field.type.shapes.flatMap { $0.paths(path + ".") }.map { ($0.path, $0.isRequired && isRequired) }
+        }
+    }
+}
+
+extension FieldType {
+    /// The shapes of the objects that the value may be.
+    var shapes: [RecordShape] {
+        switch self {
+        case .object(let shape): [shape]
+        case .either(let types): types.flatMap(\.shapes)
+        default: []
+        }
+    }
+}
+
+/// The records of one topic.
+package struct RecordFormat: Sendable {
+    /// One kind of record of the topic.
+    package struct Variant: Sendable {
+        /// As in the name of its definition in the schema.
+        package var name: String
+        package var title: String
+        /// When the record is written, or what it is for.
+        package var introduction: String
+        package var shape: RecordShape
+        package var example: String
+    }
+
+    /// The name of its schema: `command`.
+    package var name: String
+    package var title: String
+    /// The key of the topic's name in the configuration, under `kafka.topics`, and its default.
+    package var topicKey: String
+    package var topic: String
+    package var introduction: String
+    /// What the record's key is.
+    package var key: String
+    package var headers: [(name: String, meaning: String)]
+    /// Whether producers write the records, and workers read them.
+    package var isInput: Bool
+    package var variants: [Variant]
+}

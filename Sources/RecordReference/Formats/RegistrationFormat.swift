@@ -1,0 +1,122 @@
+import LiveActivity
+
+extension RecordFormat {
+    package static let registration = RecordFormat(
+        name: "registration",
+        title: "Registration",
+        topicKey: "registrations",
+        topic: "causeway.registrations",
+        introduction: """
+            The app's server writes one registration for each token that it gets from a phone: the update token of an activity, or the \
+            push-to-start token of a device. A record without a value (a tombstone) unregisters the activity or device that its key \
+            names. The topic is compacted: it keeps the newest record of each key.
+            """,
+        key: "the activity's id, or the device's id.",
+        headers: [],
+        isInput: true,
+        variants: [
+            Variant(
+                name: "registration",
+                title: "Registration",
+                introduction: "",
+                shape: RegistrationFormat.shape,
+                example: RegistrationFormat.example
+            )
+        ]
+    )
+}
+
+private enum RegistrationFormat {
+    static let example =
+        #"{"app": "com.example.match", "activity": "final-phone-21", "token": "5c1e0a77b2d4f839", "environment": "production", "#
+        + #""registeredAt": 1790000000000, "frequentUpdates": true, "audiences": ["cup-final"]}"#
+
+    static let shape = RecordShape(
+        [
+            RecordField("app", .identifier, .always, "The app's bundle id, without escapes."),
+            RecordField(
+                "environment",
+                .environment,
+                .always,
+                "Which of Apple's services the token is from: `sandbox` for builds from Xcode, `production` for TestFlight and the App Store."
+            ),
+            RecordField(
+                "registeredAt",
+                .milliseconds,
+                .always,
+                "When the app got the token. Of two registrations the later one counts, and a token is dead only if APNs says so later."
+            ),
+            RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),
+            RecordField(
+                "activity",
+                .identifier,
+                .sometimes("unless `device`"),
+                "The activity that the update token reaches."
+            ),
+            RecordField(
+                "device",
+                .identifier,
+                .sometimes("unless `activity`"),
+                "The device, by an id that you choose, whose push-to-start token this is."
+            ),
+            RecordField(
+                "attributesType",
+                .identifier,
+                .sometimes("with `device`"),
+                "The Swift type of the activities that the token starts."
+            ),
+            RecordField(
+                "frequentUpdates",
+                .boolean,
+                .sometimes("only with `activity`"),
+                "`ActivityAuthorizationInfo().frequentPushesEnabled`. `true` widens the budget. Default: `false`."
+            ),
+            RecordField(
+                "shows",
+                .either([.timestamp, .object(shownVersion)]),
+                .sometimes("only with `activity`"),
+                "The version that the activity already shows. Older and equal states are not sent."
+            ),
+            RecordField(
+                "audiences",
+                .array(of: .identifier, countMax: Limits.audiences),
+                "All audiences of the activity or device. It leaves the audiences that are not named. Default: none."
+            ),
+            RecordField(
+                "channels",
+                .boolean,
+                .sometimes("only with `device`"),
+                "`true`: the device has iOS 18 or newer, so activities may begin on a broadcast channel. Default: `false`."
+            ),
+        ],
+        otherKeys: .refused,
+        rules: [ofDevice, ofActivity]
+    )
+
+    private static let shownVersion = RecordShape(
+        [
+            RecordField("timestamp", .timestamp, .always, "`aps.timestamp` of the command."),
+            RecordField("sequence", .sequence, "Its `sequence`. Default: 0."),
+        ],
+        otherKeys: .refused
+    )
+
+    private static let ofDevice = RecordRule(
+        "With `device`, there is an `attributesType`, and no `activity`, `frequentUpdates` or `shows`.",
+        [
+            "if": ["required": ["device"]],
+            "then": [
+                "required": ["attributesType"],
+                "properties": ["activity": false, "frequentUpdates": false, "shows": false],
+            ],
+        ]
+    )
+
+    private static let ofActivity = RecordRule(
+        "Without `device`, there is an `activity`, and no `attributesType` or `channels`.",
+        [
+            "if": ["not": ["required": ["device"]]],
+            "then": ["required": ["activity"], "properties": ["attributesType": false, "channels": false]],
+        ]
+    )
+}

@@ -1,0 +1,261 @@
+import LiveActivity
+
+extension RecordFormat {
+    package static let result = RecordFormat(
+        name: "result",
+        title: "Result",
+        topicKey: "results",
+        topic: "causeway.results",
+        introduction: """
+            Workers write what became of each command. There are four kinds of record, because a command to an audience has several \
+            results; tell them apart by the field that only they have. A result may come twice after a crash: `command` and `outcome` are \
+            then the same. Ignore keys that you do not know.
+            """,
+        key:
+            "the activity's id, the audience's id or the channel's id, as the command's; for an `invalid` record its own key.",
+        headers: [
+            ("traceparent", "As the command's; with tracing, the worker's span."), ("tracestate", "As the command's."),
+        ],
+        isInput: false,
+        variants: [ofCommand, ofRange, ofAudience, ofBroadcast]
+    )
+
+    private static let ofCommand = Variant(
+        name: "commandResult",
+        title: "Result of a command",
+        introduction: """
+            It has `attempts`. Each command to an activity has one, and so has a start that a start to an audience became. A command to an \
+            audience or a channel has one if it was not sent at all. A member whose push failed for a reason of its own has one, with \
+            the audience's id and `failed` or `unregistered`. A registration that is `invalid` has one.
+            """,
+        shape: RecordShape(
+            [ResultFields.command, ResultFields.appIfKnown] + ResultFields.address + [
+                RecordField(
+                    "outcome",
+                    .choice(Outcome.allCases.map(\.name.description)),
+                    .always,
+                    "See the table of outcomes."
+                ),
+                RecordField(
+                    "superseded",
+                    .count,
+                    "How many older commands this one replaced that have no result of their own."
+                ),
+                ResultFields.status, ResultFields.reason,
+                RecordField("apnsId", .uuid, "`apns-id` of the push. Apple's console finds the push by it."),
+                RecordField("priority", .values([5, 10]), "As it was sent."),
+                ResultFields.demoted,
+                RecordField(
+                    "budgetLeft",
+                    .count,
+                    "Pushes of priority 10 that the activity's budget allows now. Present if the budget was asked."
+                ),
+                RecordField("policy", .policyName, "The policy that the command named."),
+                RecordField("attempts", .count, .always, "Requests to APNs."),
+                ResultFields.sentTimestamp,
+                ResultFields.source,
+                ResultFields.times([
+                    .record, .init("received", "The worker read the record."), .admitted,
+                    .init("sent", "The last push left."),
+                    .init("answered", "APNs answered it."),
+                ]),
+            ],
+            otherKeys: .ignored
+        ),
+        example:
+            #"{"command": "ride-3", "app": "com.example.ride", "activity": "phone-7-RideAttributes-0", "outcome": "accepted", "#
+            + #""status": 200, "apnsId": "8f5bd1ac-5a5a-4a6e-9f0c-3d0f0b6f5f6e", "priority": 10, "budgetLeft": 14, "attempts": 1, "#
+            + #""timestamp": 1790000004, "source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
+            + #""times": {"record": 1790000004001, "received": 1790000004003, "admitted": 1790000004005, "sent": 1790000004006, "#
+            + #""answered": 1790000004031}}"#
+    )
+
+    private static let ofRange = Variant(
+        name: "rangeResult",
+        title: "Result of a range of an audience",
+        introduction:
+            "It has `segments`. A round is divided into up to 256 ranges of the members, and each range has a result.",
+        shape: RecordShape(
+            [
+                ResultFields.command, ResultFields.app, ResultFields.audience,
+                RecordField("segments", .segments, .always, "The first and the last of the range's segments."),
+                ResultFields.roundOutcome, ResultFields.members, ResultFields.source,
+                ResultFields.times([.first, .last]),
+            ],
+            otherKeys: .ignored
+        ),
+        example:
+            #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "segments": [0, 63], "#
+            + #""outcome": "delivered", "members": {"delivered": 247484, "unregistered": 48}, "#
+            + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
+            + #""times": {"first": 1790000004098, "last": 1790000009870}}"#
+    )
+
+    private static let ofAudience = Variant(
+        name: "audienceResult",
+        title: "Result of a command to an audience",
+        introduction: "It has `ranges`. It comes when the last range is done, and has the sums of all ranges.",
+        shape: RecordShape(
+            [
+                ResultFields.command, ResultFields.app, ResultFields.audience, ResultFields.roundOutcome,
+                ResultFields.members,
+                RecordField(
+                    "broadcasts",
+                    ResultFields.counts,
+                    "How many broadcasts of the command had each outcome. Absent if the audience has no channel."
+                ),
+                RecordField("channel", .choice(["none"]), "The audience should have a channel and had none in time."),
+                RecordField(
+                    "channelReason",
+                    .choice(ChannelAbsence.allCases.map(\.name.description)),
+                    "Why. `notInTime`: the command waited 2 s. `refused`: APNs refused to create it, see the worker's log. `notAwaited`: "
+                        + "another command waited without success less than a minute ago."
+                ),
+                RecordField("ranges", .whole(1...256), .always, "How many ranges the audience was divided into."),
+                RecordField(
+                    "reason",
+                    .choice(["alertExpired"]),
+                    "The alert was too old, so the state was sent without it."
+                ),
+                ResultFields.demoted,
+                RecordField("timestamp", .timestamp, .always, "`aps.timestamp` as it was sent."),
+                ResultFields.source,
+                ResultFields.times([.record, .admitted, .first, .last]),
+            ],
+            otherKeys: .ignored
+        ),
+        example:
+            #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "outcome": "delivered", "#
+            + #""members": {"delivered": 989936, "unregistered": 192}, "ranges": 4, "timestamp": 1790000004, "#
+            + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
+            + #""times": {"record": 1790000004001, "admitted": 1790000004005, "first": 1790000004098, "last": 1790000011013}}"#
+    )
+
+    private static let ofBroadcast = Variant(
+        name: "broadcastResult",
+        title: "Result of a broadcast",
+        introduction:
+            "It has `channel` with an id, and no `attempts`. Each command that is sent to a broadcast channel has one.",
+        shape: RecordShape(
+            [
+                ResultFields.command, ResultFields.app,
+                RecordField("audience", .text, "The audience; absent if the command named the channel itself."),
+                RecordField("channel", .text, .always, "The channel's id."),
+                RecordField("environment", .environment, .always, "Of the channel."),
+                RecordField(
+                    "outcome",
+                    .choice(MemberCounts.Outcome.allCases.map(\.name.description)),
+                    .always,
+                    "See the table of members' outcomes."
+                ),
+                ResultFields.status, ResultFields.reason,
+                RecordField("advice", .text, "What to do about the reason."),
+                ResultFields.source,
+                ResultFields.times([.first, .last]),
+            ],
+            otherKeys: .ignored,
+            rules: [RecordRule("It has no `attempts`.", ["properties": ["attempts": false]])]
+        ),
+        example: #"{"command": "final-goal-1", "app": "com.example.match", "audience": "cup-final", "#
+            + #""channel": "dHN0LXNyY2gtY2hubA==", "environment": "production", "outcome": "delivered", "status": 200, "#
+            + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
+            + #""times": {"first": 1790000004055, "last": 1790000004055}}"#
+    )
+}
+
+/// Fields that several kinds of result have.
+private enum ResultFields {
+    static let command = RecordField(
+        "command",
+        .text,
+        .always,
+        "The command's `id`, or its place `topic/partition/offset` if it has none."
+    )
+    static let app = RecordField("app", .text, .always, "The app's bundle id.")
+    static let appIfKnown = RecordField(
+        "app",
+        .text,
+        "The app's bundle id. Absent if the record could not be read or the app is unknown."
+    )
+    static let address = [
+        RecordField("activity", .text, "The activity."),
+        RecordField("audience", .text, "The audience: of the command, or of the member whose push failed."),
+        RecordField("channel", .text, "The channel that the command named itself, with its `environment`."),
+        RecordField("environment", .environment, .sometimes("with `channel`"), "Of the channel."),
+        RecordField("device", .text, "The device of a start."),
+    ]
+    static let audience = RecordField("audience", .text, .always, "The audience.")
+    static let status = RecordField("status", .whole(100...999), "The HTTP status of APNs' last answer.")
+    static let reason = RecordField("reason", .text, "Apple's reason, or Causeway's own: see the table of reasons.")
+    static let demoted = RecordField(
+        "demoted",
+        .boolean,
+        "`true`: a push of priority 10 was sent at 5, because a budget did not allow 10."
+    )
+    static let sentTimestamp = RecordField(
+        "timestamp",
+        .timestamp,
+        "`aps.timestamp` as it was sent. It can be later than the command's, because it must be later than the last one."
+    )
+    static let roundOutcome = RecordField(
+        "outcome",
+        .choice(RoundOutcome.allCases.map(\.name.description)),
+        .always,
+        "See the table of audiences' outcomes."
+    )
+    static let counts = FieldType.object(
+        RecordShape(
+            MemberCounts.Outcome.allCases.map {
+                RecordField($0.name.description, .count, "How many had it. Absent if none had.")
+            },
+            otherKeys: .ignored,
+            words: "object: a count for each outcome that occurred"
+        )
+    )
+    static let members = RecordField("members", counts, .always, "How many members had each outcome.")
+    static let source = RecordField(
+        "source",
+        .object(
+            RecordShape(
+                [
+                    RecordField("topic", .text, .always, "The topic from which the command was read."),
+                    RecordField("partition", .count, .always, "Its partition."),
+                    RecordField("offset", .count, .always, "Its offset."),
+                ],
+                otherKeys: .ignored
+            )
+        ),
+        .always,
+        "The command's record."
+    )
+
+    struct Time {
+        var name: String
+        var meaning: String
+
+        init(_ name: String, _ meaning: String) {
+            self.name = name
+            self.meaning = meaning
+        }
+
+        static let record = Time("record", "The time of the command's record.")
+        static let admitted = Time("admitted", "Redis decided.")
+        static let first = Time("first", "APNs' first answer.")
+        static let last = Time("last", "APNs' last answer.")
+    }
+
+    static func times(_ times: [Time]) -> RecordField {
+        RecordField(
+            "times",
+            .object(
+                RecordShape(
+                    times.map { RecordField($0.name, .count, $0.meaning + " UNIX milliseconds.") },
+                    otherKeys: .ignored,
+                    words: "object: those times that are known"
+                )
+            ),
+            .always,
+            "When it happened."
+        )
+    }
+}

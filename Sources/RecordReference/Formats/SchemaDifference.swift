@@ -1,0 +1,32 @@
+import LiveActivity
+
+/// What the schemas of commands and registrations cannot say. The worker refuses such a record, and the schema accepts it. There is no
+/// record that the worker accepts and the schema refuses.
+package enum SchemaDifference: CaseIterable, Sendable {
+    case notOneJSONText
+    case duplicateKeys
+    case bytes
+    case integerForms
+    case escapes
+    case size
+    case clock
+
+    package var text: String {
+        switch self {
+        case .notOneJSONText:
+            "A parser may accept what RFC 8259 forbids: half of a surrogate pair, `NaN`, a byte order mark, other encodings."
+        case .duplicateKeys: "A key must not occur twice. A parser keeps one of them."
+        case .bytes:
+            "Lengths are bytes in UTF-8. `maxLength` counts characters, so a name that is not ASCII may be too long."
+        case .integerForms: "`1.0`, `1e3` and `-0` are integers for a schema. The worker reads only digits."
+        case .escapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
+        case .size:
+            """
+            A record has at most 65,536 bytes, a string \(Limits.stringBytes), a body 4,096 or 5,120. Objects and arrays are nested \
+            \(Limits.nestingDepth) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.passedKeys) unknown keys each.
+            """
+        case .clock:
+            "`aps.timestamp` must not be more than \(Limits.timestampLeadSeconds) s ahead of the worker's clock."
+        }
+    }
+}

@@ -1,0 +1,57 @@
+import LiveActivity
+
+/// The tables of outcomes, reasons and faults.
+extension RecordPage {
+    static let outcomes =
+        "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
+        + "\n### Outcomes of a command to an audience\n\nThey are in the results of ranges and of the whole command.\n\n"
+        + outcomeTable(RoundOutcome.allCases.map { OutcomeReference($0) })
+        + "\n### Outcomes of members and broadcasts\n\n"
+        + "They are the names in `members` and `broadcasts`, and the outcome of a broadcast's result.\n\n"
+        + outcomeTable(MemberCounts.Outcome.allCases.map { OutcomeReference($0) })
+
+    private static func outcomeTable(_ outcomes: [OutcomeReference]) -> String {
+        markdownTable(["outcome", "meaning", "what to do"], outcomes.map { ["`\($0.name)`", $0.meaning, $0.action] })
+    }
+
+    static let reasons =
+        """
+        ## Reasons
+
+        `reason` of a result is [Apple's reason](https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns) \
+        or one of these. For `invalid` it is a code of the next table. Another text is an error of Redis. [Real Apple](apple.md) says what to \
+        do about Apple's reasons.
+
+
+        """
+        + markdownTable(
+            ["reason", "outcome", "meaning"],
+            ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning] }
+        )
+
+    static let faults =
+        "## Codes of invalid records\n\n"
+        + markdownTable(["code", "meaning"], FaultReference.all.map { ["`\($0.name)`", $0.meaning] })
+
+    static let traps = """
+        ## Traps
+
+        APNs answers 200 and the result is `accepted`, but the phone shows nothing new, if
+
+        - `content-state` or `attributes` do not decode to the app's types: a missing key, another type, another spelling;
+        - a `Date` in them counts from 1970. `JSONDecoder` with default strategies reads seconds since 2001: subtract 978,307,200. A \
+        `ClosedRange<Date>` is an array of two such numbers;
+        - the activity is no longer on the phone, and APNs does not know it yet;
+        - the phone's budget for pushes of priority 10 is used up.
+
+        """
+
+    static let differences =
+        """
+        ## What the schemas cannot say
+
+        Every record that the worker accepts is valid by its schema. The reverse has exceptions. `causeway check` knows them all.
+
+
+        """ + SchemaDifference.allCases.map { "- \($0.text)\n" }.joined()
+}

@@ -1,0 +1,14 @@
+/// A file of the repository that is generated from the formats.
+package struct ReferenceFile: Sendable {
+    /// From the root of the repository.
+    package var path: String
+    package var text: String
+
+    /// - Parameter version: Causeway's version, for the AsyncAPI document.
+    package static func all(version: String) -> [ReferenceFile] {
+        RecordFormat.all.map { ReferenceFile(path: $0.schemaPath, text: $0.schema.json) } + [
+            ReferenceFile(path: AsyncAPIFile.path, text: AsyncAPIFile.text(version: version)),
+            ReferenceFile(path: RecordPage.path, text: RecordPage.markdown),
+        ]
+    }
+}

@@ -1,0 +1,27 @@
+import ArgumentParser
+import CausewayCommandLine
+import Foundation
+import RecordReference
+
+/// `causeway record-reference`: for developers of Causeway.
+struct RecordReferenceCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "record-reference",
+        abstract: "Write Config/schemas, Config/asyncapi.yaml and Documentation/records.md.",
+        shouldDisplay: false
+    )
+
+    @Argument(help: ArgumentHelp("The root of the repository.", valueName: "directory"))
+    var root = "."
+
+    func run() throws {
+        for file in ReferenceFile.all(version: Release.version) {
+            let place = URL(fileURLWithPath: root).appending(path: file.path)
+            try FileManager.default.createDirectory(
+                at: place.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try Data(file.text.utf8).write(to: place)
+        }
+    }
+}

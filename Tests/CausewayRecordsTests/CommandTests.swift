@@ -1,0 +1,166 @@
+import CausewayRecords
+import Foundation
+import Testing
+
+/// An app's types: `ClosedRange<Date>` and `Date` are what senders get wrong.
+struct RideAttributes: Codable, Hashable, Sendable {
+    struct ContentState: Codable, Hashable, Sendable {
+        var driverName: String
+        var eta: ClosedRange<Date>
+        var distanceRemaining: Double
+        var note: String?
+    }
+
+    var riderName: String
+    var bookedAt: Date
+}
+
+@Suite("Commands of the kit")
+struct CommandTests {
+    typealias State = RideAttributes.ContentState
+    typealias RideCommand = LiveActivityCommand<State>
+
+    static let app = "com.example.ride"
+    static let time = Date(timeIntervalSince1970: 1_790_000_000.9)
+    static let arrival = Date(timeIntervalSinceReferenceDate: 811_693_400)
+    static let state = State(
+        driverName: "Tomasz \"T\" 😀",
+        eta: arrival...arrival.addingTimeInterval(120),
+        distanceRemaining: 3.1
+    )
+    static let attributes = RideAttributes(riderName: "Ana", bookedAt: arrival)
+    static let alert = Alert(
+        title: "Your driver",
+        body: .localized(key: "ARRIVES", arguments: ["Tomasz"]),
+        sound: "default"
+    )
+
+    private static func everything(_ command: RideCommand) -> RideCommand {
+        var command = command
+        command.staleDate = time.addingTimeInterval(120)
+        command.relevanceScore = 80.5
+        command.payload = ["ride": ["a/b", 7, 1.5, true, .null, .unsigned(.max)], "n": -3]
+        command.id = "ride-3/\u{e9}"
+        command.sequence = .max
+        command.priority = 10
+        command.expiration = time.addingTimeInterval(600)
+        command.policy = "slow_1"
+        return command
+    }
+
+    static func commands() throws -> [RideCommand] {
+        let update = RideCommand.update(app: app, .activity("ride/7"), at: time, contentState: state)
+        var withToken = everything(update)
+        withToken.token = (PushToken([0x00, 0xFF, 0x10, 0xA0]), .sandbox)
+        withToken.alert = alert
+        var onChannel = try RideCommand.start(
+            app: app,
+            activity: "ride/7",
+            device: "phone-7",
+            at: time,
+            attributes: attributes,
+            contentState: state,
+            alert: alert
+        )
+        if case .start(var start) = onChannel.event {
+            start.updates = .channel("dHN0LXNyY2gtY2hubA==")
+            onChannel.event = .start(start)
+        }
+        var withUpdateToken = onChannel
+        if case .start(var start) = withUpdateToken.event {
+            start.updates = .token
+            withUpdateToken.event = .start(start)
+        }
+        return [
+            update, withToken, onChannel, everything(withUpdateToken),
+            try .start(
+                app: app,
+                audience: "rides",
+                activityTemplate: "ride-{device}",
+                at: time,
+                attributes: attributes,
+                attributesType: "OtherName",
+                contentState: state,
+                alert: alert
+            ),
+            everything(.update(app: app, .audience("rides"), at: time, contentState: state, alert: alert)),
+            .update(app: app, .channel("dHN0LXNyY2gtY2hubA==", .sandbox), at: time, contentState: state),
+            .end(app: app, .activity("ride/7"), at: time),
+            .end(app: app, .audience("rides"), at: time, contentState: state, dismissalDate: .distantPast),
+            .end(app: app, .channel("Y2g=", .production), at: time, contentState: state, dismissalDate: time),
+        ]
+    }
+
+    @Test func `are accepted by the worker, and read again as they were`() throws {
+        for command in try Self.commands() {
+            let value = try command.value()
+            #expect(Worker.commandFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
+            #expect(try RideCommand(value: value).value() == value)
+            #expect(try RideCommand(value: value).key == command.key)
+        }
+    }
+
+    @Test func `have Apple's dates as UNIX seconds, and the app's as ActivityKit reads them`() throws {
+        let command = Self.everything(
+            try .start(
+                app: Self.app,
+                activity: "a",
+                device: "d",
+                at: Self.time,
+                attributes: Self.attributes,
+                contentState: Self.state,
+                alert: Self.alert
+            )
+        )
+        let body = try #require(JSONSerialization.jsonObject(with: Worker.body(command.value())) as? [String: Any])
+        let aps = try #require(body["aps"] as? [String: Any])
+        #expect(aps["timestamp"] as? Int == 1_790_000_000)
+        #expect(aps["stale-date"] as? Int == 1_790_000_120)
+        #expect(aps["attributes-type"] as? String == "RideAttributes")
+        let content = try #require(aps["content-state"] as? [String: Any])
+        #expect(content["eta"] as? [Int] == [811_693_400, 811_693_520])
+
+        // As ActivityKit decodes it on the phone: with default strategies.
+        let state = try JSONDecoder().decode(State.self, from: JSONSerialization.data(withJSONObject: content))
+        #expect(state == Self.state)
+        let attributes = try #require(aps["attributes"])
+        let data = try JSONSerialization.data(withJSONObject: attributes)
+        #expect(try JSONDecoder().decode(RideAttributes.self, from: data) == Self.attributes)
+    }
+
+    @Test func `keep the app's dates right with an encoder that has other strategies`() throws {
+        let encoder = JSONEncoder()
+        encoder.dateEncodingStrategy = .iso8601
+        let command = RideCommand.update(app: Self.app, .activity("a"), at: Self.time, contentState: Self.state)
+        let object = try JSONSerialization.jsonObject(with: encoder.encode(command)) as? [String: Any]
+        let aps = try #require(object?["aps"] as? [String: Any])
+        #expect((aps["content-state"] as? [String: Any])?["eta"] as? [Int] == [811_693_400, 811_693_520])
+        #expect(aps["timestamp"] as? Int == 1_790_000_000)
+    }
+
+    @Test func `give the same bytes for the same state, so that the worker notices an unchanged one`() throws {
+        let first = RideCommand.update(app: Self.app, .activity("a"), at: Self.time, contentState: Self.state)
+        var second = first
+        second.timestamp += 5
+        #expect(try Worker.digest(first.value()) == Worker.digest(second.value()))
+        second.contentState?.distanceRemaining = 3
+        #expect(try Worker.digest(first.value()) != Worker.digest(second.value()))
+    }
+
+    @Test func `cannot hold a state that JSON cannot say`() {
+        var state = Self.state
+        state.distanceRemaining = .nan
+        let command = RideCommand.update(app: Self.app, .activity("a"), contentState: state)
+        #expect(throws: EncodingError.self) { try command.value() }
+    }
+
+    @Test func `have the id of what they are for as their key`() throws {
+        #expect(
+            try Self.commands().map(\.key) == [
+                "ride/7", "ride/7", "ride/7", "ride/7", "rides", "rides", "dHN0LXNyY2gtY2hubA==", "ride/7", "rides",
+                "Y2g=",
+            ]
+        )
+        #expect(RideCommand.defaultTopic == "causeway.commands")
+    }
+}

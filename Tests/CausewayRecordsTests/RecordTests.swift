@@ -1,0 +1,109 @@
+import CausewayRecords
+import Foundation
+import Testing
+
+@Suite("Records of the kit")
+struct RecordTests {
+    private static let time = Date(timeIntervalSince1970: 1_790_000_000.123)
+
+    @Test func `registrations are accepted by the worker, and read again as they were`() throws {
+        let kinds: [Registration.Kind] = [
+            .activity(.init(id: "ride-7")),
+            .activity(
+                .init(id: "ride-7", frequentUpdates: true, shows: .init(timestamp: 1_790_000_000, sequence: .max))
+            ),
+            .activity(.init(id: "ride-7", frequentUpdates: false, shows: .init(timestamp: 1_790_000_000))),
+            .device(.init(id: "phone/7", attributesType: "RideAttributes")),
+            .device(.init(id: "phone/7", attributesType: "RideAttributes", channels: true)),
+        ]
+        for kind in kinds {
+            for audiences in [nil, [], ["a", "b\"é"]] {
+                let registration = Registration(
+                    app: "com.example.ride",
+                    environment: .sandbox,
+                    registeredAt: Self.time,
+                    token: PushToken([0, 1, 0x7F, 0xFF]),
+                    kind,
+                    audiences: audiences
+                )
+                let value = try registration.value()
+                #expect(Worker.registrationFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
+                let again = try Registration(value: value)
+                #expect(again == registration)
+                #expect(again.token.digits == "00017fff")
+            }
+        }
+        #expect(Registration.defaultTopic == "causeway.registrations")
+        #expect(kinds.map { registration($0).key } == ["ride-7", "ride-7", "ride-7", "phone/7", "phone/7"])
+    }
+
+    private func registration(_ kind: Registration.Kind) -> Registration {
+        Registration(app: "a", environment: .production, token: PushToken(digits: "00ff00ff"), kind)
+    }
+
+    @Test func `registeredAt is in milliseconds`() throws {
+        var registration = registration(.activity(.init(id: "a")))
+        registration.registeredAt = Self.time
+        let object = try JSONSerialization.jsonObject(with: registration.value()) as? [String: Any]
+        #expect(object?["registeredAt"] as? Int == 1_790_000_000_123)
+    }
+
+    /// Fails the test unless the kit reads each field of a record: written again, it is the same.
+    private func expectSame(_ record: some KafkaRecord, _ value: Data) throws {
+        let written = try #require(JSONSerialization.jsonObject(with: record.value()) as? [String: Any])
+        let original = try #require(JSONSerialization.jsonObject(with: value) as? [String: Any])
+        #expect(NSDictionary(dictionary: written) == NSDictionary(dictionary: original))
+    }
+
+    @Test func `results that the worker writes are read, with every field`() throws {
+        let values = [
+            Worker.commandResult(), Worker.invalidResult(), try Worker.rangeResult(), Worker.audienceResult(),
+            try Worker.broadcastResult(),
+        ]
+        let results = try values.map { try LiveActivityResult(value: $0) }
+        for (result, value) in zip(results, values) { try expectSame(result, value) }
+        #expect(results.map(\.outcome) == [.accepted, .invalid, .delivered, .delivered, .failed])
+        #expect(
+            results.map(\.command) == ["ride-3", "causeway.commands/0/7", "cup-final", "cup-final", "cup-final"]
+        )
+        guard case .command(let command) = results[0], case .range(let range) = results[2],
+            case .audience(let audience) = results[3], case .broadcast(let broadcast) = results[4]
+        else {
+            Issue.record("\(results)")
+            return
+        }
+        #expect(command.times.answered == Date(timeIntervalSince1970: 1_790_000_000.999))
+        #expect(range.members[.delivered] == 247_484 && range.members[.failed] == 0)
+        #expect(audience.broadcasts?[.unregistered] == 48)
+        #expect(broadcast.environment == .production)
+        #expect(results[2...].map(\.key) == ["cup-final", "cup-final", "cup-final"])
+    }
+
+    @Test func `outcomes have a constant each`() {
+        let constants: [Outcome] = [
+            .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired, .invalid, .unregistered, .failed,
+            .unknown, .delivered, .started,
+        ]
+        #expect(Set(constants.map(\.rawValue)) == Worker.outcomes)
+    }
+
+    @Test(arguments: [true, false])
+    func `invalidations that the worker writes are read`(ofDevice: Bool) throws {
+        let value = Worker.invalidation(ofDevice: ofDevice)
+        let record = try Invalidation(value: value)
+        try expectSame(record, value)
+        #expect(record.key == "00ff00ff")
+        #expect((record.device != nil) == ofDevice && (record.activity == nil) == ofDevice)
+        #expect(record.invalidAt == Self.time)
+    }
+
+    @Test(arguments: [true, false])
+    func `channels that the worker writes are read`(isEnded: Bool) throws {
+        let (key, value) = Worker.channel(isEnded: isEnded)
+        let record = try Channel(value: value)
+        try expectSame(record, value)
+        #expect(record.key == key)
+        #expect((record.deleteAfter != nil) == isEnded && record.state == (isEnded ? "deleting" : "active"))
+        #expect(record.createdAt == Self.time)
+    }
+}

@@ -1,0 +1,20 @@
+import Foundation
+import Testbed
+import Testing
+
+@Suite("The generated reference of records", .ownThread)
+struct RecordReferenceTests {
+    @Test func `is what the repository has`() throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "record-reference-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: directory) }
+        #expect(try ProgramRun.run("record-reference", directory.path).exitCode == 0)
+        let names = try FileManager.default.subpathsOfDirectory(atPath: directory.path)
+            .filter { $0.contains(".") }
+        #expect(names.count == 7)
+        for name in names {
+            let written = try Data(contentsOf: directory.appending(path: name))
+            let committed = try Data(contentsOf: repository.appendingPathComponent(name))
+            #expect(written == committed, "\(name) is old; write it again: causeway record-reference")
+        }
+    }
+}

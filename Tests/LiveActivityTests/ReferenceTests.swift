@@ -1,0 +1,224 @@
+import Foundation
+import LiveActivity
+import Testing
+import Yams
+
+@testable import RecordReference
+
+@Suite("The reference of records")
+struct ReferenceTests {
+    private static let repository = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    @Test(arguments: RecordFormat.all.map(\.name))
+    func `has examples that its schemas and the decoders accept`(name: String) throws {
+        let format = try #require(RecordFormat.all.first { $0.name == name })
+        let schema = try SchemaEvaluator(format.schema)
+        for variant in format.variants {
+            let value = try #require(FoundationValue(Array(variant.example.utf8)), "\(variant.name)")
+            #expect(try schema.accepts(value), "\(variant.name)")
+            switch name {
+            case "command": _ = try Record(variant.example).command()
+            case "registration": _ = try Record(variant.example).registration()
+            default: break
+            }
+        }
+    }
+
+    @Test func `writes JSON and YAML that say the same`() throws {
+        for format in RecordFormat.all {
+            _ = try JSONSerialization.jsonObject(with: Data(format.schema.json.utf8))
+            // JSON is YAML, too, so one parser reads both.
+            let json = try #require(try Yams.load(yaml: format.schema.json) as? [String: Any])
+            let yaml = try #require(try Yams.load(yaml: format.schema.yaml) as? [String: Any])
+            #expect(NSDictionary(dictionary: json) == NSDictionary(dictionary: yaml), "\(format.name)")
+        }
+    }
+
+    @Test func `has an AsyncAPI document whose references exist`() throws {
+        let file = try #require(ReferenceFile.all(version: "1.2.3").first { $0.path == AsyncAPIFile.path })
+        let document = try #require(try Yams.load(yaml: file.text) as? [String: Any])
+        #expect(document["asyncapi"] as? String == "3.0.0")
+        #expect((document["info"] as? [String: Any])?["version"] as? String == "1.2.3")
+        var references = 0
+        for reference in Self.references(in: document) {
+            references += 1
+            guard reference.hasPrefix("#/") else {
+                let place = Self.repository.appending(path: "Config").appending(path: reference)
+                #expect(FileManager.default.fileExists(atPath: place.path), "\(reference)")
+                continue
+            }
+            let target = reference.split(separator: "/").dropFirst()
+                .reduce(document as Any?) { ($0 as? [String: Any])?[String($1)] }
+            #expect(target != nil, "\(reference)")
+        }
+        #expect(references == 6 * 3 + 5)
+    }
+
+    private static func references(in value: Any) -> [String] {
+        switch value {
+        case let object as [String: Any]:
+            object.flatMap { key, value in key == "$ref" ? [value as? String ?? ""] : references(in: value) }
+        case let array as [Any]: array.flatMap { references(in: $0) }
+        default: []
+        }
+    }
+
+    /// The paths of all keys of a JSON object.
+    static func paths(_ object: [String: Any], _ prefix: String = "") -> Set<String> {
+        Set(
+            object.flatMap { key, value -> [String] in
+                [prefix + key] + ((value as? [String: Any]).map { paths($0, "\(prefix)\(key).") } ?? [])
+            }
+        )
+    }
+
+    /// Fails the test unless the written records have exactly the described keys: one all of them, the other the required ones.
+    private func expect(_ format: RecordFormat, _ variant: String, full: [[String: Any]], least: [String: Any]) throws {
+        let shape = try #require(format.variants.first { $0.name == variant }).shape
+        let described = shape.paths()
+        #expect(full.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
+        #expect(Self.paths(least) == Set(described.filter(\.isRequired).map(\.path)))
+        let schema = try SchemaEvaluator(format.schema)
+        for object in full + [least] {
+            let value = try #require(FoundationValue(JSONSerialization.data(withJSONObject: object)))
+            #expect(try schema.accepts(value), "\(object)")
+        }
+    }
+
+    @Test func `has exactly the fields of a command's result`() throws {
+        let (full, least) = try withTexts(["id", "com.example", "m1", "Y2g=", "t", "slow"]) { texts in
+            var least = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
+            let leastObject = try written { least.write(to: &$0) }
+            least.command = texts[0]
+            (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
+            least.channel = (texts[3]!, .sandbox)
+            (least.superseded, least.status, least.reason) = (1, 410, texts[5])
+            (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
+            (least.policy, least.attempts, least.timestamp) = (texts[5], 2, 1_790_000_000)
+            (least.recordMilliseconds, least.receivedMilliseconds, least.admittedMilliseconds) = (1, 2, 3)
+            (least.sentMilliseconds, least.answeredMilliseconds) = (4, 5)
+            return (try written { least.write(to: &$0) }, leastObject)
+        }
+        try expect(.result, "commandResult", full: [full], least: least)
+    }
+
+    private func withName<Value>(audience: String?, _ body: (AudienceCommandName) throws -> Value) throws -> Value {
+        try withTexts(["id", "com.example", audience, "t"]) { texts in
+            try body(
+                AudienceCommandName(
+                    identifier: texts[0],
+                    app: #require(texts[1]),
+                    audience: texts[2],
+                    sourceTopic: #require(texts[3]),
+                    sourcePartition: 3,
+                    sourceOffset: 17
+                )
+            )
+        }
+    }
+
+    private static var everyCount: MemberCounts {
+        var counts = MemberCounts()
+        for outcome in MemberCounts.Outcome.allCases { counts[outcome] = 1 }
+        return counts
+    }
+
+    private static let everyTime = RoundTimes(firstAnswerMilliseconds: 1, lastAnswerMilliseconds: 2)
+
+    @Test func `has exactly the fields of the results of audiences`() throws {
+        let range = try #require(SegmentRange(index: 3, count: 16))
+        try withName(audience: "m1") { name in
+            func record(_ counts: MemberCounts, _ times: RoundTimes) throws -> [String: Any] {
+                try written {
+                    RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0)
+                }
+            }
+            try expect(
+                .result,
+                "rangeResult",
+                full: [record(Self.everyCount, Self.everyTime)],
+                least: record(MemberCounts(), RoundTimes())
+            )
+            var result = AudienceResultRecord(
+                command: name,
+                members: MemberCounts(),
+                times: RoundTimes(),
+                timestamp: 1_790_000_000,
+                rangeCount: 256
+            )
+            let least = try written { result.write(to: &$0) }
+            (result.members, result.broadcasts, result.times) = (Self.everyCount, Self.everyCount, Self.everyTime)
+            (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
+            (result.recordMilliseconds, result.admittedMilliseconds) = (1, 2)
+            try expect(.result, "audienceResult", full: [written { result.write(to: &$0) }], least: least)
+        }
+    }
+
+    @Test func `has exactly the fields of a broadcast's result`() throws {
+        let identifier = try #require(ChannelIdentifier("Y2g="))
+        let channel = AudienceChannel(environment: .sandbox, storage: .newest, identifier: identifier)
+        func record(_ name: AudienceCommandName, isFull: Bool) throws -> [String: Any] {
+            try withTexts([isFull ? "BadChannelId" : ""]) { texts in
+                var result = BroadcastResultRecord(
+                    command: name,
+                    channel: channel,
+                    outcome: .failed,
+                    reason: texts[0]!,
+                    times: isFull ? Self.everyTime : RoundTimes()
+                )
+                if isFull { (result.status, result.advice) = (400, "create one") }
+                return try written { result.write(to: &$0) }
+            }
+        }
+        try expect(
+            .result,
+            "broadcastResult",
+            full: [withName(audience: "m1") { try record($0, isFull: true) }],
+            least: withName(audience: nil) { try record($0, isFull: false) }
+        )
+    }
+
+    @Test func `has exactly the fields of an invalidation`() throws {
+        let records = try [true, false]
+            .map { isOfActivity in
+                try withTexts(["com.example", "m1", RecordText.token, "Unregistered"]) { texts in
+                    let invalidation = InvalidationRecord(
+                        app: texts[0]!,
+                        address: isOfActivity ? .activity(texts[1]!) : .device(texts[1]!),
+                        token: texts[2]!,
+                        environment: .sandbox,
+                        reason: texts[3]!,
+                        invalidAtMilliseconds: 1_790_000_000_123
+                    )
+                    return try written { invalidation.write(to: &$0) }
+                }
+            }
+        let described = RecordFormat.invalidation.variants[0].shape.paths()
+        #expect(records.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
+        let schema = try SchemaEvaluator(RecordFormat.invalidation.schema)
+        for record in records {
+            #expect(Self.paths(record).isSuperset(of: described.filter(\.isRequired).map(\.path)))
+            #expect(try schema.accepts(#require(FoundationValue(JSONSerialization.data(withJSONObject: record)))))
+        }
+    }
+
+    @Test func `lists every reason that the cores give`() throws {
+        let places = ["Delivery", "Audiences"].map { Self.repository.appending(path: "Sources").appending(path: $0) }
+        let sources =
+            places.flatMap { place in
+                (FileManager.default.enumerator(at: place, includingPropertiesForKeys: nil)?.allObjects ?? [])
+                    .compactMap { ($0 as? URL).flatMap { try? String(contentsOf: $0, encoding: .utf8) } }
+            }
+            .joined()
+        let literal = #/(?:reason: |code: |setReason\(|StaticString \{ |\? |: )"([A-Za-z0-9 ]+)"/#
+        let fromCalls = #/(?:reason: |code: |setReason\()"([A-Za-z0-9 ]+)"/#
+        let listed = Set(ReasonReference.all.map(\.name))
+        let faults = Set(FaultCode.allCases.map(\.name.description))
+        let written = Set(sources.matches(of: fromCalls).map { String($0.1) })
+        #expect(written.count > 8)
+        #expect(written.subtracting(faults).isSubset(of: listed))
+        let texts = Set(sources.matches(of: literal).map { String($0.1) })
+        #expect(listed.isSubset(of: texts), "\(listed.subtracting(texts))")
+    }
+}

@@ -1,0 +1,243 @@
+import Foundation
+import LiveActivity
+import Numbers
+import Testbed
+import Testing
+
+@testable import RecordReference
+
+/// A record as the decoder and as the schema see it.
+private struct Verdicts {
+    /// Nil: the decoder accepts the record.
+    var fault: Fault?
+    /// Nil: Foundation cannot read the text, so no schema sees a value.
+    var isValid: Bool?
+}
+
+extension SchemaDifference {
+    /// The difference that explains why the decoder refuses a record that the schema accepts.
+    static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
+        if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
+            return .notOneJSONText
+        }
+        if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
+        // The decoder reports the first value of a repeated key, and Foundation keeps one of them.
+        if fault.code == .duplicateKey || isRepeated(fault.field.field, text) { return .duplicateKeys }
+        switch fault.code {
+        case .tooLong where hasLongCharacters(text): return .bytes
+        case .tooLong where fault.amount > Limits.stringBytes: return .size
+        case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
+        case .tooMany where fault.field.field != .audiences: return .size
+        case .invalidHexadecimal where fault.field.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .invalidCharacter where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .tooLong where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
+        default: return nil
+        }
+    }
+
+    /// Whether the key of a field occurs twice in the text.
+    private static func isRepeated(_ field: Field, _ text: [UInt8]) -> Bool {
+        guard let key = field.path.description.split(separator: ".").last else { return false }
+        return String(decoding: text, as: UTF8.self).ranges(of: "\"\(key)\"").count > 1
+    }
+
+    /// Whether the text has characters of several bytes, written as they are or as escapes.
+    private static func hasLongCharacters(_ text: [UInt8]) -> Bool {
+        text.contains { $0 >= 0x80 } || String(decoding: text, as: UTF8.self).contains("\\u")
+    }
+}
+
+@Suite("The schemas, held against the decoders", .ownThread)
+struct SchemaTests {
+    private let command: SchemaEvaluator
+    private let registration: SchemaEvaluator
+
+    init() throws {
+        command = try SchemaEvaluator(RecordFormat.command.schema)
+        registration = try SchemaEvaluator(RecordFormat.registration.schema)
+    }
+
+    private func verdicts(command text: [UInt8]) throws -> Verdicts {
+        let record = Record(text)
+        var verdicts = Verdicts()
+        do throws(Fault) { _ = try record.command() } catch { verdicts.fault = error }
+        verdicts.isValid = try FoundationValue(text).map { try command.accepts($0) }
+        return verdicts
+    }
+
+    private func verdicts(registration text: [UInt8]) throws -> Verdicts {
+        let record = Record(text)
+        var verdicts = Verdicts()
+        do throws(Fault) { _ = try record.registration() } catch { verdicts.fault = error }
+        verdicts.isValid = try FoundationValue(text).map { try registration.accepts($0) }
+        return verdicts
+    }
+
+    /// Fails the test if decoder and schema differ for no known reason.
+    private func compare(_ verdicts: Verdicts, _ text: [UInt8]) {
+        switch (verdicts.fault, verdicts.isValid) {
+        case (nil, true), (_?, false), (_?, nil): return
+        case (nil, nil) where Deviation.holdsNumberBeyondDouble(text): return
+        case (let fault?, true) where SchemaDifference.explaining(fault, text) != nil: return
+        default: Issue.record("\(String(describing: verdicts.fault)): \(String(decoding: text, as: UTF8.self))")
+        }
+    }
+
+    @Test func `agree on the corpus`() throws {
+        for entry in Corpus.commands { compare(try verdicts(command: entry.bytes), entry.bytes) }
+        for entry in Corpus.registrations { compare(try verdicts(registration: entry.bytes), entry.bytes) }
+    }
+
+    @Test func `agree on 10,000 mutated commands`() throws {
+        let seeds =
+            DifferentialTests.seeds
+            + ([
+                .toChannel, .toAudience.with("channel", "true"), .start.with("aps.input-push-channel", #""Y2g=""#),
+                .update.with("policy", #""slow-1""#), .update.with("payload", #"{"a":[1,{"b":null}]}"#),
+            ] as [RecordText])
+            .map { Array($0.text.utf8) }
+        var mutation = Mutation(randomness: SplitMix64(seed: 11), seeds: seeds)
+        var (accepted, refused) = (0, 0)
+        for _ in 0..<10_000 {
+            let text = mutation.next()
+            let verdicts = try verdicts(command: text)
+            compare(verdicts, text)
+            if verdicts.fault == nil { accepted += 1 }
+            if verdicts.isValid == false { refused += 1 }
+        }
+        #expect(accepted > 1_000, "the mutations leave commands among them")
+        #expect(refused > 1_000, "the schema refuses many")
+    }
+
+    @Test func `agree on 10,000 mutated registrations`() throws {
+        let seeds =
+            ([
+                RecordText.registration, .registration.with("shows", "1790000000"), .pushToStart,
+                .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
+            ] as [RecordText])
+            .map { Array($0.text.utf8) }
+        var mutation = Mutation(randomness: SplitMix64(seed: 12), seeds: seeds)
+        var (accepted, refused) = (0, 0)
+        for _ in 0..<10_000 {
+            let text = mutation.next()
+            let verdicts = try verdicts(registration: text)
+            compare(verdicts, text)
+            if verdicts.fault == nil { accepted += 1 }
+            if verdicts.isValid == false { refused += 1 }
+        }
+        #expect(accepted > 1_000 && refused > 1_000)
+    }
+
+    /// Each combination of keys, as the bits of a number: the rules between keys have no exceptions.
+    @Test(arguments: ["start", "update", "end"])
+    func `agree on every combination of addresses`(event: String) throws {
+        let members = [
+            ("activity", #""a{device}""#), ("audience", #""a""#), ("device", #""d""#),
+            ("token", "\"\(RecordText.token)\""),
+            ("environment", #""sandbox""#), ("channel", "true"), ("channel", #""Y2g=""#), ("activity", #""a""#),
+        ]
+        let aps = event == "start" ? RecordText.startAps : event == "end" ? RecordText.endAps : RecordText.updateAps
+        var accepted = 0
+        for chosen in 0..<1 << members.count where chosen & 0x81 != 0x81 && chosen & 0x60 != 0x60 {
+            let record = members.indices.filter { chosen >> $0 & 1 == 1 }
+                .reduce(RecordText([("app", #""a.b""#), ("aps", .object(aps))])) {
+                    $0.with(members[$1].0, members[$1].1)
+                }
+            let verdicts = try verdicts(command: Array(record.text.utf8))
+            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
+            if verdicts.fault == nil { accepted += 1 }
+        }
+        #expect(accepted > 2)
+    }
+
+    @Test(arguments: ["start", "update", "end"])
+    func `agree on every combination of Apple's keys`(event: String) throws {
+        let members = [
+            ("content-state", "{}"), ("attributes-type", #""T""#), ("attributes", "{}"), ("dismissal-date", "0"),
+            ("input-push-token", "1"), ("input-push-channel", #""c""#),
+            ("alert", #"{"title":"t","body":"b"}"#), ("alert", #"{"title":"","body":"b"}"#),
+            ("alert", #"{"title":"t"}"#),
+            ("alert", #"{"title":{"loc-key":"k"},"body":{"loc-key":""}}"#),
+            ("alert", #"{"title":{"loc-key":"k"},"body":{"loc-key":"b","loc-args":["x"],"new":1}}"#),
+        ]
+        let whole = event == "start" ? RecordText.start : event == "end" ? RecordText.end : RecordText.update
+        var accepted = 0
+        for chosen in 0..<1 << members.count where (chosen >> 6).nonzeroBitCount <= 1 {
+            let aps = members.indices.filter { chosen >> $0 & 1 == 1 }
+                .reduce(RecordText([("event", "\"\(event)\""), ("timestamp", "1790000000")])) {
+                    $0.with(members[$1].0, members[$1].1)
+                }
+            let record = whole.with("aps", aps.text)
+            let verdicts = try verdicts(command: Array(record.text.utf8))
+            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
+            if verdicts.fault == nil { accepted += 1 }
+        }
+        #expect(accepted > 2)
+    }
+
+    @Test func `agree on every combination of a registration's keys`() throws {
+        let members = [
+            ("app", #""a.b""#), ("environment", #""sandbox""#), ("registeredAt", "1790000000123"),
+            ("token", #""00ff00ff""#), ("activity", #""a""#), ("device", #""d""#), ("attributesType", #""T""#),
+            ("frequentUpdates", "true"), ("shows", "1790000000"), ("channels", "true"),
+            ("audiences", #"["1","2","3","4","5","6","7","8"]"#), ("unknown", "1"),
+        ]
+        var accepted = 0
+        for chosen in 0..<1 << members.count {
+            let record = members.indices.filter { chosen >> $0 & 1 == 1 }
+                .reduce(RecordText([])) { $0.with(members[$1].0, members[$1].1) }
+            let verdicts = try verdicts(registration: Array(record.text.utf8))
+            #expect((verdicts.fault == nil) == verdicts.isValid, "\(record.text)")
+            if verdicts.fault == nil { accepted += 1 }
+        }
+        #expect(accepted > 8)
+    }
+
+    /// Values at both sides of each bound, and values of every type, in every field.
+    @Test func `agree on values at the bounds`() throws {
+        let values =
+            [
+                "null", "true", "0", "1", "5", "6", "10", "-1", "1.5", "999999999", "1000000000", "9999999999",
+                "10000000000",
+                "999999999999", "1000000000000", "9999999999999", "10000000000000", "18446744073709551615",
+                "18446744073709551616", "{}", "[]", "[1]", #"["a"]"#, #"[""]"#, #""""#, #""a""#, #""a b""#, #""a\nb""#,
+                #""a\n""#,
+                #""0aB""#, #""0aBc00""#, #""0aBc0011""#, #""0aBc001x""#, #""AAA=""#, #""AA==""#, #""A===""#, #""A=AA""#,
+                #""AAAA""#,
+                #""start""#, #""end""#, #""production""#, #""\u0085""#, #"{"timestamp":1790000000}"#,
+                #"{"sequence":1}"#,
+                #"{"timestamp":1790000000,"x":1}"#, #"["1","2","3","4","5","6","7","8","9"]"#, #"{"aps":1}"#,
+            ] + [4, 63, 64, 65, 68, 200, 201, 202, 256, 257].map { "\"" + String(repeating: "a", count: $0) + "\"" }
+        let commands: [RecordText] = [
+            .update, .start, .end, .toAudience, .startOfAudience, .toChannel, .update.with("policy", #""p""#),
+            .toAudience.with("channel", "true"), .start.with("aps.input-push-token", "1"),
+            .start.with("aps.input-push-channel", #""c""#),
+        ]
+        for (path, _) in RecordFormat.command.variants[0].shape.paths() {
+            for value in values {
+                for record in commands {
+                    let text = Array(record.with(path, value).text.utf8)
+                    compare(try verdicts(command: text), text)
+                }
+            }
+        }
+        for (path, _) in RecordFormat.registration.variants[0].shape.paths() {
+            for value in values {
+                for record in [RecordText.registration, .pushToStart] {
+                    let text = Array(record.with(path, value).text.utf8)
+                    compare(try verdicts(registration: text), text)
+                }
+            }
+        }
+    }
+
+    @Test func `name every field that the decoders read, and no other`() {
+        let described = Set(
+            [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.paths().map(\.path) }
+        )
+        // Not keys of records that producers write: the record itself, keys of held commands, the body.
+        let others: Set<Field> = [.record, .alertTimestamp, .alertSequence, .body]
+        let read = Set(Field.allCases.filter { !others.contains($0) }.map(\.path.description))
+        #expect(described == read)
+    }
+}
