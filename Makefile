@@ -13,7 +13,10 @@ TEST_PACKAGES := prometheus
 PAGE_PACKAGES := chromium
 # Packages that only the benchmarks need.
 BENCH_PACKAGES := libsimdjson-dev valgrind binutils
-FORMATTED := Package.swift Sources Tests $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
+# Packages that only the examples for producers need: compilers, a Kafka client, a JSON library.
+EXAMPLE_PACKAGES := python3-venv golang-go golang-github-confluentinc-confluent-kafka-go-dev default-jdk-headless \
+    libjackson2-databind-java nodejs
+FORMATTED := Package.swift Sources Tests Examples $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
 # Extra arguments of the page's test: make page-test PAGE='--screenshots .build'.
 PAGE ?=
@@ -46,7 +49,8 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour newcomer-test acceptance-test page-deps page-test image image-check sbom release-test clean
+    outage-test outage-hour newcomer-test acceptance-test page-deps page-test records records-deps records-test kit-test \
+    image image-check sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -183,6 +187,19 @@ configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CO
 
 chart-package: chart-deps ## Package the chart for a release: make chart-package PROJECT_URL=https://…
 	@.ci/chart-package '$(PROJECT_URL)'
+
+records: ## Write the schemas, the AsyncAPI document and the reference of records again
+	swift run causeway record-reference
+
+records-deps: deps
+	@.ci/packages $(EXAMPLE_PACKAGES)
+	@.ci/records-tools
+
+records-test: build records-deps ## Hold the schemas against the program with another validator, and run the examples: a minute
+	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/release
+
+kit-test: build records-deps ## Build a package that depends on this repository by version, and check its records: a minute
+	@.build/records/venv/bin/python -B Tests/Acceptance/records/kit.py .build/release
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""The endpoint to which the app reports its tokens: it writes them to causeway.registrations.
+
+    endpoint.py BOOTSTRAP_SERVERS PORT BUNDLE_ID     (pip install confluent-kafka)
+
+It answers 204 when Kafka has the record, so that the app can try again otherwise. A real one checks the person's session first: a report
+says which device gets pushes.
+"""
+import http.server
+import json
+import sys
+import time
+
+from confluent_kafka import Producer
+
+BODY_BYTES_MAX = 16_384
+TOPIC = "causeway.registrations"
+
+
+def registration(app, report, now):
+    """The key and the value of the record for a report of `LiveActivityTokens`; no value unregisters the activity.
+
+    - now: UNIX milliseconds.
+    """
+    if report["kind"] == "ended":
+        return report["activity"], None
+    record = {
+        "app": app,
+        "environment": "sandbox" if report["isSandbox"] else "production",
+        "registeredAt": now - max(0, int(report["ageMilliseconds"])),
+        "token": report["token"],
+    }
+    if report["audiences"]:
+        record["audiences"] = report["audiences"]
+    if report["kind"] == "device":
+        record |= {"device": report["device"], "attributesType": report["attributesType"], "channels": report["channels"]}
+        return report["device"], record
+    record |= {"activity": report["activity"], "frequentUpdates": report["frequentUpdates"]}
+    return report["activity"], record
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    producer, app = None, None
+
+    def do_POST(self):
+        length = int(self.headers.get("Content-Length", 0))
+        if self.path != "/live-activities" or not 0 < length <= BODY_BYTES_MAX:
+            return self.answer(404)
+        try:
+            key, record = registration(self.app, json.loads(self.rfile.read(length)), int(time.time() * 1000))
+        except (KeyError, TypeError, ValueError):
+            return self.answer(400)
+        errors = []
+        value = None if record is None else json.dumps(record)
+        self.producer.produce(TOPIC, value, key, on_delivery=lambda error, _: errors.append(error))
+        self.producer.flush(10)
+        self.answer(204 if errors == [None] else 503)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.end_headers()
+
+
+def main():
+    servers, port, Handler.app = sys.argv[1:]
+    Handler.producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    http.server.HTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Builds the package in Tests/Acceptance/kit, which depends on this repository by a version, and checks the records that it writes.
+
+    kit.py PROGRAMS      the folder of causeway
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+
+def main():
+    from records import place
+
+    place.programs = pathlib.Path(sys.argv[1]).resolve()
+    text = subprocess.run([place.root / "Tests/Acceptance/kit/run"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = [line.split("\t") for line in text.splitlines()]
+    for topic, key, value in rows:
+        kind = topic.removeprefix("causeway.")
+        place.validator(kind.removesuffix("s")).validate(json.loads(value))
+        faults = place.faults(kind, [value.encode()])
+        if faults:
+            sys.exit(f"{topic} {key}: {faults}: {value}")
+    python = subprocess.run(
+        [sys.executable, place.root / "Examples/producers/python/goal.py", "--print"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    for row, line in zip(rows[:2], python):
+        other = line.split("\t")
+        if row[:2] != other[:2] or json.loads(row[2]) != json.loads(other[2]):
+            sys.exit(f"the library and the example in Python differ: {row}, {other}")
+    print(f"{len(rows)} passed, 0 failed")
+
+
+main()

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Checks the committed schemas, the AsyncAPI document and the examples, with other programs than Causeway's own tests use.
+
+    run.py PROGRAMS      the folder of causeway and causeway-lab
+
+The schemas are read by the library jsonschema, and what they say about mutated records is compared with `causeway check`. The examples run,
+their records are checked by both, and the examples with a Kafka client here write them to a broker.
+"""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    from records import place
+
+    place.programs = programs
+    from records import test_examples, test_schemas
+
+    loader = unittest.defaultTestLoader
+    suite = unittest.TestSuite(loader.loadTestsFromModule(module) for module in (test_schemas, test_examples))
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(bool(failed))
+
+
+main()

@@ -1,0 +1,187 @@
+"""The committed schemas, read by another library, against the program."""
+import json
+import random
+import re
+import unittest
+
+import asyncapi3
+import jsonschema
+import yaml
+
+from records import place
+
+COMMANDS = 10_000
+REGISTRATIONS = 5_000
+
+PIECES = [
+    piece.encode()
+    for piece in (
+        "null", "true", "false", "0", "-0", "1", "-1", "5", "10", "01", "1.", "1.5", "1.0", "1e5", "1790000000", "1790000000.0",
+        "18446744073709551615", "18446744073709551616", '""', '"a"', '"a b"', "{}", "[]", "{", "}", "[", "]", ",", ":", '"', "\\", " ",
+        "\\u0000", "\\u0061", "\\ud800", "\\n", "é", "😀", "\x7f", "\x85", '"start"', '"update"', '"end"', '"device":"d",',
+        '"activity":"a",', '"audience":"a",', '"alert":{"title":"t","body":"b"},', '"attributes":{},', '"attributes-type":"T",',
+        '"content-state":{},', '"dismissal-date":0,', '"input-push-token":1,', '"channel":true,', '"channel":"AAAA",',
+        '"shows":1790000000,',
+        '"token":"00ff00ff",', '"environment":"sandbox",', '"loc-key":"k",', '"x":1,', '"sequence":7,', '"priority":5,',
+        '"payload":{"aps":1},', '"audiences":["a"],', '"channels":true,', '"frequentUpdates":true,', '"attributesType":"T",',
+    )
+] + [b"\x80", b"\xc2", b"\xff"]
+
+# Differences that Documentation/records.md names, by what the program says or by the text.
+OTHER_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
+DIFFERENCES = re.compile(
+    "half of a surrogate pair|seconds in the future|nested objects and arrays|unknown keys$|the request body has"
+    "|the record has .* bytes|a string has .* bytes"
+)
+
+
+def mutated(seeds, count, seed):
+    """Records that differ a little from valid ones, each a line that begins with a brace."""
+    chance = random.Random(seed)
+    while count:
+        text = bytearray(chance.choice(seeds))
+        if chance.random() < 0.5:
+            text[:] = restructured(text, seeds, chance)
+        for _ in range(chance.randint(0, 2)):
+            change(text, seeds, chance)
+        if text.startswith(b"{") and not re.search(rb"[\n\r]", text):
+            count -= 1
+            yield bytes(text)
+
+
+def restructured(text, seeds, chance):
+    """The record with some keys of its objects removed, or with keys of other records' objects."""
+    record, other = json.loads(text), json.loads(chance.choice(seeds))
+    for _ in range(chance.randint(1, 3)):
+        mine, theirs = record, other
+        while mine.get("aps") and chance.random() < 0.6:
+            mine, theirs = mine["aps"], theirs.get("aps", theirs)
+            if isinstance(mine.get("alert"), dict) and chance.random() < 0.2:
+                mine, theirs = mine["alert"], theirs.get("alert", theirs)
+        key = chance.choice(list({**mine, **theirs}) or ["x"])
+        if chance.random() < 0.4 or key not in theirs:
+            mine.pop(key, None)
+        else:
+            mine[key] = theirs[key]
+    return json.dumps(record).encode()
+
+
+def change(text, seeds, chance):
+    start = chance.randrange(len(text) + 1)
+    end = min(len(text), start + chance.randrange(13))
+    kind = chance.randrange(7)
+    if kind == 0:
+        del text[start:end]
+    elif kind == 1:
+        where = chance.randrange(len(text) + 1)
+        text[where:where] = text[start:end]
+    elif kind == 2 and start < len(text):
+        text[start] ^= 1 << chance.randrange(8)
+    elif kind == 3:
+        text[start:] = chance.choice(seeds)[start:]
+    elif kind in (4, 5):
+        values = [match.span(1) for match in re.finditer(rb":([^,}]*)", text)]
+        if values:
+            first, last = chance.choice(values)
+            text[first:last] = chance.choice(PIECES)
+    else:
+        text[start:start] = chance.choice(PIECES)
+
+
+def read(line):
+    """The value of a record as a producer's parser reads it, and whether a key occurs twice in an object, which the parser does not say."""
+    repeated = []
+
+    def members(pairs):
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            repeated.append(value)
+        return value
+
+    return json.loads(line.decode("utf-8"), parse_constant=refuse, object_pairs_hook=members), bool(repeated)
+
+
+def refuse(constant):
+    raise ValueError(constant)
+
+
+class Schemas(unittest.TestCase):
+    def compare(self, name, kind, seeds, count):
+        validator = place.validator(name)
+        lines = list(mutated(seeds, count, seed=7))
+        faults = place.faults(kind, lines)
+        accepted, named = 0, 0
+        for index, line in enumerate(lines):
+            is_repeated = False
+            try:
+                value, is_repeated = read(line)
+                is_valid = validator.is_valid(value)
+            except (ValueError, RecursionError) as error:
+                # The program reads two records in one line, which no producer writes to Kafka.
+                if "Extra data" in str(error):
+                    continue
+                is_valid = False
+            fault = faults.get(index)
+            accepted += fault is None
+            if is_valid == (fault is None):
+                continue
+            explained = is_valid and (
+                is_repeated
+                or DIFFERENCES.search(fault)
+                or "must be" in fault and (OTHER_INTEGER.search(line) or b"\\" in line)
+                or "bytes" in fault and re.search(rb"[\x80-\xff]|\\u", line)
+            )
+            self.assertTrue(explained, f"the schema says {is_valid}, the program {fault}: {line}")
+            named += 1
+        self.assertGreater(accepted, count // 20)
+        print(f"{count} records, {accepted} accepted by the program, {named} named differences", end=" ", flush=True)
+
+    def seeds(self, name):
+        files = sorted((place.root / "Config/examples").glob(f"*/{name}.jsonl"))
+        return [line for file in files for line in file.read_bytes().splitlines() if line.startswith(b"{")][:200]
+
+    def test_mutated_commands(self):
+        full = {
+            "app": "com.example.match", "activity": "a", "id": "feed/7", "sequence": 42, "priority": 10, "expiration": 1790000900,
+            "token": "00fc13adff785122", "environment": "sandbox", "policy": "slow-1", "payload": {"match": "m1", "live": True},
+            "aps": {
+                "timestamp": 1790000000, "event": "update", "content-state": {"home": 2}, "stale-date": 1790000600, "relevance-score": 80,
+                "alert": {"title": {"loc-key": "GOAL", "loc-args": ["a"]}, "body": "2:1", "sound": "default"},
+            },
+        }
+        own = {key: full[key] for key in ("app", "id", "environment", "aps")} | {"channel": "dHN0LXNyY2gtY2hubA=="}
+        seeds = self.seeds("commands") + [json.dumps(record).encode() for record in (full, own)] * 20
+        self.compare("command", "commands", seeds, COMMANDS)
+
+    def test_mutated_registrations(self):
+        full = {
+            "app": "com.example.match", "environment": "production", "registeredAt": 1790000000123, "activity": "m1:7f",
+            "token": "00fc13adff785122", "audiences": ["m1", "world-cup"], "frequentUpdates": True,
+            "shows": {"timestamp": 1790000000, "sequence": 7},
+        }
+        device = {
+            "app": "com.example.match", "environment": "sandbox", "registeredAt": 1790000000123, "device": "7f",
+            "attributesType": "MatchAttributes", "token": "00fc13adff785122", "channels": True,
+        }
+        seeds = self.seeds("registrations") + [json.dumps(record).encode() for record in (full, device)] * 20
+        self.compare("registration", "registrations", seeds, REGISTRATIONS)
+
+    def test_every_schema_is_a_schema(self):
+        for name in ("command", "registration", "result", "invalidation", "channel"):
+            place.validator(name)
+
+    def test_example_records_of_the_repository(self):
+        for name in ("command", "registration"):
+            validator = place.validator(name)
+            for line in self.seeds(name + "s"):
+                validator.validate(json.loads(line))
+
+    def test_asyncapi(self):
+        document = yaml.safe_load((place.root / "Config/asyncapi.yaml").read_text())
+        asyncapi3.AsyncAPI3.model_validate(document)
+        addresses = {channel["address"] for channel in document["channels"].values()}
+        self.assertEqual(len(addresses), 6)
+        for message in document["components"]["messages"].values():
+            if "payload" in message:
+                path = place.root / "Config" / message["payload"]["schema"]["$ref"]
+                jsonschema.Draft7Validator.check_schema(json.loads(path.read_text()))
