@@ -107,7 +107,7 @@ struct SeasonRunTests {
     func `What audiences do not have`(flag: String, option: [String]) async throws {
         let run = try await demo([flag] + option)
         #expect(run.code == 64)
-        #expect(run.page.contains("\(option[0])") && run.page.contains("not with \(flag)"), "\(run.page)")
+        #expect(run.page.contains("\(option[0])") && run.page.contains("with \(flag)"), "\(run.page)")
     }
 
     @Test func `DATA that is not there`() async throws {

@@ -202,6 +202,8 @@ private final class DrippingCollector: @unchecked Sendable {
     private func drip() {
         let connection = accept(descriptor, nil, nil)
         guard connection >= 0 else { return }
+        let head = Array("HTTP/1.1 200 OK\r\nx: ".utf8)
+        _ = send(connection, head, head.count, Int32(MSG_NOSIGNAL))
         while send(connection, "H", 1, Int32(MSG_NOSIGNAL)) == 1 {
             given.withLock { count += 1 }
             usleep(50_000)

@@ -73,6 +73,8 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         let (messages, isStopRequested) = inbox.take()
+        // First, so that the answers below say that their connection closes.
+        if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
             case .answer(let answer, let number): connections[number]?.sendLate(answer)
@@ -81,7 +83,6 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
             case .streamReady(let number): connections[number]?.sendStreamed()
             }
         }
-        if isStopRequested, !isStopping { stop() }
     }
 
     private func stop() {
