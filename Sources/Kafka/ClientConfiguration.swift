@@ -37,7 +37,7 @@ struct ClientConfiguration: ~Copyable {
         promises: [KafkaProperties.Promise]
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
-        for property in defaults + defaultsWhereKnown.filter({ knows($0.name) }) + overrides {
+        for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
             if let reason = set(property.name, property.value) {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }

@@ -255,7 +255,7 @@ struct CheckTests {
     @Test func `A time in the future, an unknown app and an unknown policy are found together`() throws {
         let record = good.replacing("example.match", with: "example.other").replacing("1790000000", with: "4102444800")
             .replacing(#""activity":"a""#, with: #""activity":"a","policy":"sport""#)
-        let file = repository.appendingPathComponent("Config/causeway.yaml").path
+        let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--config", file, "--commands", "-", input: record)
         #expect(run.outputLines.count == 3, "\(run.output)")
     }

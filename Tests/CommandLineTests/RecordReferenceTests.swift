@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The generated reference of records", .ownThread)
 struct RecordReferenceTests {
-    @Test func `is what the repository has`() throws {
+    @Test func `The pages are those of the repository`() throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "record-reference-\(UUID())")
         defer { try? FileManager.default.removeItem(at: directory) }
         #expect(try ProgramRun.run("record-reference", directory.path).exitCode == 0)
@@ -13,7 +13,7 @@ struct RecordReferenceTests {
         #expect(names.count == 7)
         for name in names {
             let written = try Data(contentsOf: directory.appending(path: name))
-            let committed = try Data(contentsOf: repository.appendingPathComponent(name))
+            let committed = try Data(contentsOf: Repository.url(name))
             #expect(written == committed, "\(name) is old; write it again: causeway record-reference")
         }
     }
