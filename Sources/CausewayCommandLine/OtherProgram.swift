@@ -4,6 +4,7 @@ package struct OtherProgram: Sendable {
         name: "causeway",
         commands: [
             "worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay", "channels",
+            "configuration",
         ]
     )
     package static let lab = OtherProgram(
