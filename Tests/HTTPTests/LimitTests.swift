@@ -85,10 +85,10 @@ struct LimitTests {
             client.send("GET / HTTP/1.1\r\nX: ")
             try await server.awaitConnections(1)
             var drips = 0
-            while server.server.usage.connections > 0 {
+            try await eventuallyInTask("the end of the connection", every: .milliseconds(20)) {
                 client.send("x")
                 drips += 1
-                try await Task.sleep(for: .milliseconds(20))
+                return server.server.usage.connections == 0
             }
             #expect(drips > 2)
         }

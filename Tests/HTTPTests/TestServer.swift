@@ -31,11 +31,7 @@ struct TestServer: Sendable {
     }
 
     func awaitConnections(_ count: Int) async throws {
-        let deadline = ContinuousClock.now + .seconds(120)
-        while server.usage.connections != count {
-            try #require(ContinuousClock.now < deadline, "\(server.usage)")
-            try await Task.sleep(for: .milliseconds(5))
-        }
+        try await eventuallyInTask("\(count) connections, not \(server.usage)") { server.usage.connections == count }
     }
 
     func connect(receiveBytes: Int32? = nil) throws -> RawHTTPClient {
