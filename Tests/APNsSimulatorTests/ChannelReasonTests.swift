@@ -66,7 +66,7 @@ import Testing
         ),
     ]
 
-    @Test(arguments: broadcasts) func `Every reason of broadcasts`(_ row: Row) async throws {
+    @Test(arguments: broadcasts) func `Broadcasts are refused with each reason`(_ row: Row) async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: false)
             var headers = scene.broadcastHeaders(channel, row.changes)
@@ -125,7 +125,7 @@ import Testing
         ),
     ]
 
-    @Test(arguments: requests) func `Every reason of management`(_ row: Row) async throws {
+    @Test(arguments: requests) func `Management requests are refused with each reason`(_ row: Row) async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             var changes = row.changes
@@ -152,7 +152,7 @@ import Testing
         }
     }
 
-    @Test func `An app without the capability is told so and loses its channels`() async throws {
+    @Test func `An app without the broadcast capability is told so, and loses its channels`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             let off = #"{"app":"\#(Scene.app)","enabled":false}"#

@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread) struct ChannelTests {
     private typealias Object = [String: Any]
 
-    @Test func `A channel is created read listed and deleted`() async throws {
+    @Test func `A channel is created, read, listed and deleted`() async throws {
         try await Scene.run { scene in
             let (first, second) = (
                 try scene.createChannel(storesNewest: true), try scene.createChannel(storesNewest: false)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `An app has ten thousand at most`() async throws {
+    @Test func `An app has at most ten thousand channels`() async throws {
         try await Scene.run { scene in
             try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<9_999 {
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func `Old alerts and ends follow the rules of pushes`() async throws {
+    @Test func `Old states and ends on a channel follow the rules of pushes`() async throws {
         try await Scene.run(\.channelRules, ChannelRules(publishBudget: nil)) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try await scene.startByPush("m7", device: "by-push", channel: channel)
@@ -136,7 +136,7 @@ import Testing
     }
 
     /// A phone that was away gets the newest message of a channel with storage, once. It gets none of a channel without storage.
-    @Test(arguments: [true, false]) func `A phone that comes back gets what is stored`(_ storesNewest: Bool)
+    @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewest: Bool)
         async throws
     {
         try await Scene.run(\.channelRules, ChannelRules(publishBudget: nil)) { scene in
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func `What is stored is gone after its expiration`() async throws {
+    @Test func `A stored message is deleted after its expiration`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try await scene.startByPush("m7", device: "by-push", channel: channel)
@@ -180,7 +180,7 @@ import Testing
         }
     }
 
-    @Test func `A channel that is sent to too often is throttled alone`() async throws {
+    @Test func `Only a channel that is sent to too often is throttled`() async throws {
         let rules = ChannelRules(publishBudget: .init(capacity: 2, refillMilliseconds: 60_000))
         try await Scene.run(\.channelRules, rules) { scene in
             let (channel, other) = (
@@ -197,7 +197,7 @@ import Testing
     }
 
     /// The only request without an idempotency key: its answer is lost, but the channel exists.
-    @Test func `Faults of the management are its own`() async throws {
+    @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
             let faults = #"{"resetShare":1}"#
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    @Test func `Others may create and delete`() async throws {
+    @Test func `The test may create and delete channels itself`() async throws {
         try await Scene.run { scene in
             let own = try scene.createChannel(storesNewest: true)
             let made = try await scene.control("POST", "/channels", #"{"app":"\#(Scene.app)","storage":"none"}"#)

@@ -4,7 +4,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ConnectionTests {
-    @Test func `One stream until authenticated`() async throws {
+    @Test func `A connection has one stream until it is authenticated`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             try client.run { !$0.concurrentStreams.isEmpty }
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `A thousand streams at once are answered each once`() async throws {
+    @Test func `A thousand streams at once are each answered once`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `GOAWAY after some requests`() async throws {
+    @Test func `GOAWAY comes after the configured number of requests`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.goAwayAfterRequests = 3
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `GOAWAY on demand lets what is under way end`() async throws {
+    @Test func `After GOAWAY on demand, requests in progress are still answered`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.latencyMilliseconds = 2_000...2_000
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func `Several threads share one world`() async throws {
+    @Test func `Several threads share the same phones and statistics`() async throws {
         try await Scene.run(\.threads, 3) { scene in
             for home in 0..<9 {
                 let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func `Stopping ends connections and is repeatable`() async throws {
+    @Test func `Stopping ends the connections, and the simulator can start again`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `Shares of answers`() async throws {
+    @Test func `Each configured answer occurs in its share`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.internalServerErrorShare = 0.2
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func `Lost answers are applied or not`(_ isApplied: Bool) async throws {
+    @Test(arguments: [true, false]) func `Lost answers are applied as configured`(_ isApplied: Bool) async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.resetShare = 1
@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    @Test func `Some are never answered`() async throws {
+    @Test func `Some requests are never answered`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.unansweredShare = 1
@@ -219,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func `Latency puts answers off`() async throws {
+    @Test func `Latency delays the answers`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.latencyMilliseconds = 50...60

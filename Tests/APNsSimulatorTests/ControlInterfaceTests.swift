@@ -12,7 +12,7 @@ import Testing
         {"app":"com.example.shop","attributesTypes":[{"name":"Order","attributes":{},"contentState":{"minutes":"int"}}]}
         """
 
-    @Test func `A thousand phones are made and asked at once`() async throws {
+    @Test func `A thousand phones are created and queried in one call each`() async throws {
         try await Scene.run { scene in
             #expect(try await scene.control("POST", "/apps", Self.shop).status == 200)
             let phones = try await scene.control(
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `Faults statistics clock and reset`() async throws {
+    @Test func `Faults, statistics, the clock and the reset are controlled over HTTP`() async throws {
         try await Scene.run { scene in
             let put = try await scene.control("PUT", "/faults", #"{"serviceUnavailableShare":1,"concurrentStreams":9}"#)
             #expect(
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `Connections are cut and silenced`() async throws {
+    @Test func `Connections can be cut and silenced`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -285,7 +285,7 @@ import Testing
             ),
         ] as [(String, String, String?, Int, String, String)]
     )
-    func `What is wrong is said`(
+    func `The error says what is wrong`(
         _ method: String,
         _ path: String,
         _ body: String?,

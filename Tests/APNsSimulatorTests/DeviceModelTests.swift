@@ -153,7 +153,7 @@ import Testing
         Row("at 8 h", [Step(at: 8 * hour)], nil, "ended 0", reason: .expiredToken),
     ]
 
-    @Test func `Alerts and the pace are kept`() throws {
+    @Test func `The phone keeps the alerts and the pace of pushes`() throws {
         var stage = try Stage()
         let alert = ",\"alert\":{\"title\":\"Goal\",\"body\":\"1-0\",\"sound\":\"default\"}"
         _ = try stage.push(Step(at: 10, more: alert, priority: 10))
@@ -198,7 +198,7 @@ import Testing
             (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
             (Int64.max - birth, 5 * hour),
         ] as [(Int64?, Int64)]
-    ) func `Dismissal`(_ date: Int64?, _ until: Int64) throws {
+    ) func `A dismissed activity shows nothing more`(_ date: Int64?, _ until: Int64) throws {
         var stage = try Stage()
         let more = date.map { ",\"dismissal-date\":\(Self.birth + $0)" } ?? ""
         #expect(try stage.push(Step(at: Self.hour, event: "end", more: more)).1 == .ended)
@@ -206,7 +206,7 @@ import Testing
         #expect(try stage.state(at: until) == "gone 1")
     }
 
-    @Test func `Nothing stays longer than twelve hours`() throws {
+    @Test func `No activity stays longer than twelve hours`() throws {
         var stage = try Stage()
         #expect(try stage.state(at: 8 * Self.hour) == "ended 0")
         #expect(try stage.state(at: 12 * Self.hour - 1) == "ended 0")
@@ -217,7 +217,7 @@ import Testing
         #expect(try late.state(at: 12 * Self.hour) == "gone 1")
     }
 
-    @Test func `Within the grace nothing is applied after the end`() throws {
+    @Test func `Within the grace period nothing is applied after the end`() throws {
         var stage = try Stage(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
         _ = try stage.push(Step(event: "end"))
         #expect(try stage.push(Step(at: 69, home: 2)) == (.success, .ignoredAfterEnd))
@@ -225,7 +225,7 @@ import Testing
         #expect(try stage.state(at: 70) == "ended 1")
     }
 
-    @Test func `A unix date in the content is noticed`() throws {
+    @Test func `A UNIX date in the content is noticed`() throws {
         var stage = try Stage()
         let day = Self.birth + 86_400
         for content in ["\"at\":\(day)", "\"eta\":[\(day),\(day + 60)]", "\"at\":\(day - 978_307_200)"] {
@@ -234,7 +234,7 @@ import Testing
         #expect(stage.model.summary(nowMilliseconds: Self.birth * 1_000).suspiciousDates == 2)
     }
 
-    @Test func `Over the budget pushes of priority 10 are dropped in silence`() throws {
+    @Test func `Pushes of priority 10 over the budget are dropped without an error`() throws {
         var stage = try Stage(rules: DeviceRules(updateBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
         let effects = try (0..<3).map { try stage.push(Step(at: 1, home: $0, priority: 10)).1 }
         #expect(effects == [.shown, .shown, .overBudget])
@@ -243,7 +243,7 @@ import Testing
         #expect(try stage.push(Step(at: 62, home: 9, priority: 10)).1 == .overBudget)
     }
 
-    @Test func `Rotation retires or leaves the old token to the void`() throws {
+    @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
         for (old, outcome) in [
             (DeviceModel.OldToken.retired, (Reason.expiredToken, PushEffect?.none)),
             (.void, (.success, .acceptedForDeadToken)),
@@ -284,7 +284,7 @@ import Testing
             (["content-state": #"{"home":1.5}"#], .undecodable), (["event": "\"update\""], .wrongToken),
             (["event": "\"end\""], .wrongToken), (["timestamp": nil], .malformed), (["timestamp": "1.5"], .malformed),
         ] as [([String: String?], PushEffect)]
-    ) func `Starts by push`(_ changes: [String: String?], _ effect: PushEffect) throws {
+    ) func `A push starts an activity if it is complete`(_ changes: [String: String?], _ effect: PushEffect) throws {
         var stage = try Stage()
         let posted = stage.model.registrationCount
         #expect(try stage.start(Self.start(changes)) == effect)
@@ -304,7 +304,7 @@ import Testing
         #expect(stage.push(Step(home: 6).json, token: try #require(value["token"] as? String), at: 11).1 == .shown)
     }
 
-    @Test func `A start on a channel gets no token and a repeated one is noticed`() throws {
+    @Test func `A start on a channel gets no token, and a repeated one is noticed`() throws {
         var stage = try Stage(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
         let channel = try stage.model.createChannel(app: "app", storesNewest: true, nowMilliseconds: Self.birth * 1_000)
         #expect(try stage.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)

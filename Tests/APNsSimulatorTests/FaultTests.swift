@@ -24,7 +24,7 @@ import Testing
         try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
     }
 
-    @Test func `Reasons of every kind come in their shares`() async throws {
+    @Test func `Each configured reason occurs in its share`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.3, .unregistered: 0.3]
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func `Shares end after so many requests`() async throws {
+    @Test func `Faults end after the configured number of requests`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) {
                 $0.resetShare = 1
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `Answers that nobody documents`() async throws {
+    @Test func `Answers can be ones that Apple does not document`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.unknownReasonShare = 1 }
             let first = try client.perform(scene.headers(), body: scene.update(home: 1))
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `Graceful GOAWAY comes twice`() async throws {
+    @Test func `A graceful GOAWAY comes twice`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.latencyMilliseconds = 2_000...2_000 }
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `A half open connection answers nothing`() async throws {
+    @Test func `A half-open connection answers nothing`() async throws {
         try await Scene.run { scene in
             let client = try await client(scene) { $0.silentAfterRequests = 3 }
             let streams = try submit(5, client, scene)
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func `A half open connection may not even greet`() async throws {
+    @Test func `A half-open connection may not even send its SETTINGS`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.silentAfterRequests = 0
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `The WINDOW of a connection is as asked for`() async throws {
+    @Test func `The window of a connection has the configured size`() async throws {
         try await Scene.run { scene in
             var faults = Faults()
             faults.connectionWindowBytes = 1 << 20

@@ -6,7 +6,7 @@ import Testing
 
 /// Independent clients.
 @Suite(.serialized, .ownThread) struct ForeignClientTests {
-    @Test func `Curl`() async throws {
+    @Test func `curl gets its answers`() async throws {
         try await Scene.run { scene in
             var arguments = ["--http2", "-sS", "-i", "--cacert", scene.caFile, "-d", scene.update(home: 3)]
             for (name, value) in scene.headers() where !name.hasPrefix(":") {
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `Nghttp`() async throws {
+    @Test func `nghttp gets its answers`() async throws {
         try await Scene.run { scene in
             let body = scene.directory.url.appendingPathComponent("body")
             try Data(scene.update(home: 4).utf8).write(to: body)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `Curl in clear text`() async throws {
+    @Test func `curl gets its answers without TLS`() async throws {
         try await Scene.run(\.security, .cleartext) { scene in
             var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", scene.update(home: 3)]
             for (name, value) in scene.headers() where !name.hasPrefix(":") {
@@ -51,7 +51,7 @@ import Testing
     }
 
     /// Prints a throughput; asserts only that every request was answered 200.
-    @Test func `Throughput`() async throws {
+    @Test func `The simulator answers h2load's requests`() async throws {
         // h2load opens its streams before it has read the server's SETTINGS.
         try await Scene.run(\.limits.streamsBeforeAuthentication, 1_000) { scene in
             let body = scene.directory.url.appendingPathComponent("body")

@@ -74,11 +74,11 @@ import Testing
             #"{"aps":{"event":"\#(event)","timestamp":\#(now + timestamp),"content-state":{"score":\#(score)}\#(alert)}}"#
     }
 
-    @Test func `A phone takes less than a hundred bytes and its token none`() {
+    @Test func `A phone takes less than a hundred bytes, and its token none`() {
         #expect(MemoryLayout<LightPhone>.stride <= 32)
     }
 
-    @Test func `Every token is another and reaches its phone alone`() throws {
+    @Test func `Every token is different, and reaches only its own phone`() throws {
         var bench = try Bench(2_000)
         let tokens = (0..<2_000).map { bench.crowd.token($0) }
         #expect(Set(tokens).count == 2_000 && tokens.allSatisfy { $0.utf8.count == 160 })
@@ -98,7 +98,7 @@ import Testing
         #expect(bench.push(Self.update(1), token: tokens[3], application: 1) == (.deviceTokenNotForTopic, nil))
     }
 
-    @Test func `Who goes back in time is counted and shows the newer state`() throws {
+    @Test func `A phone that gets an older state is counted, and shows the newer one`() throws {
         var bench = try Bench(3)
         let tokens = (0..<3).map { bench.crowd.token($0) }
         for token in tokens { #expect(bench.push(Self.update(5, score: 5), token: token) == (.success, .shown)) }
@@ -113,7 +113,7 @@ import Testing
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
     }
 
-    @Test func `An alert that a phone hears again is counted whatever state carries it`() throws {
+    @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {
         var bench = try Bench(3)
         let tokens = (0..<3).map { bench.crowd.token($0) }
         _ = bench.push(Self.update(1, alert: "goal 1"), token: tokens[0], priority: 10)
@@ -129,7 +129,7 @@ import Testing
         #expect(answer["priority10"] as? Int == 1)
     }
 
-    @Test func `One answer says what all show and when it came`() throws {
+    @Test func `One answer says what all phones show, and when it came`() throws {
         var bench = try Bench(10) { $0.timestamp = Self.now - 60 }
         for number in 0..<7 {
             _ = bench.push(Self.update(1, score: 1), token: bench.crowd.token(number), at: Int64(number))
@@ -145,7 +145,7 @@ import Testing
         #expect(try bench.answer()["unreached"] as? Int == 3)
     }
 
-    @Test func `Ended and dismissed ones answer 410 and so do old tokens`() throws {
+    @Test func `Ended and dismissed activities answer 410, and so do old tokens`() throws {
         var bench = try Bench(4)
         let tokens = (0..<4).map { bench.crowd.token($0) }
         #expect(bench.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
@@ -161,7 +161,7 @@ import Testing
         #expect(try bench.shown() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
     }
 
-    @Test func `Registrations say what the worker reads`() throws {
+    @Test func `A registration has the fields that the worker reads`() throws {
         let bench = try Bench(5) { crowd in
             (crowd.frequentEvery, crowd.identifiers, crowd.timestamp) = (2, .uuid, Self.now)
         }
@@ -182,7 +182,7 @@ import Testing
         )
     }
 
-    @Test func `Crowds that cannot be are refused`() throws {
+    @Test func `Impossible crowds are refused`() throws {
         var bench = try Bench(1)
         #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.create(bench.crowd) }
         #expect(throws: DeviceModel.Fault.unknownApp("none")) {
@@ -202,7 +202,7 @@ import Testing
 @Suite(.ownThread) struct CrowdInterfaceTests {
     private typealias Object = [String: Any]
 
-    @Test func `A million are made by one call and asked by one`() async throws {
+    @Test func `A million phones are created by one call, and queried by one`() async throws {
         try await Scene.run { scene in
             let before = try residentBytes()
             let made = try await scene.control(
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    @Test func `What is wrong is said`() async throws {
+    @Test func `The error says what is wrong`() async throws {
         try await Scene.run { scene async throws in
             for (body, status) in [
                 (#"{"app":"\#(Scene.app)","name":"x","count":0}"#, 400), (#"{"app":"\#(Scene.app)","name":"x"}"#, 400),

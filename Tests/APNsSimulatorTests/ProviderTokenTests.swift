@@ -20,7 +20,7 @@ import Testing
         #expect(answer.status == reason.status && answer.body == body, "\(answer)", sourceLocation: location)
     }
 
-    @Test func `What is wrong with a token is said`() async throws {
+    @Test func `The answer says what is wrong with a token`() async throws {
         try await Scene.run { scene in
             let (signer, now) = (scene.signer, time(nil))
             try expect(.success, signer.token(), scene)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `A token grows old on its connection and wedges it`() async throws {
+    @Test func `A token that expires on its connection makes the connection unusable`() async throws {
         try await Scene.run { scene in
             let (client, token) = (try scene.connect(), scene.signer.token())
             try expect(.success, token, scene, client)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `A connection changes its token once in twenty minutes`() async throws {
+    @Test func `A connection may change its token once in twenty minutes`() async throws {
         try await Scene.run { scene in
             let (client, now) = (try scene.connect(), time(nil))
             let (first, second) = (scene.signer.token(issuedAt: now - 10), scene.signer.token(issuedAt: now))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `A connection belongs to its first key`() async throws {
+    @Test func `A connection accepts only tokens of its first key`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             try expect(.success, scene.signer.token(), scene, client)
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `What is no key is refused at the start`() async throws {
+    @Test func `An invalid key is refused at the start`() async throws {
         var configuration = SimulatorConfiguration(security: .cleartext, keys: [])
         configuration.keys = [.init(teamIdentifier: "T", keyIdentifier: "K", pem: "no key")]
         await #expect(throws: SimulatorError.self) { try await Simulator(configuration).start() }

@@ -57,7 +57,7 @@ import Testing
     }
 
     /// A disk is full and then has room again: lost lines are counted, and every line of the file is complete.
-    @Test func `Lines are whole though the file takes only a part`() throws {
+    @Test func `Lines are complete even if a write takes only a part`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)
         defer { close(ends[0]) }
@@ -94,7 +94,7 @@ import Testing
     }
 
     /// Compared with values of the hash's own authors.
-    @Test func `The digest is FNV 1 a`() {
+    @Test func `The digest is FNV-1a`() {
         #expect(digest("") == "cbf29ce484222325")
         #expect(digest("a") == "af63dc4c8601ec8c")
         #expect(digest("foobar") == "85944171f73967e8")
@@ -134,7 +134,7 @@ import Testing
         #expect(lines[3]["event"] is NSNull && lines[3]["timestamp"] is NSNull)
     }
 
-    @Test func `A start names the activity that is born`() async throws {
+    @Test func `The line of a start names the new activity`() async throws {
         let lines = try await log { scene in
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `Without one nothing is written`() async throws {
+    @Test func `Without a push log nothing is written`() async throws {
         try await Scene.run { scene in
             #expect(scene.simulator.configuration.pushLog == nil)
             let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))

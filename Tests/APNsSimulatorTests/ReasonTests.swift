@@ -69,7 +69,7 @@ import Testing
         Row(name: "a body that only the phone minds", body: "{\"aps\":", reason: .success),
     ]
 
-    @Test(arguments: rows) func `Every reason`(_ row: Row) async throws {
+    @Test(arguments: rows) func `Pushes are refused with each reason`(_ row: Row) async throws {
         try await Scene.run { scene in
             var headers = scene.headers(row.changes, token: row.token)
             for name in row.extra { headers.append(contentsOf: headers.filter { $0.0 == name }) }
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func `Sandbox tells the unique id`() async throws {
+    @Test func `The sandbox answers with a unique id`() async throws {
         try await Scene.run(\.environment, .sandbox) { scene in
             let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
             #expect(answer.status == 200)
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `Tokens of the other environment are bad`() async throws {
+    @Test func `Tokens of the other environment are refused as bad`() async throws {
         try await Scene.run { scene in
             let token = try await scene.simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.install(app: Scene.app, device: "debug", environment: .sandbox, nowMilliseconds: now)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func `Retired tokens say since when`() async throws {
+    @Test func `The answer to a retired token says since when it is retired`() async throws {
         try await Scene.run { scene in
             let client = try scene.connect()
             let before = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -136,7 +136,7 @@ import Testing
         var timestamp: Int64
     }
 
-    @Test func `Many things wrong at once are one answer`() async throws {
+    @Test func `Many faults at once get one answer`() async throws {
         try await Scene.run { scene in
             let headers = scene.headers([
                 "apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?,

@@ -133,7 +133,7 @@ import Testing
         #expect(gone.number("gone") == 1 && gone.screens[0]?[0] == ScreenState.gone.rawValue)
     }
 
-    @Test func `A phone that goes offline or loses its app looks like it`() throws {
+    @Test func `The screen shows a phone that goes offline or loses its app`() throws {
         var stage = try Stage()
         _ = try stage.look()
         try stage.model.goOffline(device: "phone-0", app: "app")
@@ -147,7 +147,7 @@ import Testing
         #expect(answer.number("active") == 1 && answer.number("empty") == 2)
     }
 
-    @Test func `What must never happen is counted`() throws {
+    @Test func `Events that must never happen are counted`() throws {
         var stage = try Stage()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try stage.push("here", more: alert)
@@ -173,7 +173,7 @@ import Testing
         #expect(answer.number("rangTwice") == twice && answer.number("rangInDoubt") == inDoubt)
     }
 
-    @Test func `Names of colours have a limit`() {
+    @Test func `The number of colour names is limited`() {
         var tints = TintTable()
         for number in 0..<300 { _ = tints.tint(of: Array(#"{"status":"s\#(number)"}"#.utf8)) }
         #expect(tints.names.count == TintTable.namesMax)

@@ -37,7 +37,7 @@ import Testing
         try body(connection, try #require(connection.stream))
     }
 
-    @Test func `What drains is read again`() throws {
+    @Test func `A connection whose output drained is read again`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.streamDrained(stream)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `What may not be read stays unread though it drains`() throws {
+    @Test func `A connection that must not be read is not read after its output drained`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.fallSilent(stopsReading: true)
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `What is silent only is read on`() throws {
+    @Test func `A connection that is only silent is still read`() throws {
         try withConnection { connection, stream in
             stream.pauseReading()
             connection.fallSilent(stopsReading: false)

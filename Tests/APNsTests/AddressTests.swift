@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func `Connections follow the name`() async throws {
+    @Test func `Connections follow the addresses of the name`() async throws {
         try await withServices { stage, services in
             let zone = ChangingZone(answersBefore: 6)
             let sent = try await stage.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
@@ -74,7 +74,7 @@ import Testing
     }
 
     /// A name that cannot be resolved is resolved again, and open connections stay.
-    @Test func `A name server that fails is asked again`() async throws {
+    @Test func `A name server that failed is asked again`() async throws {
         try await withServices { stage, _ in
             let zone = ChangingZone(answersBefore: .max)
             let failures = Mutex(0)

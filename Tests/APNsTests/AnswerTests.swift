@@ -24,7 +24,7 @@ import Testing
         (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retryNow),
     ]
 
-    @Test func `Every reason of the table over the wire`() throws {
+    @Test func `Every reason of the table is recognized over the network`() throws {
         // All answers but two are refusals, so the breaker gets high limits: it has its own tests.
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
@@ -55,7 +55,7 @@ import Testing
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }
 
-    @Test func `Disposition is total`() {
+    @Test func `Every answer has a disposition`() {
         for kind in PushAnswer.Kind.allCases {
             for status in UInt16(0)...999 {
                 for reason in Reason.allCases {
@@ -80,17 +80,17 @@ import Testing
         (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .limited),
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
-    func `Unknown reason is judged by its status`(status: UInt16, expected: Disposition) {
+    func `An unknown reason is judged by its status`(status: UInt16, expected: Disposition) {
         #expect(Disposition(kind: .answered, status: status, reason: .unknown) == expected)
         #expect(Disposition(kind: .answered, status: status, reason: .absent) == expected)
     }
 
-    @Test func `Reason of another status class is not believed`() {
+    @Test func `A reason of another status class is not believed`() {
         #expect(Disposition(kind: .answered, status: 500, reason: .unregistered) == .retryLater)
         #expect(Disposition(kind: .answered, status: 400, reason: .shutdown) == .rejected)
     }
 
-    @Test func `Spellings met beside apples are known`() {
+    @Test func `Spellings that differ from Apple's are known`() {
         for (text, reason) in [
             ("Service Unavailable", Reason.serviceUnavailable),
             ("BadEnvironmentKeyInToken", .badEnvironmentKeyIdInToken),
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `Retry after is taken when it is seconds`() throws {
+    @Test func `Retry-After is used if it is a number of seconds`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         var values = ["120", "999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
@@ -180,7 +180,7 @@ import Testing
         #expect(try (0..<5).map { try fixture.recorder.only($0).retryAfterSeconds } == [120, -1, -1, -1, -1])
     }
 
-    @Test func `Oversized header list resets its stream only`() throws {
+    @Test func `An oversized header list resets only its stream`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let field = (name: "x-filler", value: String(repeating: "y", count: 4_000))
@@ -190,7 +190,7 @@ import Testing
         #expect(fixture.pool.connections.count == 1)
     }
 
-    @Test func `Changed identifier is counted`() throws {
+    @Test func `A changed identifier is counted`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in
@@ -228,7 +228,7 @@ import Testing
     }
 
     /// No truncation and no changed byte may trap the scanner.
-    @Test func `Body scanner takes anything`() {
+    @Test func `The body scanner accepts any bytes`() {
         let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)
         for cut in 0...text.count {
             for replacement in [UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "{"), UInt8(ascii: "]"), 0, 255] {

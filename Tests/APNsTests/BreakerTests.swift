@@ -10,14 +10,14 @@ import Testing
         (0..<count).map { _ in breaker.record(sample, nowMilliseconds: now) }.filter { $0 != .none }
     }
 
-    @Test func `Opens when most answers fail`() {
+    @Test func `The breaker opens when most answers fail`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .succeeded, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 50).isEmpty)
         #expect(feed(&breaker, .unavailable, 1) == [.opened(.availability)])
     }
 
-    @Test func `Few answers prove nothing`() {
+    @Test func `The breaker does not open after few answers`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
         // Ten seconds later the count starts again.
@@ -25,7 +25,7 @@ import Testing
         #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
     }
 
-    @Test func `Opens at a burst of suspect tokens`() {
+    @Test func `The breaker opens at a burst of suspect tokens`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .succeeded, 900).isEmpty)
         #expect(feed(&breaker, .suspect, 47).isEmpty)
@@ -35,7 +35,7 @@ import Testing
         #expect(feed(&small, .suspect, 1) == [.opened(.deviceTokens)])
     }
 
-    @Test func `Opens at forbidden in a row`() {
+    @Test func `The breaker opens at several 403 answers in a row`() {
         var breaker = Breaker(BreakerConfiguration())
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
         #expect(feed(&breaker, .succeeded, 1).isEmpty)
@@ -44,7 +44,7 @@ import Testing
     }
 
     /// For any duration: one probe a second, and only after the one before is answered.
-    @Test func `Probes come once a second`() {
+    @Test func `An open breaker allows one probe a second`() {
         var breaker = Breaker(BreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         for second in Int64(1)...60 {
@@ -63,7 +63,7 @@ import Testing
         #expect(feed(&breaker, .forbidden, 4).isEmpty)
     }
 
-    @Test func `Answers to older pushes do not close it`() {
+    @Test func `Answers to older pushes do not close the breaker`() {
         var breaker = Breaker(BreakerConfiguration())
         _ = feed(&breaker, .forbidden, 5)
         #expect(feed(&breaker, .succeeded, 100).isEmpty)
@@ -71,7 +71,7 @@ import Testing
     }
 
     /// Over the network: a wrong topic opens the breaker, the tokens are kept, and a corrected topic closes it.
-    @Test func `Pool stops at a burst and probes`() throws {
+    @Test func `A pool stops at a burst of refusals, and probes`() throws {
         // Before that the pool accepts nothing. The test checks this first, also on a busy machine.
         let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// A bad token among good ones is a bad token. If none is accepted, the environment is wrong.
-    @Test func `A refused token is judged by the others`() throws {
+    @Test func `A refused token is judged by the answers to other tokens`() throws {
         let fixture = try PoolFixture()
         #expect(!fixture.pool.acceptsTokens)
         fixture.warmUp()
@@ -118,7 +118,7 @@ import Testing
         fixture.recorder.onAnswer = nil
     }
 
-    @Test func `Backoff doubles up to its limit`() {
+    @Test func `The backoff doubles up to its limit`() {
         var generator = Fixed(value: .max)
         var backoff = Backoff(baseMilliseconds: 200, maxMilliseconds: 30_000)
         #expect(backoff.delayMilliseconds(using: &generator) == 0)

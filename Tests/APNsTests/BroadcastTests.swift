@@ -31,7 +31,7 @@ import Testing
         (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),
     ]
 
-    @Test func `Request carries what Apple asks for`() throws {
+    @Test func `A request has the headers that Apple requires`() throws {
         let fixture = try PoolFixture(bodyBytes: 5_120)
         var requests: [ServedRequest] = []
         fixture.server.respond = {
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// The header table stays as the pushes have it, so that their header blocks stay the same.
-    @Test func `Pushes between broadcasts keep their table`() throws {
+    @Test func `Broadcasts do not change the header table of the pushes between them`() throws {
         let fixture = try PoolFixture()
         var tableBytes: Set<Int> = []
         fixture.server.respond = {
@@ -79,7 +79,7 @@ import Testing
         for tag in 0..<50 { #expect(try fixture.recorder.only(UInt64(tag)).disposition == .accepted) }
     }
 
-    @Test func `Every reason of the table over the wire`() throws {
+    @Test func `Every reason of the table is recognized over the network`() throws {
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
             $0.breaker.suspectAnswersMin = 1_000
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// An accepted broadcast does not prove that the tokens are for this environment.
-    @Test func `An accepted broadcast says nothing of tokens`() throws {
+    @Test func `An accepted broadcast proves nothing about tokens`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.pool.acceptsTokens)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a b", "abc\n", "äöüß", "YWJj-_", String(repeating: "x", count: 65)])
-    func `What is no channel is never sent`(channel: String) throws {
+    func `A broadcast to an invalid channel is never sent`(channel: String) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
@@ -122,7 +122,7 @@ import Testing
         #expect(try fixture.recorder.only(1).kind == .malformed)
     }
 
-    @Test func `Identifier of the answer is the requests`() throws {
+    @Test func `The identifier of the answer is the request's`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in

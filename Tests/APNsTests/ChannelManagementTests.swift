@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `A channel is created read listed and deleted`() async throws {
+    @Test func `A channel is created, read, listed and deleted`() async throws {
         try await Self.run { _, management in
             let newest = try await management.create(storesNewest: true)
             let none = try await management.create(storesNewest: false)
@@ -70,7 +70,7 @@ import Testing
     }
 
     /// A list that is larger than the connection's first window and longer than one TLS record.
-    @Test func `Ten thousand are listed`() async throws {
+    @Test func `Ten thousand channels are listed`() async throws {
         try await Self.run { simulator, management in
             #expect(try await management.list() == [])
             let made = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `An app without the capability is told what to do`() async throws {
+    @Test func `The error for an app without the capability says what to do`() async throws {
         try await Self.run { simulator, management in
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 try devices.setBroadcasts(false, app: SimulatorStage.app, nowMilliseconds: now)
@@ -104,7 +104,7 @@ import Testing
         (.serviceUnavailable, .serviceUnavailable, true), (.internalServerError, .internalServerError, true),
         (.invalidProviderToken, .invalidProviderToken, false), (.badRequestParams, .badRequestParams, false),
     ])
-    func `What is refused is typed`(_ row: (sent: APNsSimulator.Reason, read: APNs.Reason, isTransient: Bool))
+    func `A refusal has its reason as a type`(_ row: (sent: APNsSimulator.Reason, read: APNs.Reason, isTransient: Bool))
         async throws
     {
         try await Self.run { simulator, management in
@@ -121,7 +121,7 @@ import Testing
 
     /// A request that was sent and not answered may have been done. A request that was never sent, or whose stream was refused, was not
     /// done.
-    @Test func `Only what may have happened is ambiguous`() async throws {
+    @Test func `An error is ambiguous only if the request may have been carried out`() async throws {
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
             var lost = Faults()
             lost.unansweredShare = 1
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test func `A service that is not there is unsent`() async throws {
+    @Test func `A request to a service that does not listen counts as unsent`() async throws {
         let port = try Listener.unusedLoopbackPort()
         let management = try Self.client(port: port)
         let error = await Self.failure { () throws(ChannelError) in _ = try await management.create(storesNewest: true)
@@ -171,7 +171,7 @@ import Testing
         #expect(error?.text.contains("localhost:\(port)") == true)
     }
 
-    @Test func `Another apps channels are not ours`() async throws {
+    @Test func `Another app's channels are not ours`() async throws {
         try await SimulatorStage.run { stage in
             let other = try Self.client(app: "com.example.none", port: stage.simulator.managementPort)
             let error = await Self.failure { () throws(ChannelError) in _ = try await other.list() }
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func `Requests at once are all answered`() async throws {
+    @Test func `Simultaneous requests are all answered`() async throws {
         try await Self.run { _, management in
             let made = try await withThrowingTaskGroup(of: String.self) { group in
                 for _ in 0..<8 { group.addTask { try await management.create(storesNewest: true) } }
@@ -197,7 +197,7 @@ struct ManagementAnswerTests {
         try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }
     }
 
-    @Test func `A block is read with and without Huffman code`() throws {
+    @Test func `A header block is read with and without Huffman code`() throws {
         // RFC 7541, appendix C: `:status: 302`, plain and in Huffman code, as literals with the static table's name.
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
@@ -212,11 +212,11 @@ struct ManagementAnswerTests {
             [0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
         ] as [[UInt8]]
     )
-    func `A block that is none is refused`(_ bytes: [UInt8]) {
+    func `An invalid header block is refused`(_ bytes: [UInt8]) {
         #expect(throws: ConnectionFault.self) { _ = try block(bytes) }
     }
 
-    @Test func `Bodies are read whatever else they hold`() {
+    @Test func `A body is read even if it has unknown fields`() {
         func list(_ text: String) -> [String]? {
             ManagementBody.decode(ManagementBody.List.self, Array(text.utf8))?.channels
         }
@@ -240,14 +240,14 @@ struct ManagementAnswerTests {
 struct ReasonAdviceTests {
     /// The reasons of Apple's table for broadcasts and channels.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
-    func `Every reason of channels has an advice`(_ text: String) {
+    func `Every reason about channels has an advice`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
         let isOfDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)
         #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)
     }
 
     /// A retry of what only an operator can change is noise.
-    @Test func `A retry helps only where nobody must act`() {
+    @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
             Disposition(kind: .answered, status: status, reason: reason).retryHelps
         }

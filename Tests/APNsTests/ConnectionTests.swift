@@ -10,7 +10,7 @@ import Testing
     /// For tests in which a push's time runs out: the time of other pushes must not run out, even if the thread pauses for a while.
     private let deadlineMilliseconds: Int64 = 2_000
 
-    @Test func `GOAWAY in the middle`() throws {
+    @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         var held: [ServedRequest] = []
@@ -51,7 +51,7 @@ import Testing
         // Twice, as a server does that shuts down gracefully (RFC 9113, section 6.8).
         (last: [0x7FFF_FFFF, 11], refused: 5), (last: [21, 3], refused: 9),
     ])
-    func `GOAWAY with any last stream`(last: [Int32], refused: Int) throws {
+    func `GOAWAY may name any last stream`(last: [Int32], refused: Int) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -82,7 +82,7 @@ import Testing
 
     /// RST_STREAM with every known code and one unknown code: only a refused stream has certainly not been processed.
     @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
-    func `Reset with any code`(_ code: UInt32) throws {
+    func `A stream may be reset with any code`(_ code: UInt32) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// An answer that comes after its push was given up changes only the header table, which later answers refer to.
-    @Test func `Answer after the deadline`() throws {
+    @Test func `An answer after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -120,7 +120,7 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty)
     }
 
-    @Test func `GOAWAY without answers ends at the deadline`() throws {
+    @Test func `A connection after GOAWAY ends at the deadline even without answers`() throws {
         let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { request in
@@ -132,7 +132,7 @@ import Testing
         #expect(fixture.recorder.count(.ambiguous) == 10)
     }
 
-    @Test func `Limit goes down to one and up again`() throws {
+    @Test func `The limit of streams goes down to one and up again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         var held: [ServedRequest] = []
@@ -177,7 +177,7 @@ import Testing
         #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
     }
 
-    @Test func `Unanswered push is ambiguous at its deadline`() throws {
+    @Test func `An unanswered push is ambiguous at its deadline`() throws {
         let fixture = try PoolFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
@@ -196,7 +196,7 @@ import Testing
     }
 
     /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without an answer ends it.
-    @Test func `Silent server is found by PING`() throws {
+    @Test func `A silent server is detected by PING`() throws {
         let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
             $0.pingTimeoutMilliseconds = deadlineMilliseconds
@@ -211,7 +211,7 @@ import Testing
         #expect(try fixture.recorder.only(10).connection == 2)
     }
 
-    @Test func `Idle connection is pinged`() throws {
+    @Test func `An idle connection gets a PING`() throws {
         let fixture = try PoolFixture { $0.pingIdleMilliseconds = 50 }
         fixture.warmUp()
         fixture.turn(until: { fixture.server.connections[0].pings >= 2 })
@@ -219,7 +219,7 @@ import Testing
         #expect(fixture.submit(1))
     }
 
-    @Test func `End without close notify makes what was sent ambiguous`() throws {
+    @Test func `An end without close_notify makes sent pushes ambiguous`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         var held = 0
@@ -242,7 +242,7 @@ import Testing
 
     /// A window of 65,535 bytes holds 6 of these bodies, of which the first push used one, and half of a seventh. The seventh has not been
     /// sent when the connection ends. The connection does not accept the pushes after it, so that newer states may still replace them.
-    @Test func `Body held back by flow control was not processed`() throws {
+    @Test func `A push whose body was held back by flow control was not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()
         fixture.server.respond = { _ in nil }
@@ -255,7 +255,7 @@ import Testing
         #expect(fixture.recorder.count(.notProcessed) == 1)
     }
 
-    @Test func `Server without SETTINGS is closed`() throws {
+    @Test func `A connection to a server that sends no SETTINGS is closed`() throws {
         let fixture = try PoolFixture { $0.settingsTimeoutMilliseconds = 50 }
         fixture.server.sendsSettings = false
         fixture.pool.start()
@@ -267,7 +267,7 @@ import Testing
         #expect(try fixture.recorder.only(1).status == 200)
     }
 
-    @Test func `Refused connection is tried again and again`() throws {
+    @Test func `A refused connection is tried again and again`() throws {
         let port = try Listener.unusedLoopbackPort()
         let fixture = try PoolFixture { $0.port = port }
         fixture.pool.start()
@@ -277,7 +277,7 @@ import Testing
         #expect(fixture.recorder.answers == 0)
     }
 
-    @Test func `Certificate for another name is refused`() throws {
+    @Test func `A certificate for another name is refused`() throws {
         let fixture = try PoolFixture { $0.serverName = "api.push.example" }
         fixture.pool.start()
         fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
@@ -285,7 +285,7 @@ import Testing
         #expect(fixture.server.requests == 0)
     }
 
-    @Test func `Connection is replaced before its streams run out`() throws {
+    @Test func `A connection is replaced before its streams run out`() throws {
         let fixture = try PoolFixture { $0.requestsPerConnectionMax = 10 }
         fixture.pool.start()
         var next: UInt64 = 0
@@ -298,7 +298,7 @@ import Testing
         #expect(fixture.recorder.retirementCauses == [.requestsMax, .requestsMax, .requestsMax])
     }
 
-    @Test func `Limit of the server is never exceeded`() throws {
+    @Test func `The server's limit of streams is never exceeded`() throws {
         let fixture = try PoolFixture()
         fixture.server.streamsMax = 7
         fixture.warmUp()

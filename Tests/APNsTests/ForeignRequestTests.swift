@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nghttpd.path != nil, "nghttpd is not installed"))
-    func `Management arrives as documented`() async throws {
+    func `Management requests arrive as documented`() async throws {
         let recording = try Recording()
         let management = try Self.management(port: recording.server.port)
         try await Self.awaitAnswers(management)
@@ -142,7 +142,7 @@ import Testing
 
     /// Go's server takes each request only in the form that Apple documents, its body included.
     @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
-    func `Management is answered as documented`() async throws {
+    func `Management requests are answered as documented`() async throws {
         let server = try Caddy.start()
         defer { server.kill() }
         let management = try Self.management(port: server.port)

@@ -55,7 +55,7 @@ import Testing
     }
 
     /// The server dies in the middle: each push in flight gets one outcome, and a new server gets the rest.
-    @Test func `Server that dies`() throws {
+    @Test func `Each push gets one outcome when a server dies`() throws {
         var server = try Nghttpd.start(["--echo-upload"])
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)
@@ -114,7 +114,7 @@ import Testing
     }
 
     /// The server is asked to end under load: it sends GOAWAY, and answers what it has accepted.
-    @Test func `Server that ends in order`() throws {
+    @Test func `Each push gets one outcome when a server shuts down`() throws {
         var server = try Caddy.start()
         defer { server.kill() }
         let client = try ForeignClient(port: server.port)

@@ -15,7 +15,7 @@ import Testing
 
     /// Input that is cut at any place gives the same frames, up to the same fault.
     @Test(arguments: 0..<200)
-    func `Cuts do not matter`(seed: Int) {
+    func `Frames are read in pieces of any size`(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed))
         var bytes = frame(FrameType.settings, setting(3, 100))
         for _ in 0..<30 {

@@ -6,7 +6,7 @@ import Testing
 
 /// Our HPACK against nghttp2's, in both directions.
 @Suite(.ownThread) struct HeaderCompressionTests {
-    @Test func `Huffman code is nghttp2's`() throws {
+    @Test func `The Huffman code is nghttp2's`() throws {
         var generator = SplitMix64(seed: 1)
         let inflater = try Inflater()
         for round in 0..<2_000 {
@@ -32,11 +32,11 @@ import Testing
             [0xFF], [0xFF, 0xFF, 0xFF, 0xFF], [0x00], [0x07, 0xFE], [0x07, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF, 0xFC, 0x07],
         ] as [[UInt8]]
     )
-    func `Huffman code that is none`(_ bytes: [UInt8]) {
+    func `An invalid Huffman code is refused`(_ bytes: [UInt8]) {
         #expect(decode(bytes) == nil)
     }
 
-    @Test func `Decoder understands nghttp2`() throws {
+    @Test func `The decoder understands nghttp2`() throws {
         for seed in 0..<200 {
             var generator = SplitMix64(seed: UInt64(seed))
             let deflater = try Deflater()
@@ -66,7 +66,7 @@ import Testing
     }
 
     /// For any block both decoders read the same answer or both refuse it, unless one reaches its own limit.
-    @Test func `Decoder reads and refuses what nghttp2 does`() throws {
+    @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
         var refused = 0
         var taken = 0
         for seed in 0..<5_000 {
@@ -105,7 +105,7 @@ import Testing
         #expect(refused > 500 && taken > 500)
     }
 
-    @Test func `Any bytes are decoded or refused`() {
+    @Test func `Any bytes are either decoded or refused`() {
         for seed in 0..<5_000 {
             var generator = SplitMix64(seed: UInt64(seed))
             var decoder = HeaderDecoder()
@@ -136,7 +136,7 @@ import Testing
             [(":status", "200"), ("content-length", "1"), ("content-length", "2")],
         ] as [[(String, String)]]
     )
-    func `Fields that make an answer malformed`(_ fields: [(String, String)]) throws {
+    func `Some fields make an answer malformed`(_ fields: [(String, String)]) throws {
         // First as literals, then from the table.
         let deflater = try Deflater()
         var decoder = HeaderDecoder()
@@ -151,7 +151,7 @@ import Testing
     }
 
     /// The server reads the intended fields, with any change of its table meanwhile.
-    @Test func `Nghttp2 understands the encoder`() throws {
+    @Test func `nghttp2 understands the encoder`() throws {
         for seed in 0..<300 {
             var generator = SplitMix64(seed: UInt64(seed))
             let inflater = try Inflater()

@@ -7,7 +7,7 @@ import Testing
 /// The request that the server sees.
 @Suite(.ownThread) struct HeaderTests {
     @Test(arguments: [64, 160, 200])
-    func `Request carries what Apple asks for`(deviceTokenBytes: Int) throws {
+    func `A request has the headers that Apple requires`(deviceTokenBytes: Int) throws {
         let fixture = try PoolFixture(deviceTokenBytes: deviceTokenBytes)
         var requests: [ServedRequest] = []
         fixture.server.respond = {
@@ -43,7 +43,7 @@ import Testing
 
     /// `:path` and `authorization` never enter the table. Identifier and expiration enter it once. After that the rest of the header needs
     /// two or three bytes for each field.
-    @Test func `Indexing follows apples advice`() throws {
+    @Test func `Indexing follows Apple's advice`() throws {
         let fixture = try PoolFixture()
         var requests: [ServedRequest] = []
         var tableBytes: [Int] = []

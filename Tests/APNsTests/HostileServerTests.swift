@@ -128,7 +128,7 @@ import Testing
     ]
 
     @Test(arguments: attacks)
-    func `Attack ends the connection and every push once`(_ attack: Attack) throws {
+    func `An attack ends the connection, and each push gets one outcome`(_ attack: Attack) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
@@ -154,7 +154,7 @@ import Testing
         Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8),
         frame(FrameType.goAway, word(0) + word(0)),
     ])
-    func `First frame must be SETTINGS`(_ greeting: [UInt8]) throws {
+    func `The first frame must be SETTINGS`(_ greeting: [UInt8]) throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = greeting
         fixture.pool.start()
@@ -213,7 +213,7 @@ import Testing
             .protocolError
         ),
     ])
-    func `Fault of a stream ends the stream`(_ attack: Attack) throws {
+    func `A fault of a stream ends only the stream`(_ attack: Attack) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
@@ -230,7 +230,7 @@ import Testing
 
     /// Unusual but allowed: padding, priorities, unknown frames and settings, a block in parts, single bytes.
     @Test(arguments: [false, true])
-    func `Odd but allowed`(isByteByByte: Bool) throws {
+    func `Odd frames that the standard allows are accepted`(isByteByByte: Bool) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
@@ -275,7 +275,7 @@ import Testing
     }
 
     /// A server that asks and does not read the answers.
-    @Test func `Acknowledgements that are not read end the connection`() throws {
+    @Test func `A server that does not read acknowledgements loses the connection`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -292,7 +292,7 @@ import Testing
 
     /// A server may send anything after its SETTINGS: each push gets one outcome, and nothing traps.
     @Test(arguments: 0..<40)
-    func `Any bytes end in one answer each`(seed: Int) throws {
+    func `After any bytes, each push has one answer`(seed: Int) throws {
         var generator = SplitMix64(seed: UInt64(seed))
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1

@@ -14,13 +14,13 @@ import Testing
         return Opening(configuration)
     }
 
-    @Test func `First connections of many pools are spread`() throws {
+    @Test func `The first connections of many pools are spread over time`() throws {
         let waits = try (0..<500).map { _ in try opening().waitMilliseconds(now: 5_000) }
         #expect(waits.allSatisfy { (0...250).contains($0) })
         #expect(Set(waits).count > 50)
     }
 
-    @Test func `Next connection keeps its distance`() throws {
+    @Test func `The next connection keeps its distance in time`() throws {
         var opening = try opening()
         opening.begin(now: 10_000)
         let waits = (0..<500).map { _ in opening.waitMilliseconds(now: 10_500) }
@@ -30,7 +30,7 @@ import Testing
         #expect(opening.waitMilliseconds(now: 60_000) == 0)
     }
 
-    @Test func `Failures WAIT longer and at random`() throws {
+    @Test func `After failures a pool waits longer, and for a random time`() throws {
         var opening = try opening { $0.openSpacingMilliseconds = 0 }
         opening.begin(now: 0)
         var longest: [Int64] = []

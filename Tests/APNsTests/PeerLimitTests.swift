@@ -7,7 +7,7 @@ import Testing
 /// The limits that a server sets, down to zero and up to the maximum of HTTP/2.
 @Suite(.ownThread) struct PeerLimitTests {
     /// A server reads slowly while no push is late: the output is full, and nothing else happens.
-    @Test func `Server that reads late is waited for`() throws {
+    @Test func `A pool waits for a server that reads late`() throws {
         let deadline: Int64 = 12_000
         let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
         let window: UInt32 = 1 << 30
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// A limit of 0, at first and in the middle, stops new pushes and nothing else.
-    @Test func `Limit of no streams`() throws {
+    @Test func `A limit of no streams`() throws {
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
         fixture.pool.start()
@@ -71,7 +71,7 @@ import Testing
     }
 
     /// The identifiers of the last streams that a connection may have, as the server sees them. Then another connection begins at 1.
-    @Test func `Last streams of a connection`() throws {
+    @Test func `A connection uses its last streams`() throws {
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())
         let connection = try #require(fixture.pool.connections.first)
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// Windows start at zero, grow byte by byte, and become negative: the body is sent in pieces and is complete at the end.
-    @Test func `Body in pieces`() throws {
+    @Test func `A body is sent in pieces as flow control allows`() throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)

@@ -39,7 +39,7 @@ import Testing
     static let budgets = [(2, 16), (16, 2)]
 
     @Test(arguments: budgets)
-    func `Connection is opened soon after there is room`(connectionsMax: Int, perAddressMax: Int) throws {
+    func `A connection is opened soon after there is room`(connectionsMax: Int, perAddressMax: Int) throws {
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         let recorder = PushRecorder()
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 16), (16, 1)])
-    func `Only connection is replaced at once where there is no room`(connectionsMax: Int, perAddressMax: Int) throws {
+    func `The only connection is replaced at once if there is no room`(connectionsMax: Int, perAddressMax: Int) throws {
         let budget = ConnectionBudget(connectionsMax: connectionsMax, connectionsPerAddressMax: perAddressMax)
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
@@ -79,7 +79,7 @@ import Testing
         #expect(waited < Self.soonMilliseconds)
     }
 
-    @Test func `What is not wanted any more awaits no room`() throws {
+    @Test func `A pool that no longer wants a connection does not wait for room`() throws {
         let budget = ConnectionBudget(connectionsMax: 1)
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
@@ -92,7 +92,7 @@ import Testing
 
     // MARK: - What is not wanted
 
-    @Test func `Connection that is not wanted any more is not opened`() throws {
+    @Test func `A connection that is no longer wanted is not opened`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -113,7 +113,7 @@ import Testing
     }
 
     /// Demand falls while the name is looked up.
-    @Test func `Connection is not made to the addresses of a needless look up`() throws {
+    @Test func `No connection is made to the addresses of a needless look-up`() throws {
         let zone = GatedZone()
         let fixture = try PoolFixture {
             $0.host = "apns.example.com"
@@ -133,7 +133,7 @@ import Testing
     }
 
     /// More connections than wanted, with any minimum: at the next interval the one with less work is closed.
-    @Test func `Surplus goes at the next interval`() throws {
+    @Test func `A surplus connection is closed at the next interval`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 3
             $0.connectionsMin = 3
@@ -149,7 +149,7 @@ import Testing
     }
 
     /// A connection that has carried nothing is closed first, although the other is idle too.
-    @Test func `Surplus that is unused goes first`() throws {
+    @Test func `An unused surplus connection is closed first`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2

@@ -27,7 +27,7 @@ import Testing
     }
 
     /// A push that was lost after a moment, or given up after seconds, says nothing about the distance.
-    @Test func `Only answers tell the distance`() throws {
+    @Test func `The round trip is measured only from answers`() throws {
         var sizing = try sizing()
         var lost = interval(roundTrip: 300)
         for _ in 0..<10 { lost.count(isError: false, isAnswered: false, roundTripMilliseconds: 1) }
@@ -43,7 +43,7 @@ import Testing
         #expect(sizing.end(silent, carrying: 2, streamsPerConnection: 1_000, now: 2_000) == .grow)
     }
 
-    @Test func `Lost pushes are no round trips`() throws {
+    @Test func `Lost pushes do not count as round trips`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = {
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// A connection that was requested and never came up (no room, no network) is given up when nobody needs it.
-    @Test func `What never came is given up`() throws {
+    @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(sizing.end(interval(starved: 1_000), carrying: 1, streamsPerConnection: 100, now: 0) == .grow)
         #expect(sizing.end(interval(peak: 51), carrying: 1, streamsPerConnection: 100, now: 1_000) == .none)
@@ -69,7 +69,7 @@ import Testing
         #expect(sizing.wanted == 1)
     }
 
-    @Test func `Grows one by one up to its limit`() throws {
+    @Test func `The pool grows one connection at a time, up to its limit`() throws {
         var sizing = try sizing()
         #expect(sizing.wanted == 1)
         #expect(sizing.end(interval(starved: 499), carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
@@ -82,7 +82,7 @@ import Testing
         #expect(sizing.wanted == 4)
     }
 
-    @Test func `Does not grow into trouble`() throws {
+    @Test func `The pool does not grow while its pushes fail`() throws {
         var sizing = try sizing()
         let full = interval(starved: 1_000, errors: 11)
         #expect(sizing.end(full, carrying: 1, streamsPerConnection: 1_000, now: 0) == .none)
@@ -97,7 +97,7 @@ import Testing
         #expect(near.end(lessNear, carrying: 1, streamsPerConnection: 1_000, now: 0) == .grow)
     }
 
-    @Test func `Shrinks when one fewer would do for long`() throws {
+    @Test func `The pool shrinks when one connection fewer was enough for long`() throws {
         var sizing = try sizing(min: 1, max: 4)
         for carrying in 1...3 {
             #expect(
@@ -118,7 +118,7 @@ import Testing
         #expect(sizing.wanted == 1)
     }
 
-    @Test func `Retry budget is a tenth`() {
+    @Test func `The retry budget is a tenth of the first attempts`() {
         var budget = RetryBudget()
         var retries = 0
         while budget.permitsRetry {
@@ -138,7 +138,7 @@ import Testing
         #expect(budget.ratio == 1)
     }
 
-    @Test func `Budget spreads over addresses and has limits`() throws {
+    @Test func `The connection budget spreads over addresses, and has limits`() throws {
         let addresses = try (1...3).map { try #require(SocketAddress(numeric: "127.0.0.\($0)", port: 443)) }
         let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
         var taken: [SocketAddress: Int] = [:]
@@ -164,7 +164,7 @@ import Testing
 
     /// Against a server that delays each answer by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
     /// more. Later it does not.
-    @Test func `Pool grows until the demand is met and shrinks again`() throws {
+    @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4
             $0.shrinkMilliseconds = 10
@@ -192,7 +192,7 @@ import Testing
     }
 
     /// The process limit on connections holds for all pools together.
-    @Test func `Pools share the processes connections`() throws {
+    @Test func `Pools share the process's connections`() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try PoolFixture {
             $0.connectionsMax = 4

@@ -24,19 +24,19 @@ import Testing
         ProviderTokenSharing.step(found, inUseIssuedAt: inUse, refusedIssuedAt: refused, unixSeconds: now)
     }
 
-    @Test func `It is renewed at thirty five minutes`() {
+    @Test func `A token is renewed after 35 minutes`() {
         #expect(step(nil) == .renew)
         #expect(step(found(ageSeconds: 2_100)) == .renew)
         #expect(step(found(ageSeconds: 2_099)) == .adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_099)))
     }
 
-    @Test func `What is in use stays`() {
+    @Test func `A token in use is kept`() {
         #expect(step(found(ageSeconds: 60), inUse: now - 60) == .keep)
     }
 
     /// The time of renewal depends only on Redis' time, so that a wrong clock makes nobody sign.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
-    func `A token that ones own clock does not allow is neither used nor replaced`(age: Int64) {
+    func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
         #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
         #expect(
             ProviderTokenSharing.stepWithoutLease(
@@ -48,20 +48,20 @@ import Testing
     }
 
     @Test(arguments: [-300, 3_299] as [Int64])
-    func `Clocks may be five minutes apart`(age: Int64) {
+    func `Clocks may differ by five minutes`(age: Int64) {
         #expect(step(found(ageSeconds: 60, iat: now - age)) != .keep)
     }
 
-    @Test func `A token that was refused is not taken again`() {
+    @Test func `A token that was refused is not used again`() {
         #expect(step(found(ageSeconds: 60), refused: now - 60) == .keep)
         #expect(step(found(ageSeconds: 60), refused: now - 61) != .keep)
     }
 
-    @Test func `Another fleets token is left alone`() {
+    @Test func `Another fleet's token is left alone`() {
         #expect(step(ProviderTokenSharing.Found(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
     }
 
-    @Test func `Who has none uses the old one while another signs`() {
+    @Test func `A process without a token uses the old one while another process signs`() {
         let old = found(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
         #expect(ProviderTokenSharing.stepWithoutLease(old, inUseIssuedAt: nil, unixSeconds: now) == .adopt(token))
@@ -72,7 +72,7 @@ import Testing
     @Test(arguments: [
         "", "1800000000", "x a.b.c", "1800000000 ", "1800000000 a b", "1800000000 a\r\nb", "99999999999999999999 a",
     ])
-    func `What is no token is not read`(text: String) {
+    func `An invalid token is not read`(text: String) {
         #expect(SharedToken(encoded: text) == nil)
     }
 
@@ -89,7 +89,7 @@ import Testing
         )
     }
 
-    @Test func `A shared token is used to its end and then one of ones own`() throws {
+    @Test func `A shared token is used to its end, and then one of the process's own`() throws {
         let source = try source()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "ABC123DEFG")
@@ -99,7 +99,7 @@ import Testing
         #expect(own.issuedAtSeconds == now + 3_300)
     }
 
-    @Test func `A token of another key is not taken`() throws {
+    @Test func `A token of another key is not used`() throws {
         let source = try source()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "OTHERKEY00")
@@ -107,7 +107,7 @@ import Testing
         #expect(source.signForAll(keyIdentifier: "OTHERKEY00", unixSeconds: now) == nil)
     }
 
-    @Test func `What is signed for all is in use here`() throws {
+    @Test func `A token that was signed for all is also used by its signer`() throws {
         let source = try source()
         source.beginSharing()
         let token = try #require(source.signForAll(keyIdentifier: "ABC123DEFG", unixSeconds: now))
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// A pool that has nothing to send gives no verdict: another one may try.
-    @Test func `A trial without verdict is given to another`() throws {
+    @Test func `A trial without a verdict is given to another pool`() throws {
         let source = try source()
         let file = Shared.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
@@ -145,7 +145,7 @@ import Testing
         try seal(String(decoding: bytes, as: UTF8.self))
     }
 
-    @Test func `What is sealed is opened with the same key and name only`() throws {
+    @Test func `A sealed text is opened only with the same key and name`() throws {
         // The same key, in both forms.
         let bytes = try seal(0..<32)
         let base64 = try seal("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
@@ -162,7 +162,7 @@ import Testing
         for count in 0..<sealed.count { #expect(bytes.open(Array(sealed.prefix(count)), name: "T/K") == nil) }
     }
 
-    @Test func `A sealed text has the bytes of its parts`() throws {
+    @Test func `A sealed text is as long as its parts`() throws {
         let sealed = try #require(try seal(0..<32).seal("abc", name: ""))
         #expect(sealed.count == 12 + 3 + 16)
     }
@@ -170,7 +170,7 @@ import Testing
     @Test(arguments: [
         "", "short", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", "!AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     ])
-    func `A key file of another form is named`(text: String) {
+    func `A key file of another form is named in the error`(text: String) {
         #expect(throws: ConfigurationError.self) { try seal(text) }
     }
 

@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct ProviderTokenSignatureTests {
-    @Test func `Token is signed as Apple asks`() throws {
+    @Test func `A token is signed as Apple requires`() throws {
         let source = try Shared.tokens()
         let token = try #require(source.current(unixSeconds: 1_790_000_000))
         let value = String(decoding: token.headerValue, as: UTF8.self)

@@ -7,7 +7,7 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct ProviderTokenTests {
-    @Test func `One token for everyone until its renewal`() throws {
+    @Test func `All pools use one token until its renewal`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
         let first = try #require(source.current(unixSeconds: start))
@@ -20,7 +20,7 @@ import Testing
         #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
     }
 
-    @Test func `Refused token is replaced unless it is young`() throws {
+    @Test func `A refused token is replaced unless it is young`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
         let first = try #require(source.current(unixSeconds: start))
@@ -35,7 +35,7 @@ import Testing
     }
 
     /// For every age at which a connection may pin a token: the token stays for 20 minutes, and never past 55.
-    @Test func `Pin keeps Apple rules`() {
+    @Test func `Pinning a token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
             #expect(review - age >= 20 * 60)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `Connection keeps its token until the review`() throws {
+    @Test func `A connection keeps its token until the review`() throws {
         let fixture = try PoolFixture()
         var seen: Set<String> = []
         fixture.server.respond = {
@@ -74,7 +74,7 @@ import Testing
 
     /// A token that was pinned late, because there was no newer one, is at its end. Another token would be the connection's second one
     /// within 20 minutes. So the connection is replaced.
-    @Test func `Connection never sees two tokens within 20 minutes`() throws {
+    @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
         var tokensOf: [ObjectIdentifier: Set<String>] = [:]
         fixture.server.respond = {
@@ -102,7 +102,7 @@ import Testing
 
     /// For every age without a newer token to pin: the review comes at the token's end at the latest, and allows a change only after 20
     /// minutes.
-    @Test func `Late pins keep Apple rules`() {
+    @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalSeconds, to: ProviderTokenTimes.lastUseSeconds, by: 1) {
             let review = ProviderTokenTimes.reviewSeconds(pinnedAt: age, issuedAt: 0)
             #expect(review <= 55 * 60)
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `Expired provider token costs the connection`() throws {
+    @Test func `An expired provider token closes the connection`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { [unowned fixture] in
@@ -128,7 +128,7 @@ import Testing
     }
 
     /// A new key is tried with one push on a separate connection, and then takes over connection by connection.
-    @Test func `New key is tried and takes over`() throws {
+    @Test func `A new key is tried and then replaces the old one`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -165,7 +165,7 @@ import Testing
             (429, "TooManyProviderTokenUpdates", false), (410, "Unregistered", true), (400, "BadDeviceToken", true),
         ]
     )
-    func `Only an answer that looked at the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
+    func `Only an answer that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let first = fixture.server.connections[0]
@@ -196,7 +196,7 @@ import Testing
     }
 
     /// A pool that sends nothing leaves the trial to the other pools.
-    @Test func `Idle pool tries no key`() throws {
+    @Test func `An idle pool tries no key`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let next = Shared.keyPath("Idle.p8")
@@ -211,7 +211,7 @@ import Testing
     }
 
     /// A candidate that another key replaces takes its connections with it, although they have no answer yet.
-    @Test func `Connection of a forsaken key is given up`() throws {
+    @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let first = fixture.server.connections[0]
@@ -264,7 +264,7 @@ import Testing
     }
 
     /// A key that APNs refuses costs one attempt of one push, and the old key stays.
-    @Test func `Refused key is dropped`() throws {
+    @Test func `A refused key is dropped`() throws {
         let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
         fixture.warmUp()
         let first = fixture.server.connections[0]
@@ -296,7 +296,7 @@ import Testing
     }
 
     /// Replaced in place, by a rename, and by swapping the link of a directory above it.
-    @Test func `Replaced key file is seen`() throws {
+    @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }
         let (first, second) = try (
@@ -328,7 +328,7 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
-    @Test func `Unusable key files are named`() throws {
+    @Test func `Unusable key files are named in the error`() throws {
         let directory = try Shared.files.get().directory
         let valid = try privateKeyPEM(curve: NID_X9_62_prime256v1)
         let cases: [(String, String, mode_t, SigningKeyError.Cause)] = [

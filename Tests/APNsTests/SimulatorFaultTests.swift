@@ -179,7 +179,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: ends + answers) func `Each push comes to one outcome`(_ given: Case) async throws {
+    @Test(arguments: ends + answers) func `Each push gets one outcome`(_ given: Case) async throws {
         try await SimulatorStage.run {
             $0.faults = given.faults
         } _: { stage in
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 with a thousand in flight, and back.
-    @Test func `Limit of streams falls and rises`() async throws {
+    @Test func `The limit of streams falls and rises`() async throws {
         try await SimulatorStage.run { stage in
             var faults = Faults()
             // So long that the limit falls while the first thousand wait for their answers, even if this task comes late.

@@ -12,7 +12,7 @@ import Testing
     static let histories = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
     private static let start: Int64 = 1_790_000_000_000
 
-    @Test func `Replies about the record are the model's`() throws {
+    @Test func `Replies about the record are equal to the model's`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         try server.loadAudienceScriptsWithToldTime(caller)
@@ -82,7 +82,7 @@ import Testing
         #expect(try caller.perform(calls[0], audience: audience) == last)
     }
 
-    @Test(arguments: [1, 64]) func `Pages are the model's`(callsPerCommand: Int) throws {
+    @Test(arguments: [1, 64]) func `Pages are equal to the model's`(callsPerCommand: Int) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server, callsPerCommandMax: callsPerCommand)
         try server.loadAudienceScriptsWithToldTime(caller)

@@ -178,7 +178,7 @@ import Testing
         #expect(nameless.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
     }
 
-    @Test func `A user with a password and only the required rights`() throws {
+    @Test func `A user with a password and only the required rights is enough`() throws {
         let server = try RedisServer([
             "--user", "default", "on", "nopass", "~*", "+@all", "--user", "causeway", "on", ">s@cret", "~{com.example*",
             "+evalsha", "+script|load", "+get", "+set", "+setrange", "+getrange", "+append", "+hmget", "+hget",

@@ -31,7 +31,7 @@ import Testing
 
     // MARK: - Reaching a server
 
-    @Test func `Unix socket, TCP by number and by name`() throws {
+    @Test func `Unix sockets, and TCP addresses by number and by name, work`() throws {
         let server = try RedisServer()
         for url in [server.unixURL, "redis://127.0.0.1:\(server.port)", "redis://localhost:\(server.port)/"] {
             let lane = try StoreCaller(url)
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `A user with a password and only the required rights`() throws {
+    @Test func `A user with a password and only the required rights is enough`() throws {
         let server = try RedisServer([
             "--user", "default", "off", "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load",
             "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
@@ -62,7 +62,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `The default user's password`() throws {
+    @Test func `The default user's password is accepted`() throws {
         let server = try RedisServer(["--requirepass", "pa:ss"])
         let lane = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
         #expect(lane.turnUntilReady())
@@ -86,7 +86,7 @@ import Testing
         lane.store.close()
     }
 
-    @Test func `TLS, and an untrusted server`() throws {
+    @Test func `TLS works, and an untrusted server is refused`() throws {
         let directory = try TemporaryDirectory()
         let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost"])
         let server = try RedisServer(tls: files)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func `A database of its own`() throws {
+    @Test func `A lane uses the configured database`() throws {
         let server = try RedisServer()
         let lane = try StoreCaller("\(server.unixURL)?db=3")
         #expect(lane.turnUntilReady())

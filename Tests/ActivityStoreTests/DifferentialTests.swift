@@ -20,7 +20,7 @@ import Testing
     static let histories =
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
 
-    @Test func `Replies and hashes are the model's`() throws {
+    @Test func `Replies and hashes are equal to the model's`() throws {
         let stage = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {

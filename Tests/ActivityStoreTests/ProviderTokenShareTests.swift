@@ -13,7 +13,7 @@ import Testing
         try ProviderTokenShare(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
     }
 
-    @Test func `What one writes the other reads`() throws {
+    @Test func `A value that one worker writes is read by another`() throws {
         let server = try RedisServer()
         let (one, other) = (try share(server), try share(server))
         #expect(try other.read(name) == nil)
@@ -26,14 +26,14 @@ import Testing
         #expect(try other.read("TEAM123456/KEY7654321") == nil)
     }
 
-    @Test func `What has expired is gone`() throws {
+    @Test func `An expired value is deleted`() throws {
         let server = try RedisServer()
         let share = try share(server)
         try share.write(name, text: [1], milliseconds: 1)
         try eventually("a value that has expired", every: .milliseconds(1)) { try share.read(name) == nil }
     }
 
-    @Test func `One of all gets the lease`() throws {
+    @Test func `Only one of many workers gets the lease`() throws {
         let server = try RedisServer()
         let holders = try (0..<8).map { _ in try share(server) }
         let taken = try holders.map { try $0.takeLease(name, milliseconds: 60_000) }
@@ -51,7 +51,7 @@ import Testing
         #expect(try share.read(name) == nil)
     }
 
-    @Test func `What Redis refuses is an error`() throws {
+    @Test func `A write that Redis refuses is an error`() throws {
         let server = try RedisServer()
         let share = try share(server)
         #expect(throws: RedisError.self) { try share.write(name, text: [1], milliseconds: 0) }

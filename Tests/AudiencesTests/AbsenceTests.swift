@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
-    func `Replaced versions settle`(answer: PushResult.Disposition) {
+    func `Replaced versions settle while the host is away`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: false, answer: answer)
         // The versions from before the core knew that the host is away, and the version that is being recorded.
         hour(bench, heldMax: 4)
@@ -47,7 +47,7 @@ import Testing
 
     /// Members wait for an alert: its version stays, and blocks no other version.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
-    func `An alert that goes on holds its own version alone`(answer: PushResult.Disposition) {
+    func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)
         hour(bench, 2...600, heldMax: 4)
         #expect(bench.core.recordsHeld == 2)
@@ -59,7 +59,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
     }
 
-    @Test func `An alert that is too old holds nothing`() {
+    @Test func `An alert that is too old holds no version`() {
         let bench = bench(hasAlert: true, answer: .retryLater)
         hour(bench, 2...730, heldMax: 4)
         #expect(bench.core.recordsHeld == 1)
@@ -67,7 +67,7 @@ import Testing
     }
 
     /// The next owner reads the unsettled records, and reaches the waiting members.
-    @Test func `The next owner takes over what is left`() {
+    @Test func `The next owner takes over the remaining versions`() {
         let first = bench(hasAlert: true, answer: .retryLater)
         hour(first, 2...100, heldMax: 4)
         #expect(first.revoke())
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// Nobody asks for a push, and the version expires.
-    @Test func `What expires settles without the host`() {
+    @Test func `An expired version settles without the host`() {
         let bench = bench(hasAlert: false, answer: .accepted)
         bench.pass(milliseconds: 3_500_000)
         #expect(bench.core.recordsHeld == 1)

@@ -31,7 +31,7 @@ import Testing
         return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
     }
 
-    @Test func `One push reaches the channel`() throws {
+    @Test func `A channel gets one push`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -46,7 +46,7 @@ import Testing
     }
 
     /// APNs accepts no other expiration for a channel without storage.
-    @Test func `Expiration is zero on a channel without storage`() throws {
+    @Test func `The expiration is zero on a channel without storage`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel(storage: .none))
         bench.send()
@@ -54,7 +54,7 @@ import Testing
     }
 
     /// At any rate of commands, the first state is sent at once, then the newest state each second.
-    @Test func `A channel is sent to once a second`() throws {
+    @Test func `A channel gets one push a second`() throws {
         let bench = RoundBench()
         var sent: [(at: Int64, content: Int)] = []
         let start = bench.now
@@ -113,7 +113,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0)
     }
 
-    @Test func `Limits double the spacing and successes halve it`() throws {
+    @Test func `Limits double the spacing, and successes halve it`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -171,7 +171,7 @@ import Testing
     }
 
     /// Faults of the service have no limit of attempts: when the service is back, the state is sent, or the newer one that came meanwhile.
-    @Test func `Service faults WAIT`() throws {
+    @Test func `After a fault of the service the broadcast waits`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -189,7 +189,7 @@ import Testing
         #expect(outcome(of: 2, in: bench) == "delivered")
     }
 
-    @Test func `A refusal is told with what to do`() throws {
+    @Test func `The result of a refusal says what to do`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()
@@ -219,7 +219,7 @@ import Testing
     }
 
     /// Nobody has subscribed to a channel that would be created for the end.
-    @Test func `An end that has lost its channel asks for no other`() throws {
+    @Test func `An end whose channel is lost requests no other`() throws {
         let bench = RoundBench()
         bench.command(1, event: .end, channel: try channel())
         bench.settle()
@@ -242,7 +242,7 @@ import Testing
         #expect(bench.committableOffset == 3 && bench.core.recordsHeld == 0)
     }
 
-    @Test func `The commands sum has its broadcasts`() throws {
+    @Test func `The command's sum has its broadcasts`() throws {
         let bench = RoundBench()
         bench.join(SimulatedNames.names[0][0])
         bench.command(1, channel: try channel(), broadcastCount: 1)
@@ -271,7 +271,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0)
     }
 
-    @Test func `A released partition forgets what is on its way`() throws {
+    @Test func `A released partition forgets its pushes in flight`() throws {
         let bench = RoundBench()
         bench.command(1, hasAlert: true, channel: try channel())
         bench.settle()
@@ -282,7 +282,7 @@ import Testing
         #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0 && bench.results.isEmpty)
     }
 
-    @Test func `A push that finds no stream goes again`() throws {
+    @Test func `A push that finds no stream is sent again`() throws {
         let bench = RoundBench()
         bench.command(1, channel: try channel())
         bench.settle()

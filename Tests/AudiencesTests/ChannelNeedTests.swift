@@ -32,7 +32,7 @@ import Testing
         return bench.needs().map(\.kind)
     }
 
-    @Test func `A star stands for whatever follows`() {
+    @Test func `A star in a pattern matches any text that follows`() {
         for (pattern, isMeant) in [
             ("match-*", true), ("match-1", true), ("*", true), ("match-", false), ("match-10", false),
         ] {
@@ -42,14 +42,14 @@ import Testing
         #expect(needs(.update, rule()).isEmpty && needs(.update, nil).isEmpty)
     }
 
-    @Test func `A channel that is there is not asked for`() throws {
+    @Test func `No channel is requested if there is one`() throws {
         #expect(needs(.update, rule("*"), try channel()).isEmpty)
         let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
         #expect(needs(.update, both, try channel()) == [.wanted])
     }
 
     /// The audience may have ended before, and a deletion of its channel may be scheduled.
-    @Test func `A start asks for a channel that is there`() throws {
+    @Test func `A start requests a channel even if there is one`() throws {
         #expect(needs(.start, nil, try channel()) == [.wanted])
         #expect(needs(.start, nil).isEmpty)
     }
@@ -72,7 +72,7 @@ import Testing
     }
 
     /// A keeper that accepts nothing stops no lane: a later command makes a dropped request again.
-    @Test func `Needs have a limit`() throws {
+    @Test func `The number of channel requests is limited`() throws {
         let bench = RoundBench(channelRule: rule("*"))
         let audience = RoundBench.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {

@@ -34,7 +34,7 @@ import Testing
         bench.settle()
     }
 
-    @Test func `The first command is broadcast to the channel that it has asked for`() throws {
+    @Test func `The first command is broadcast to the channel that it requested`() throws {
         let bench = bench(.production)
         handOver(1, to: bench)
         #expect(bench.orders.isEmpty)
@@ -45,7 +45,7 @@ import Testing
         #expect(bench.core.channelWaiters == 0)
     }
 
-    @Test func `A start waits and names the channel`() throws {
+    @Test func `A start waits for the channel and names it`() throws {
         let bench = bench(.production)
         handOver(1, .start, to: bench)
         #expect(bench.orders.isEmpty)
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// No pattern of the configuration matches.
-    @Test func `A command may ASK for a channel`() throws {
+    @Test func `A command may request a channel`() throws {
         let bench = RoundBench(channelRule: ChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: bench)
         #expect(!bench.orders.isEmpty && bench.needs().isEmpty)
@@ -69,14 +69,14 @@ import Testing
         #expect(bench.orders.contains { $0.channel != nil })
     }
 
-    @Test func `An end does not WAIT`() {
+    @Test func `An end does not wait for a channel`() {
         let bench = bench(.production)
         handOver(1, .end, to: bench)
         #expect(!bench.orders.isEmpty)
         #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
     }
 
-    @Test func `After two seconds it goes on without`() {
+    @Test func `After two seconds a command continues without a channel`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds - 1)
@@ -87,7 +87,7 @@ import Testing
         #expect(bench.core.channelWaiters == 0)
     }
 
-    @Test func `A channel that comes too late is the next commands`() throws {
+    @Test func `A channel that comes too late is used by the next command`() throws {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
@@ -100,7 +100,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channelAbsence == nil })
     }
 
-    @Test func `A refusal is not waited for`() {
+    @Test func `After a refusal a command does not wait`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         refuse(.production, bench)
@@ -108,7 +108,7 @@ import Testing
         #expect(bench.orders.allSatisfy { $0.channel == nil && $0.channelAbsence == .refused })
     }
 
-    @Test func `It waits for the channel of each environment`() throws {
+    @Test func `A command waits for the channel of each environment`() throws {
         let bench = bench(.production, .sandbox)
         handOver(1, to: bench)
         create(try channel(.sandbox), bench)
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// The service that manages channels may be away for hours.
-    @Test func `One command in a minute waits`() {
+    @Test func `Only one command a minute waits`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)
@@ -137,7 +137,7 @@ import Testing
         #expect(bench.orders.isEmpty, "it waits again")
     }
 
-    @Test func `So many commands WAIT`() {
+    @Test func `Commands beyond the limit do not wait`() {
         let bench = bench(.production)
         bench.core.channelWaiters = Audiences.channelWaitersMax
         handOver(1, to: bench)
@@ -146,7 +146,7 @@ import Testing
     }
 
     /// The management service was away while 4,096 audiences began, and is back.
-    @Test func `A full table of pauses empties when they are over`() {
+    @Test func `A full table of pauses is emptied when the pauses are over`() {
         let bench = bench(.production)
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
@@ -162,7 +162,7 @@ import Testing
         #expect(bench.core.channelWaitPauses.isEmpty)
     }
 
-    @Test func `The commands result says that there was none`() {
+    @Test func `The command's result says that there was none`() {
         let bench = bench(.production)
         handOver(1, to: bench)
         bench.pass(milliseconds: Audiences.channelWaitMilliseconds)

@@ -23,7 +23,7 @@ import Testing
         return entry
     }
 
-    @Test func `What is written is read`() throws {
+    @Test func `A checkpoint is read as it was written`() throws {
         var checkpoint = Checkpoint(watermark: 7 << 32, lastSettled: Version(timestamp: 1_790_000_000, sequence: .max))
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
         checkpoint.entries = [
@@ -34,7 +34,7 @@ import Testing
     }
 
     /// The maximum number of versions and parked members of a round, spread over the largest range.
-    @Test func `A full round fits`() throws {
+    @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 1_790_000_000, sequence: 1))
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
@@ -45,7 +45,7 @@ import Testing
         #expect(decoded(text) == checkpoint)
     }
 
-    @Test func `What does not fit is not written`() {
+    @Test func `A checkpoint that does not fit is not written`() {
         var checkpoint = Checkpoint(watermark: 3 << 40, lastSettled: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = (0..<200).map { entry($0, start: 0) }
         #expect(checkpoint.text() == nil)

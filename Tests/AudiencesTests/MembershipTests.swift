@@ -8,7 +8,7 @@ import Testing
 @Suite struct MembershipTests {
     private let name = SimulatedNames.names[0][0]
 
-    @Test func `Who joins is shown the newest state at once`() {
+    @Test func `A new member gets the newest state at once`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000, hasAlert: true)
         bench.register(name)
@@ -25,7 +25,7 @@ import Testing
     }
 
     /// After a loss of the store all members join again at once, and the round may have passed them.
-    @Test func `However many join each is shown the newest state`() {
+    @Test func `Each of many new members gets the newest state`() {
         let bench = RoundBench(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
         bench.send()
@@ -36,7 +36,7 @@ import Testing
     }
 
     /// But a host that accepts no pushes must not keep other members from joining.
-    @Test func `Of a host that is away half of the room is left to others`() {
+    @Test func `Members of a host that is away leave half of the room to others`() {
         let bench = RoundBench(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
         for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {
@@ -47,7 +47,7 @@ import Testing
         #expect(bench.core.membershipsHeld <= 16)
     }
 
-    @Test func `Changes are counted when their audiences know`() {
+    @Test func `Changes are counted when their audiences have stored them`() {
         let bench = RoundBench()
         bench.register(name)
         #expect(bench.changes == [0, 0, 0])
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// The store raised the newest timestamp above the command's.
-    @Test func `Who joins is sent the timestamp that was granted`() {
+    @Test func `A new member gets the timestamp that the store granted`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.now += 5_000
@@ -72,7 +72,7 @@ import Testing
         #expect(bench.send().map(\.timestamp) == [1_790_000_001])
     }
 
-    @Test func `An end is shown with the high priority`() {
+    @Test func `A new member gets an end with the high priority`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000, isEnd: true)
         bench.register(name)
@@ -80,7 +80,7 @@ import Testing
         #expect(bench.send().map(\.priority) == [10])
     }
 
-    @Test func `Who shows it already is sent nothing`() {
+    @Test func `A member that already shows the state gets no push`() {
         let bench = RoundBench()
         bench.admit(3, timestamp: 1_790_000_000)
         bench.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
@@ -89,7 +89,7 @@ import Testing
         #expect(bench.registered() == [1])
     }
 
-    @Test func `Members that join together share a question`() {
+    @Test func `Members that join together share one call`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
         for (place, name) in SimulatedNames.names[0].prefix(50).enumerated() {
@@ -108,7 +108,7 @@ import Testing
     }
 
     /// A registration does not wait for a pool that is away, and its member's push is not tried forever.
-    @Test func `A registration does not WAIT for a pool that is away`() {
+    @Test func `A registration does not wait for a pool that is away`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name)
@@ -124,7 +124,7 @@ import Testing
         #expect(bench.send().isEmpty)
     }
 
-    @Test func `A push that fails goes again with the state of that time`() {
+    @Test func `A failed push is sent again with the then newest state`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name)
@@ -139,7 +139,7 @@ import Testing
     }
 
     /// Of two changes of a member the later one counts, and the state for the earlier one is not sent.
-    @Test func `A later change ends an earlier one`() {
+    @Test func `A later change of a member replaces an earlier one`() {
         let bench = RoundBench()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name, record: 1)

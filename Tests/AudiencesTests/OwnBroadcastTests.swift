@@ -28,7 +28,7 @@ import Testing
         return endings
     }
 
-    @Test(arguments: [Event.update, .end]) func `Is one broadcast with one result`(event: Event) throws {
+    @Test(arguments: [Event.update, .end]) func `A command is one broadcast with one result`(event: Event) throws {
         let bench = RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
         bench.join("somebody", Self.channel)
         handOver(1, event: event, to: bench)
@@ -43,7 +43,7 @@ import Testing
         #expect(bench.needs().isEmpty, "the keeper has nothing to do with it")
     }
 
-    @Test func `A version is sent once and no older one after it`() {
+    @Test func `A version is sent once, and no older one after it`() {
         let bench = RoundBench()
         handOver(50, to: bench)
         bench.send()
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// The producer has chosen the storage policy, and only APNs knows which one.
-    @Test func `A channel without storage is learnt`() throws {
+    @Test func `A channel without storage is recognized by its refusal`() throws {
         let bench = RoundBench()
         handOver(1, to: bench)
         bench.send()

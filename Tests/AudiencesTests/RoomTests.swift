@@ -20,7 +20,7 @@ import Testing
         return bench
     }
 
-    @Test func `An app whose host is away leaves room for the next`() {
+    @Test func `An app whose host is away leaves room for the other apps`() {
         let bench = bench(audiences: 200)
         for number in 1...200 {
             bench.command(number, audience(number))
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// Audiences with a round get their newer versions. Nothing of the others is lost or reordered.
-    @Test func `What was passed over is read again in its order`() {
+    @Test func `Skipped records are read again in their order`() {
         let bench = bench(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
@@ -84,7 +84,7 @@ import Testing
 
     /// The last owner had two versions in progress, and the next owner has room for the first only. The second version continues at its
     /// position.
-    @Test(arguments: [false, true]) func `A version that is passed over after a crash goes on`(hasParked: Bool) throws {
+    @Test(arguments: [false, true]) func `A version skipped after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.place(of: Self.names[2]).ordinal)
         var counts = MemberCounts()

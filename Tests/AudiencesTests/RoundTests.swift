@@ -19,7 +19,7 @@ import Testing
         bench.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
-    @Test func `Every member is reached once and counted`() {
+    @Test func `Every member is reached once, and counted`() {
         let bench = bench()
         bench.command(1)
         #expect(bench.finish().map(\.member) == names)
@@ -30,7 +30,7 @@ import Testing
     }
 
     /// The newer version takes over at the older one's position, continues to the end, and returns to where it began.
-    @Test func `A newer version goes on where the older one stands`() {
+    @Test func `A newer version continues at the position of the older one`() {
         let bench = bench()
         bench.command(1)
         bench.settle()
@@ -46,7 +46,7 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: bench.result(of: 2) ?? ""))
     }
 
-    @Test func `A version under which nothing was sent ends at once`() {
+    @Test func `A version of which nothing was sent ends at once`() {
         let bench = bench()
         bench.command(1)
         bench.settle()
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// The newer state brings an alert to exactly those members that the older version has not reached.
-    @Test func `An alert rides on for who has not heard it`() {
+    @Test func `An alert rides on for the members that have not heard it`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
         bench.settle()
@@ -143,7 +143,7 @@ import Testing
     }
 
     /// The next owner continues from the last checkpoint.
-    @Test func `The next owner goes on from the checkpoint`() {
+    @Test func `The next owner continues from the checkpoint`() {
         let first = bench()
         first.command(1)
         first.settle()
@@ -163,7 +163,7 @@ import Testing
     // MARK: - Pages
 
     /// A page is split after the page before it was read and before it is read itself.
-    @Test func `A page that is split while it is read loses nobody`() {
+    @Test func `A page that is split while it is read loses no member`() {
         let bench = RoundBench()
         let all = SimulatedNames.longNames[0]
         for name in all.prefix(45) { bench.join(name) }
@@ -191,7 +191,7 @@ import Testing
     }
 
     /// The core asks for one page at once, because nothing else is in progress. While many are in progress, questions wait for each other.
-    @Test func `Pages are asked for together`() {
+    @Test func `Pages are requested together`() {
         let bench = RoundBench()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
         bench.command(1)
@@ -235,7 +235,7 @@ import Testing
     }
 
     /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
-    @Test func `Nobody is read twice where a newer version takes over`() {
+    @Test func `No member is read twice when a newer version takes over`() {
         let bench = RoundBench(pagesMax: 8)
         let all = SimulatedNames.longNames[0]
         for name in all { bench.join(name) }

@@ -21,7 +21,7 @@ import Testing
     /// seeds that show this depend on the size of a slot, because each slot uses room.
     private static let knownGaps: [(Swarm.Kind, UInt64)] = [(.channels, 1_182), (.ranges, 742)]
 
-    @Test(arguments: knownGaps) func `A version is passed over after a crash`(kind: Swarm.Kind, seed: UInt64) {
+    @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: Swarm.Kind, seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
@@ -38,12 +38,12 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func `Regression seeds`(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds { #expect(Simulation(seed: seed, kind: kind).run() == [], "\(kind) \(seed)") }
     }
 
     /// Some of the workers have room for a few records only.
-    @Test func `Records are passed over and read again`() {
+    @Test func `Records are skipped and read again`() {
         let rereadings = (1...20 as ClosedRange<UInt64>)
             .map { seed in
                 let simulation = Simulation(seed: seed, kind: .crashes)

@@ -47,7 +47,7 @@ import Testing
     private let token = ["input-push-token"]
     private let channel = ["input-push-channel"]
 
-    @Test func `Devices that take channels begin on theirs`() throws {
+    @Test func `Devices that accept channels start on their channel`() throws {
         let both = try channels(.production, .sandbox)
         for members in ["", #""input-push-token":1,"#] {
             #expect(
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `Where there is no channel the start is as it came`() throws {
+    @Test func `Without a channel the start stays as it came`() throws {
         let production = try channels(.production)
         #expect(
             try addresses(on: production) == ["new": channel, "old": token, "test-new": [], "test-old": []]
@@ -70,12 +70,12 @@ import Testing
         )
     }
 
-    @Test func `A channel of the starts own stays`() throws {
+    @Test func `A channel that a start names itself stays`() throws {
         let own = try addresses(#""input-push-channel":"b3du","#, on: channels(.production, .sandbox))
         #expect(own == ["new": channel, "old": channel, "test-new": channel, "test-old": channel])
     }
 
-    @Test func `A channel that has no room is left out in favour of a token`() throws {
+    @Test func `A channel that does not fit is left out, and a token is used`() throws {
         let production = try channels(.production)
         func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
         // The longest allowed start with each of the two addresses, and one byte more.

@@ -27,7 +27,7 @@ import Testing
         return (bench, reached)
     }
 
-    @Test func `A round waits for its members and reaches them with the alert`() throws {
+    @Test func `After a loss of the store a round waits for its members, and reaches them with the alert`() throws {
         let (bench, reached) = benchAfterLoss()
         for _ in 0..<20 {
             bench.pass(milliseconds: 500)
@@ -49,7 +49,7 @@ import Testing
     }
 
     /// The shell may have looked just before the loss, and reported it after the round has noticed the loss.
-    @Test func `A look before the loss frees no round`() {
+    @Test func `A check before the loss releases no round`() {
         let (bench, reached) = benchAfterLoss()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds - 3_000
         bench.pass(milliseconds: 10_000)
@@ -60,7 +60,7 @@ import Testing
         #expect(Set(bench.finish().map(\.member)) == Set(Self.members).subtracting(reached))
     }
 
-    @Test func `A newer version takes over as ever`() throws {
+    @Test func `A newer version takes over as usual`() throws {
         let (bench, _) = benchAfterLoss()
         bench.command(2)
         for name in Self.members { bench.join(name) }

@@ -5,12 +5,12 @@ import Testing
 /// While single commands wait, rounds use at most nine tenths of a pool's streams. (R22)
 @Suite struct StreamShareTests {
     @Test(arguments: [(1_000, 900), (100, 90), (11, 9), (10, 9), (2, 1), (1, 1)])
-    func `Single commands that WAIT get a tenth`(streams: Int, share: Int) {
+    func `Waiting single commands get a tenth of the streams`(streams: Int, share: Int) {
         #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: true) == share)
         #expect(Audiences.inFlightMax(streams: streams, singleCommandsWait: false) == streams)
     }
 
-    @Test func `A round leaves the last tenth until no single command waits`() {
+    @Test func `A round leaves the last tenth of the streams while a single command waits`() {
         let bench = RoundBench()
         for name in SimulatedNames.names[0].prefix(24) { bench.join(name) }
         bench.command(1)

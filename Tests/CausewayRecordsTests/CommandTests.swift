@@ -147,7 +147,7 @@ struct CommandTests {
         #expect(try Worker.digest(first.value()) != Worker.digest(second.value()))
     }
 
-    @Test func `cannot hold a state that JSON cannot say`() {
+    @Test func `cannot hold a state that JSON cannot represent`() {
         var state = Self.state
         state.distanceRemaining = .nan
         let command = RideCommand.update(app: Self.app, .activity("a"), contentState: state)

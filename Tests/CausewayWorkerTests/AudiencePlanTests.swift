@@ -3,7 +3,7 @@ import Testing
 @testable import CausewayWorker
 
 struct AudiencePlanTests {
-    @Test func `A million members four times a minute`() throws {
+    @Test func `The plan for a million members with four updates a minute is correct`() throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: 1_000_000, updatesPerMinute: 4))
         // 4,000,000 a minute, in half of the minute.
         #expect(plan.pushesPerSecond == 133_334)
@@ -19,14 +19,14 @@ struct AudiencePlanTests {
 
     /// Each round ends within its share of the time to the next command, while there are enough lanes and streams.
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
-    func `Rounds fit between commands`(members: Int64, updates: Int64) throws {
+    func `Planned rounds fit between the commands`(members: Int64, updates: Int64) throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))
         let own = plan.costs.roundTripMilliseconds + plan.costs.fanoutMilliseconds
         #expect((plan.roundMilliseconds - own) * updates <= 60_000)
         #expect(plan.text.contains("CausewayRoundsSlow") == (plan.roundMilliseconds * updates > 60_000))
     }
 
-    @Test func `More members never take less`() throws {
+    @Test func `More members never need less`() throws {
         var last: AudiencePlan?
         for members in stride(from: Int64(1), through: 40_000_000, by: 777_777) {
             let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: 6))
@@ -42,13 +42,13 @@ struct AudiencePlanTests {
         }
     }
 
-    @Test func `What is more than once a second is not sent`() throws {
+    @Test func `Updates beyond one a second are not sent`() throws {
         let often = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 6_000))
         let each = try AudiencePlan(demand: AudienceDemand(members: 10_000, updatesPerMinute: 60))
         #expect(often.coresHundredths == each.coresHundredths && often.text.contains("replace waiting ones"))
     }
 
-    @Test func `The greatest numbers stand the arithmetic`() throws {
+    @Test func `The largest numbers do not overflow`() throws {
         var demand = AudienceDemand(members: 1_000_000_000, updatesPerMinute: 6_000)
         demand.activities = 10_000_000_000
         demand.pools = 510
@@ -56,7 +56,7 @@ struct AudiencePlanTests {
         #expect(try AudiencePlan(demand: demand).text.contains("Redis Cluster"))
     }
 
-    @Test func `A number out of its range is named`() {
+    @Test func `A number out of its range is named in the error`() {
         var demand = AudienceDemand(members: 0, updatesPerMinute: 1)
         let members = #expect(throws: CapacityError.self) { try AudiencePlan(demand: demand) }
         #expect(members?.reason == "audience-members: is 0, must be 1 to 1000000000")

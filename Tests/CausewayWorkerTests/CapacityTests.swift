@@ -7,7 +7,7 @@ import Testing
 struct CapacityTests {
     /// The planned limit has room for the planned load, and one step less does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
-    func `A pods memory holds what is planned`(cores: Int64, pools: Int64) throws {
+    func `A pod's memory holds what is planned`(cores: Int64, pools: Int64) throws {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
         demand.coresPerPod = cores
         demand.pools = pools
@@ -24,14 +24,14 @@ struct CapacityTests {
         #expect(records(plan.podMebibytes - 64) < MemoryBudget.plannedRecordsPerLane)
     }
 
-    @Test func `A small fleet is three pods`() throws {
+    @Test func `A small fleet has three pods`() throws {
         let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
         #expect(plan.pods == 3 && plan.lanes == 12 && plan.partitions == 36)
         #expect(plan.pushesPerSecond == 1 && plan.redisNodes == 1 && plan.connectionsPerPool == 2)
         #expect(plan.pushesPerActivityHourHundredths == 360)
     }
 
-    @Test func `The largest public peak`() throws {
+    @Test func `The plan for the largest public peak is correct`() throws {
         let plan = try CapacityPlan(demand: CapacityPage.demand)
         #expect(plan.pushesPerSecond == 150_000)
         // 150,000 x (1.5 + 10.5) µs, and the wake-ups of 3 workers.
@@ -43,7 +43,7 @@ struct CapacityTests {
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
     }
 
-    @Test func `The costs come to the season they were taken from`() {
+    @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
         let waking = 60 * costs.wakingHundredths * 10_000_000
@@ -51,7 +51,7 @@ struct CapacityTests {
         #expect((8_110_000_000...9_310_000_000).contains(work + waking))
     }
 
-    @Test func `More load never takes less`() throws {
+    @Test func `More load never needs less`() throws {
         var last: CapacityPlan?
         for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
             let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activities: updates))
@@ -69,7 +69,7 @@ struct CapacityTests {
         }
     }
 
-    @Test func `The greatest numbers stand the arithmetic`() throws {
+    @Test func `The largest numbers do not overflow`() throws {
         var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activities: 1)
         demand.commandsPerPushHundredths = 100_000
         demand.retentionHours = 8_760
@@ -83,7 +83,7 @@ struct CapacityTests {
     }
 
     @Test(arguments: ["updates-per-minute", "activities", "pools", "busy-percent", "commands-per-push"])
-    func `A number out of its range is named`(_ field: String) {
+    func `A number out of its range is named in the error`(_ field: String) {
         var demand = CapacityDemand(updatesPerMinute: 1, activities: 1)
         switch field {
         case "updates-per-minute": demand.updatesPerMinute = 0
@@ -96,7 +96,7 @@ struct CapacityTests {
         #expect(error?.reason.hasPrefix(field + ": ") == true)
     }
 
-    @Test func `Page is the planners`() throws {
+    @Test func `The page is the planner's`() throws {
         let page = try Repository.text("Helm/causeway/CAPACITY.md")
         let expected = try CapacityPage.markdown()
         #expect(page == expected, "write it again: causeway capacity-page > Helm/causeway/CAPACITY.md")

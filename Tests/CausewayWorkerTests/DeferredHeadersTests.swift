@@ -26,7 +26,7 @@ import Testing
         pauseEndMilliseconds: 1_790_000_300_000
     )
 
-    @Test func `What the next reading needs comes back`() {
+    @Test func `Headers keep what the next reading needs`() {
         let plain = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
         for deferral in [Self.deferral, plain] {
             #expect(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)) == deferral)
@@ -35,7 +35,7 @@ import Testing
 
     /// A producer may give its record a time in nanoseconds, or any other number.
     @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
-    func `A record of any time comes back`(milliseconds: Int64) throws {
+    func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
         (deferral.recordMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
         let read = try #require(DeferredHeaders.deferral(DeferredHeaders.state(of: deferral)))
@@ -43,7 +43,7 @@ import Testing
         #expect((read.recordMilliseconds < 0) == (milliseconds < 0))
     }
 
-    @Test func `What no lane has written is refused`() {
+    @Test func `Headers that no lane has written are refused`() {
         var numbers = DeferredHeaders.state(of: Self.deferral).split(separator: " ").map(String.init)
         #expect(DeferredHeaders.deferral(numbers.dropLast().joined(separator: " ")) == nil)
         #expect(DeferredHeaders.deferral("") == nil)

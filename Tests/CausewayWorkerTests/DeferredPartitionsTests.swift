@@ -16,17 +16,17 @@ import Testing
     }
 
     /// The clock that decides when a record is due may be set back while the record waits.
-    @Test func `What is left of the delay is waited for by the monotonic clock`() {
+    @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(wait(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
         #expect(DeferredPartitions.step(5_000_123 + 29_500) == 5_030_000)
         #expect(DeferredPartitions.step(5_030_000) == 5_030_000, "partitions go on at the same times")
     }
 
-    @Test(arguments: [nil, Int64.min, -1, 0, now.wallMilliseconds]) func `What is due is read now`(due: Int64?) {
+    @Test(arguments: [nil, Int64.min, -1, 0, now.wallMilliseconds]) func `A due record is read at once`(due: Int64?) {
         #expect(wait(untilWallMilliseconds: due) == 0)
     }
 
-    @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `None is waited for without end`(due: Int64) {
+    @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `No record waits forever`(due: Int64) {
         #expect(wait(untilWallMilliseconds: due) == Self.longest)
         let written = Self.now.wallMilliseconds - Self.longest
         #expect(wait(untilWallMilliseconds: due, written: written + 7) == 7, "it does not begin again at each look")
@@ -34,13 +34,13 @@ import Testing
         #expect(wait(untilWallMilliseconds: due, written: .min) == 0)
     }
 
-    @Test func `A clock that is ahead holds nothing back`() {
+    @Test func `A clock that is ahead delays no record`() {
         let ahead = Self.now.wallMilliseconds + 3_600_000
         #expect(wait(untilWallMilliseconds: ahead + 30_000, written: ahead) == 0)
         #expect(wait(untilWallMilliseconds: .max, written: .max) == 0)
     }
 
-    @Test func `Partitions go on at whole steps`() {
+    @Test func `Partitions continue at whole steps of time`() {
         var partitions = DeferredPartitions()
         partitions.wait(Self.partition, untilMilliseconds: 5_000_123)
         #expect(partitions.contains(Self.partition))
@@ -49,7 +49,7 @@ import Testing
         #expect(!partitions.contains(Self.partition))
     }
 
-    @Test func `A pool that is back ends the WAIT of its lane alone`() {
+    @Test func `A pool that is back ends the wait of its lane only`() {
         var partitions = DeferredPartitions()
         let other = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
         for partition in [Self.partition, other] { partitions.wait(partition, untilMilliseconds: 5_030_000) }
@@ -59,7 +59,7 @@ import Testing
         #expect(partitions.partitions.isEmpty)
     }
 
-    @Test func `A return is told once`() throws {
+    @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
         #expect(mailbox.takePoolRecovery() == nil)
         mailbox.notePoolReturn(wallMilliseconds: Self.now.wallMilliseconds)

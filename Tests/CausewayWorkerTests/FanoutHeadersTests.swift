@@ -31,14 +31,14 @@ import Testing
         return order
     }
 
-    @Test func `What the reader of the range needs comes back`() throws {
+    @Test func `Headers keep what the reader of the range needs`() throws {
         for order in [try Self.order(range: (255, 256)), try Self.order(range: (0, 2)), try Self.plain()] {
             #expect(FanoutHeaders.order(FanoutHeaders.state(of: order)) == order)
         }
     }
 
     @Test(arguments: [DeviceEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
-    func `What the sender of a broadcast needs comes back`(environment: DeviceEnvironment, storage: ChannelStorage)
+    func `Headers keep what the sender of a broadcast needs`(environment: DeviceEnvironment, storage: ChannelStorage)
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: ChannelAbsence.allCases)
-    func `Why there is no channel comes back`(absence: ChannelAbsence) throws {
+    func `Headers keep the reason why there is no channel`(absence: ChannelAbsence) throws {
         var order = try Self.order(range: (0, 4))
         let state = FanoutHeaders.state(of: order)
         #expect(FanoutHeaders.order(state, absence: "later") == order)
@@ -84,7 +84,7 @@ import Testing
         #expect(FanoutHeaders.order(state, absence: "\(absence.name)") == order)
     }
 
-    @Test func `What no lane has written is refused`() throws {
+    @Test func `Headers that no lane has written are refused`() throws {
         var numbers = FanoutHeaders.state(of: try Self.order(range: (3, 16))).split(separator: " ").map(String.init)
         #expect(FanoutHeaders.order(numbers.joined(separator: " ")) != nil)
         #expect(FanoutHeaders.order(numbers.dropLast().joined(separator: " ")) == nil)
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `A range has one key whatever their number`() throws {
+    @Test func `A range has the same key for any number of ranges`() throws {
         let audience = AudienceDigest(value: 0x0123_4567_89AB_CDEF)
         for count in [16, 256] {
             let range = try #require(SegmentRange(index: 12, count: count))

@@ -40,7 +40,7 @@ import Testing
     }
 
     /// Also twice in a row: the first answer may come after the second request.
-    @Test func `What was dealt before is dropped`() throws {
+    @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let before = try #require(tests.dealt())
         #expect(before.topic == Intake.fanoutTopic && before.partition == 3)
@@ -65,7 +65,7 @@ import Testing
         #expect(isHeardAgain && place.expects(last))
     }
 
-    @Test func `A question of an assignment that is over is not heard`() throws {
+    @Test func `A request of an earlier assignment is ignored`() throws {
         var tests = self
         let before = try #require(tests.dealt())
         tests.table.remove(Self.partition)

@@ -11,21 +11,21 @@ import Testing
         return members.look(primaries.map { ($0.0, $0.1) }, now: 0)
     }
 
-    @Test func `Members are held where every partition has its mark on every primary`() {
+    @Test func `Members are held if every partition has its mark on every primary`() {
         #expect(verdict(("a", Self.held)) == .held)
         #expect(verdict(("a", Self.held), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .held)
         #expect(verdict(("a", [])) == .held, "there are no registrations")
         #expect(verdict(("", Self.held)) == .held, "a primary that does not tell its run id")
     }
 
-    @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func `One mark that is not whole is enough`(
+    @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func `An incomplete mark means missing members`(
         text: String
     ) {
         #expect(verdict(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
         #expect(verdict(("a", Self.held), ("b", [nil, nil])) == .missing)
     }
 
-    @Test func `The WAIT ends`() {
+    @Test func `The wait for members ends`() {
         var members = HeldMembers()
         let end = 1_000 + HeldMembers.waitMillisecondsMax
         func look(_ marks: [PartitionMark?], _ now: Int64) -> HeldMembers.Verdict {

@@ -27,14 +27,14 @@ import Testing
         partitions(change).recordsBehind(at: 0, assumed: Self.assumed, nowMilliseconds: nowMilliseconds)
     }
 
-    @Test func `It is what the log has and the lane has not`() {
+    @Test func `The lag is the number of records that the lane has not read`() {
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
         // The Kafka thread looks from time to time; the lane may have read further by then.
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
-    @Test func `A partition that nothing is known of may be far behind for a while`() {
+    @Test func `An unknown partition counts as far behind for a while`() {
         #expect(lag(at: 1_999) { _ in } == (Self.assumed, true))
         #expect(lag(at: 2_000) { _ in } == (0, false))
         #expect(lag(at: 1_999) { $0.highWatermark = 500 } == (Self.assumed, true), "its records are on their way")
@@ -49,7 +49,7 @@ import Testing
         TopicPartition(topic: TopicIdentifier(index: 0), partition: number)
     }
 
-    @Test func `What is in the log and was not dealt`() {
+    @Test func `The lag counts the records of the log that no lane has received`() {
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.recordsBehind(of: 0) == 0, "nothing is known")
@@ -69,7 +69,7 @@ import Testing
         #expect(table.partitionsBehind(of: 1).isEmpty)
     }
 
-    @Test func `A log that was read to its end is behind by nothing`() {
+    @Test func `A log that was read to its end has no lag`() {
         var table = AssignmentTable()
         _ = table.insert(partition(0), lane: 0)
         table.noteDealt(0, 0, offset: 9)
@@ -85,7 +85,7 @@ import Testing
         #expect(table.recordsBehind(of: 0) == 18)
     }
 
-    @Test func `What a broker says may be any number`() {
+    @Test func `A broker may report any number`() {
         var table = AssignmentTable()
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
@@ -101,7 +101,7 @@ import Testing
         #expect(!AssignmentTable.offsets.contains(.max) && !AssignmentTable.offsets.contains(-1))
     }
 
-    @Test func `A high watermark is told once`() {
+    @Test func `A high watermark is reported once`() {
         var table = AssignmentTable()
         var told: [Bool] = []
         func note(_ high: Int64) { told.append(table.note(highWatermark: high, of: partition(0)) != nil) }
@@ -120,13 +120,13 @@ import Testing
         PartitionLag.records(unsettledOffset: unsettled, start: start, low: low, high: high)
     }
 
-    @Test func `It counts from what is not settled`() {
+    @Test func `The lag counts from the first unsettled record`() {
         #expect(lag(unsettled: 40, start: .offset(10), high: 100) == 60)
         #expect(lag(unsettled: 100, start: nil, high: 100) == 0)
         #expect(lag(unsettled: 40, start: nil, low: 70, high: 100) == 30, "what was deleted is no record")
     }
 
-    @Test func `Before the first record it counts from where reading begins`() {
+    @Test func `Before the first record the lag counts from where reading begins`() {
         #expect(lag(start: .offset(10), high: 100) == 90, "a partition that is stopped is behind")
         #expect(lag(start: .offset(100), high: 100) == 0)
         #expect(lag(start: .beginning, low: 30, high: 100) == 70)
@@ -134,7 +134,7 @@ import Testing
         #expect(lag(start: .end, high: 100) == 0)
     }
 
-    @Test func `A log that was read to its end is behind by what is not settled`() {
+    @Test func `After reading to the end of the log the lag is the unsettled records`() {
         func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
             let reached = PartitionLag.Reached(nextOffset: next, endOffset: 101)
             return PartitionLag.records(
@@ -150,13 +150,13 @@ import Testing
         #expect(lag(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
     }
 
-    @Test func `A log of any size is one`() {
+    @Test func `A log may have any size`() {
         #expect(lag(unsettled: 0, start: nil, low: .min, high: .max) == .max)
         #expect(lag(start: .offset(-5), low: .min, high: .max) == .max)
         #expect(lag(start: .offset(.min), low: .min, high: 7) == 7)
     }
 
-    @Test func `What is not known is not zero`() {
+    @Test func `An unknown lag is not zero`() {
         #expect(lag(unsettled: 40, start: .offset(10), high: -1_001) == nil, "the end of the log")
         #expect(lag(start: nil, high: 100) == nil, "where reading begins")
         #expect(lag(start: .offset(500), high: 100) == nil, "another log than the one that was committed")
@@ -175,7 +175,7 @@ import Testing
         #expect(told == [true, false, false, true])
     }
 
-    @Test func `Neither a full queue nor a fetched log needs it`() {
+    @Test func `A full queue and a completely fetched log are not reported`() {
         var wakening = FetchTrigger()
         let isFullToldOf = wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
         let isFetchedToldOf = wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)

@@ -28,13 +28,13 @@ import Testing
         return MarkStep.next(standing, primaries: seen, isFirstLook: isFirstLook)
     }
 
-    @Test func `A primary that is as it was is left alone`() {
+    @Test func `Nothing is done for an unchanged primary`() {
         #expect(step(standing(), ("a", "a 100 -")) == .keep)
         #expect(step(standing(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
         #expect(step(standing(), ("a", "a 99 -"), ("b", "b 100 -")) == .note([0]))
     }
 
-    @Test func `An empty primary has everything read again`() {
+    @Test func `For an empty primary everything is read again`() {
         #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
@@ -42,20 +42,20 @@ import Testing
         #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
     }
 
-    @Test func `Another process has what it may miss read again`() {
+    @Test func `For a new server process the possibly missing records are read again`() {
         #expect(step(standing(), ("b", "a 90 -")) == .reread([0], from: 90, isEmptied: false))
         #expect(step(standing(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isEmptied: false))
         #expect(step(standing(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
     }
 
     /// The Redis user may lack the right to read it.
-    @Test func `A primary that does not tell which one it is is no other`() {
+    @Test func `A primary without a run id counts as unchanged`() {
         #expect(step(standing(), ("", "a 100 -")) == .keep)
         #expect(step(standing(), ("a", "- 100 -")) == .keep)
         #expect(step(standing(), ("", nil)) == .reread([0], from: nil, isEmptied: true))
     }
 
-    @Test func `A group that is new to a partition misses nothing`() {
+    @Test func `A group that is new to a partition misses no records`() {
         #expect(step(standing(beganAt: 0), ("a", nil), isFirstLook: true) == .introduce([0]))
         // A moment later its records have settled, and are missing.
         #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
@@ -65,25 +65,25 @@ import Testing
         #expect(step(again, ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
     }
 
-    @Test func `What is being read is read to its end once`() {
+    @Test func `A reading in progress is completed once`() {
         #expect(step(standing((26, false)), ("a", "a - 1a")) == .keep)
         #expect(step(standing((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
         #expect(step(standing((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
     }
 
-    @Test func `What is lost meanwhile begins again`() {
+    @Test func `A reading begins again after another loss`() {
         #expect(step(standing((26, false)), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
         #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
     }
 
     /// A worker that ended in the middle, or that no longer has the partition, has left it to this one.
-    @Test func `What another has begun is read again`() {
+    @Test func `A reading that another worker began is begun again`() {
         #expect(step(standing(), ("a", "a - 1a"), isFirstLook: true) == .reread([0], from: nil, isEmptied: false))
         #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
     }
 
-    @Test func `A mark is read as it is written`() {
+    @Test func `A mark is read as it was written`() {
         for mark in [
             PartitionMark(runIdentifier: "0a1b", storedBelow: 0),
             .init(runIdentifier: "", storedBelow: nil, reader: .max),

@@ -24,7 +24,7 @@ struct MemoryBudgetTests {
         arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
         [1, 2, 4]
     )
-    func `The parts add up to the whole`(mebibytes: Int64, lanes: Int) throws {
+    func `The parts of the memory add up to the whole`(mebibytes: Int64, lanes: Int) throws {
         let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
@@ -100,7 +100,7 @@ struct MemoryShareTests {
     }
 
     @Test(arguments: ["max", "", "0", "-1", "x", "9223372036854771712"])
-    func `A text that is no limit counts as none`(text: String) throws {
+    func `A text that is no limit counts as no limit`(text: String) throws {
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": text])
         #expect(groups.limitBytes == nil)
     }
@@ -147,7 +147,7 @@ struct InboxBytesTests {
         return true
     }
 
-    @Test func `After it was full of bytes, it has room again for what the lane takes`() {
+    @Test func `After an inbox was full, it has room again for what the lane takes`() {
         var inbox = InboxBytes(bytesMax: 1_000, capacity: 8)
         let dealt = (0..<5).map { deal(250, left: $0, to: &inbox) }
         #expect(dealt == [true, true, true, true, false])

@@ -44,7 +44,7 @@ struct ProcessorShareTests {
             ("9223372036854775807 1", .max), ("99999999999999999999 1", .max), ("100000", .max),
         ] as [(String, Int)]
     )
-    func `The quota is rounded up, and never makes more of them than there are`(text: String, processors: Int) throws {
+    func `The quota is rounded up, and never exceeds the processors`(text: String, processors: Int) throws {
         let groups = try Groups(member: "0::/\n", quotas: ["": text])
         #expect(groups.share.processors == min(processors, Self.all))
     }
@@ -72,7 +72,7 @@ struct ProcessorShareTests {
         ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
         ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", all), ("Cpus_allowed_list:\t0", all),
     ])
-    func `The affinity's mask has a bit for each`(status: String, processors: Int) throws {
+    func `The affinity mask has a bit for each processor`(status: String, processors: Int) throws {
         let groups = try Groups(member: "", quotas: [:])
         let file = groups.url.appendingPathComponent("status")
         try "\(status)\n".write(to: file, atomically: true, encoding: .utf8)

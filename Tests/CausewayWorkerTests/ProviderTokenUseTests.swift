@@ -14,7 +14,7 @@ struct ProviderTokenUseTests {
         #expect(!use.isInUse(nowMilliseconds: 61_000))
     }
 
-    @Test func `What waits needs one too`() {
+    @Test func `A waiting push needs a token too`() {
         var use = ProviderTokenUse()
         use.note(submitted: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
         use.note(submitted: 1, isNeeded: true, issuedAtSeconds: -1, nowMilliseconds: 3_600_000)

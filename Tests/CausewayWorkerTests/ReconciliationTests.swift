@@ -43,25 +43,25 @@ struct ReconciliationTests {
         )
     }
 
-    @Test func `What agrees is left alone`() {
+    @Test func `A channel that APNs and Redis both know is kept`() {
         var nothing = plan(listed: [])
         #expect(nothing == plan(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
         nothing.unknown = ["z"]
         #expect(nothing == plan(listed: ["z"], foreign: ["z"]))
     }
 
-    @Test func `A channel of an attempt that died is an orphan`() {
+    @Test func `A channel of an interrupted attempt is an orphan`() {
         let plan = plan(listed: ["a", "o"], entries: [Self.entry("x", "a")], intents: [Self.intent(1)])
         #expect(plan.orphans == ["o"] && plan.resolved == [Self.intent(1)] && plan.unknown.isEmpty && !plan.isEarly)
     }
 
-    @Test func `An attempt that made nothing is resolved`() {
+    @Test func `An attempt that created no channel is resolved`() {
         let plan = plan(listed: ["a"], entries: [Self.entry("x", "a")], intents: [Self.intent(1), Self.intent(2)])
         #expect(plan.orphans.isEmpty && plan.resolved.count == 2)
     }
 
     /// Two attempts and three unknown channels: nobody can tell which channels are not ours.
-    @Test func `More than were tried are reported and kept`() {
+    @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = plan(listed: ["o", "p", "q"], intents: intents)
         #expect(careful.orphans.isEmpty && careful.unknown == ["o", "p", "q"])
@@ -70,7 +70,7 @@ struct ReconciliationTests {
         #expect(told.orphans == ["o", "p", "q"] && told.resolved == intents && told.unknown.isEmpty)
     }
 
-    @Test func `Strangers without an attempt are others`() {
+    @Test func `Unknown channels without an attempt belong to others`() {
         let first = plan(listed: ["z"])
         #expect(first.newlyForeign == ["z"] && first.unknown == ["z"] && first.orphans.isEmpty)
         // From then on they never count as ours.
@@ -79,18 +79,18 @@ struct ReconciliationTests {
         #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
     }
 
-    @Test func `Nothing unknown is touched while one is being created`() {
+    @Test func `No unknown channel is touched while one is being created`() {
         let plan = plan(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
         #expect(plan.isEarly && plan.orphans.isEmpty && plan.resolved.isEmpty && plan.newlyForeign.isEmpty)
     }
 
-    @Test func `A channel that somebody else deleted is lost unless it is younger than the list`() {
+    @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
         let old = Self.entry("x", "a")
         #expect(plan(listed: [], entries: [old]).lost == [old])
         #expect(plan(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lost.isEmpty)
     }
 
-    @Test func `What is due is deleted whatever APNs says`() {
+    @Test func `A due channel is deleted whether or not APNs lists it`() {
         var due = Self.entry("x", "a")
         due.deleteAfter = Self.now
         var later = Self.entry("y", "b")
@@ -101,7 +101,7 @@ struct ReconciliationTests {
         #expect(plan.due == [due, begun] && plan.lost.isEmpty)
     }
 
-    @Test func `What the topic has not is published`() {
+    @Test func `A channel that is missing in the topic is published`() {
         var entry = Self.entry("x", "a")
         entry.isPublished = nil
         #expect(plan(listed: ["a"], entries: [entry]).unpublished == [entry])

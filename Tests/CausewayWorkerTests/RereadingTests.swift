@@ -19,7 +19,7 @@ import Testing
         return table.note(report, committableOffset: offset)
     }
 
-    @Test func `Nothing below what was settled is committed once more`() {
+    @Test func `Nothing below the settled offset is committed again`() {
         var (table, number) = table(end: 100)
         for offset in 20..<100 as Range<Int64> { table.noteDealt(0, 5, offset: offset) }
         let isNews60 = notes(&table, number, 60)
@@ -33,7 +33,7 @@ import Testing
     }
 
     /// The last records of the partition were deleted from the log, or are not for readers.
-    @Test func `An end that no record reaches is reached at the logs end`() {
+    @Test func `An end that no record reaches is reached at the log's end`() {
         var (table, number) = table(end: 100)
         table.noteDealt(0, 5, offset: 95)
         let isNews96 = notes(&table, number, 96)
@@ -48,7 +48,7 @@ import Testing
 
     /// A worker that was assigned the partition and has read nothing yet knows the settled records from the commit. Seeking back must not
     /// make it forget them: otherwise alerts would ring again.
-    @Test func `What was committed before the assignment is settled`() {
+    @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(place, lane: 0)
         #expect(table[place]?.settledBelow(beganAt: 500) == 500)
@@ -62,13 +62,13 @@ import Testing
     }
 
     /// A mark, or the first recent record, may be beyond the records that this worker knows to be settled.
-    @Test func `Nothing unsettled is passed over`() {
+    @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).notBeyond(100) == .offset(100))
         #expect(SeekPosition.offset(90).notBeyond(100) == .offset(90))
         #expect(SeekPosition.beginning.notBeyond(100) == .beginning)
     }
 
-    @Test func `A log that has nothing left is read at once`() {
+    @Test func `A log without remaining records is completely read at once`() {
         var (table, _) = table(end: 100)
         table.noteEnd(of: place, offset: 100)
         #expect(table[place]?.rereading?.isComplete == true)

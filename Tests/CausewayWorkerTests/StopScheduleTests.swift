@@ -4,7 +4,7 @@ import Testing
 
 /// Rule R5 of Design.md.
 @Suite struct StopScheduleTests {
-    @Test func `All of it fits the drain time from the signal on`() {
+    @Test func `All steps of stopping fit into the drain time after the signal`() {
         let usual = StopSchedule(toldMilliseconds: 1_000, drainMilliseconds: 20_000)
         #expect(usual.drainEndMilliseconds == 16_000, "the last 5 s are for closing")
         #expect(usual.consumerEndMilliseconds == 20_000)
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `Each step of closing has a moment`() {
+    @Test func `Each step of closing has some time`() {
         func wait(_ now: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
             StopSchedule.wait(until: 20_000, nowMilliseconds: now, isStoppingAtOnce: isStoppingAtOnce)
         }

@@ -56,7 +56,7 @@ import Testing
 
     // MARK: - A key's id
 
-    @Test func `A file beside the key names it`() throws {
+    @Test func `A file beside the key has the key's id`() throws {
         try withKey { _, keyFile in
             let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
             #expect(try key.identifier() == "KEY1234567")
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `The worker starts with the key that the file names`() throws {
+    @Test func `The worker starts with the key id of the file`() throws {
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             let setup = try setup(configuration(keyFile: keyFile))
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `An id that is none stops the start`() throws {
+    @Test func `An invalid key id prevents the start`() throws {
         try withKey { _, keyFile in
             try "too long an id".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             let error = #expect(throws: APNs.ConfigurationError.self) { try setup(configuration(keyFile: keyFile)) }
@@ -84,7 +84,7 @@ import Testing
     }
 
     /// The key and its id are swapped together, as Kubernetes swaps a secret.
-    @Test func `A replaced key is offered under the id beside it`() throws {
+    @Test func `A replaced key is offered with the id in the file beside it`() throws {
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
                 key: SigningKey(path: keyFile),
@@ -122,7 +122,7 @@ import Testing
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),
         ]
     )
-    func `Connections follow the pools`(lanes: Int, apps: Int, connectionsMax: Int, perAddressMax: Int) throws {
+    func `Limits follow from the pools`(lanes: Int, apps: Int, connectionsMax: Int, perAddressMax: Int) throws {
         try withKey { _, keyFile in
             let setup = try setup(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
             let producer = try setup.makeProducer()

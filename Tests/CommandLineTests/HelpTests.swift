@@ -77,7 +77,7 @@ struct HelpTests {
         ["outage", "--case", "none"], ["fanout", "--members", "0"], ["fanout", "--overtake-at", "100"],
         ["fanout", "--workers", "2"], ["fanout", "--lanes", "257"], ["fanout", "--h2load-pushes", "-1"],
     ])
-    func `So does one of the lab`(arguments: [String]) throws {
+    func `A wrong command line of the lab ends with 64 and says how it is meant`(arguments: [String]) throws {
         try expectUsage(ProgramRun.process(arguments, of: .lab))
     }
 

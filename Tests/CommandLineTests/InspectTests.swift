@@ -9,7 +9,7 @@ struct InspectTests {
         return try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
     }
 
-    @Test func `An activity: in words, and without its token`() throws {
+    @Test func `An activity is shown in words, and without its token`() throws {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("--app", InspectScene.app, InspectScene.started)
         #expect(run.exitCode == 0, "\(run.errors)")

@@ -10,7 +10,7 @@ import Testing
     }
 
     @Test(arguments: [["causeway"], ["causeway", "help"], ["causeway", "worker"], ["causeway", "send", "demo"]])
-    func `Every other line is this programs own`(arguments: [String]) {
+    func `Every other line is this program's own`(arguments: [String]) {
         #expect(lab.refusal(of: arguments) == nil)
     }
 }

@@ -41,7 +41,7 @@ struct RecordCutterTests {
             ("{}\r\n{}\r\n", ["1:{}", "2:{}"]),
         ] as [(String, [String])]
     )
-    func `Forms of input`(text: String, records: [String]) {
+    func `Records are cut out of every form of input`(text: String, records: [String]) {
         #expect(cut(text) == records)
         #expect(cut(text, step: 1_000) == records)
     }

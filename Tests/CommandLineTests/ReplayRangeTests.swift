@@ -12,7 +12,7 @@ struct ReplayRangeTests {
         try ReplayRange(from: from, to: to, offsets: offsets, nowMilliseconds: Self.now)
     }
 
-    @Test func `Times and durations`() throws {
+    @Test func `Times and durations are read`() throws {
         #expect(try range("2h") == .times(from: Self.now - 7_200_000, to: nil))
         #expect(try range("3d", "90s") == .times(from: Self.now - 259_200_000, to: Self.now - 90_000))
         #expect(try range("2026-09-21T14:13:19Z") == .times(from: Self.now - 1_000, to: nil))
@@ -23,7 +23,7 @@ struct ReplayRangeTests {
         #expect(!hour.contains(timestampMilliseconds: Self.now - 3_600_001))
     }
 
-    @Test func `Offsets, the last one included`() throws {
+    @Test func `Offsets are read, the last one included`() throws {
         #expect(try range(nil, nil, "0:12-18", "3:7-") == .offsets([0: 12...18, 3: 7...Int64.max - 1]))
         #expect(try range(nil, nil, "0:5-5") == .offsets([0: 5...5]))
         #expect(try range(nil, nil, "0:5-9223372036854775807") == .offsets([0: 5...Int64.max - 1]))
@@ -33,14 +33,14 @@ struct ReplayRangeTests {
         "yesterday", "-2h", "2", "h", "99999999999999999999d", "2026-09-21", "2026-13-21T00:00:00Z",
         "1960-01-01T00:00:00Z",
     ])
-    func `What is none is refused with the option's name`(text: String) {
+    func `An invalid time is refused with the option's name`(text: String) {
         #expect { try range(text) } throws: {
             ($0 as? ReplayRangeError)?.message.hasPrefix("--from \(text): ") ?? false
         }
     }
 
     @Test(arguments: ["1", "1:", "1:5", "1:-5", "1:9-5", "-1:0-1", "a:0-1", "0:1-2-3", "0:0x1-2", "2147483648:0-1"])
-    func `So are offsets`(text: String) {
+    func `Invalid offsets are refused with the option's name`(text: String) {
         #expect { try range(nil, nil, text) } throws: {
             ($0 as? ReplayRangeError)?.message.hasPrefix("--offsets \(text): ") ?? false
         }
@@ -64,7 +64,7 @@ struct ReplayRangeTests {
         #expect(RecordRate(perSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
     }
 
-    @Test func `A progress bar`() {
+    @Test func `The progress bar shows the share`() {
         #expect(ReplayProgress.line("reading", 5, of: 10) == "reading  ███████████████░░░░░░░░░░░░░░░  5 of 10")
         #expect(ReplayProgress.line("reading", 11, of: 0).contains("░") == false)
     }

@@ -32,12 +32,12 @@ struct ChannelKeysTests {
         }
     }
 
-    @Test func `Nothing gets a channel unasked`() throws {
+    @Test func `No audience gets a channel by default`() throws {
         let channels = try load("")
         #expect(channels.audiences.isEmpty && channels.environments == [.production])
     }
 
-    @Test func `Patterns are read`() throws {
+    @Test func `Patterns of audiences are read`() throws {
         let channels = try load("    channels: {audiences: [\"match-*\", final], storage: none, keepSeconds: 0}\n")
         #expect(channels.audiences == ["match-*", "final"] && channels.storage == .none && channels.keepSeconds == 0)
         let variables = ["CAUSEWAY_APPS_MATCH_CHANNELS_AUDIENCES": "cup-*,final"]
@@ -45,7 +45,7 @@ struct ChannelKeysTests {
         #expect(try load("    channels: {audiences: []}\n").audiences.isEmpty)
     }
 
-    @Test func `What is wrong is said`() {
+    @Test func `The error says what is wrong`() {
         let key = "apps.match.channels"
         let pattern = "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
         #expect(faults("    channels: {audiences: [\"a*b\"]}\n") == ["\(key).audiences: a*b \(pattern)"])

@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test(arguments: regressions) func `Regression seeds`(kind: Swarm.Kind, seeds: [UInt64]) {
+    @Test(arguments: regressions) func `Seeds of earlier bugs keep the invariants`(kind: Swarm.Kind, seeds: [UInt64]) {
         for seed in seeds {
             for results in SupersededResults.allCases {
                 for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {
@@ -90,7 +90,7 @@ import Testing
     }
 
     /// Every verdict and every outcome occurs, because the invariants check nothing that never occurs.
-    @Test func `Every verdict and outcome comes about`() {
+    @Test func `Every verdict and outcome occurs`() {
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
         var counted = 0

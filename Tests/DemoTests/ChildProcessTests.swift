@@ -20,19 +20,19 @@ struct ChildProcessTests {
         return try ChildProcess(name: "child", command: command, logFile: log, output: output, variables: variables)
     }
 
-    @Test func `Its first line and its end`() throws {
+    @Test func `The first line and the exit code of a child process are read`() throws {
         let child = try child("echo ready; echo more; exit 3", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "ready")
         #expect(child.wait(milliseconds: 60_000) == .exited(3))
     }
 
-    @Test func `One that dies is told with its log`() throws {
+    @Test func `The error about a child process that dies shows the end of its log`() throws {
         let child = try child("echo 'no port left' >&2; exit 1", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 60_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
-    @Test func `One that says nothing`() throws {
+    @Test func `A child process that prints nothing is reported in time`() throws {
         let child = try child("exec sleep 60", output: .pipe)
         let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 20) }
         #expect(error?.reason.contains("printed nothing in time") == true)
@@ -40,14 +40,14 @@ struct ChildProcessTests {
         #expect(child.poll() == .killed(signal: SIGTERM))
     }
 
-    @Test func `One that does not listen is killed`() throws {
+    @Test func `A child process that ignores SIGTERM is killed`() throws {
         let child = try child("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
         #expect(try child.firstLine(milliseconds: 60_000) == "deaf")
         child.stop(graceMilliseconds: 20)
         #expect(child.poll() == .killed(signal: SIGKILL))
     }
 
-    @Test func `A workers configuration is not inherited`() throws {
+    @Test func `A worker's configuration is not inherited`() throws {
         // Passed, not set: other tests start programs meanwhile, which would inherit it.
         let child = try child(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
@@ -58,7 +58,7 @@ struct ChildProcessTests {
         _ = child.wait(milliseconds: 60_000)
     }
 
-    @Test func `No descriptor is inherited but its three`() throws {
+    @Test func `A child process inherits only its three descriptors`() throws {
         // Foundation's pipe has no close-on-exec flag.
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
@@ -68,7 +68,7 @@ struct ChildProcessTests {
         withExtendedLifetime(pipe) {}
     }
 
-    @Test func `A program that does not exist`() throws {
+    @Test func `A program that does not exist exits with code 127`() throws {
         let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
         #expect(child.wait(milliseconds: 60_000) == .exited(127))
     }
@@ -83,7 +83,7 @@ struct ChildProcessTests {
 
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
-    @Test func `Nobody there`() {
+    @Test func `The error names the address if nobody answers`() {
         // A port that was free just now may belong to another test by now.
         let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)

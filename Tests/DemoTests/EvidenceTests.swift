@@ -55,7 +55,7 @@ struct EvidenceTests {
         #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
     }
 
-    @Test func `What an earlier run left goes`() throws {
+    @Test func `Files of an earlier run are deleted`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
         for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
         _ = try Evidence(directory: directory.path("evidence"))
@@ -63,7 +63,7 @@ struct EvidenceTests {
         #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
     }
 
-    @Test func `Lines of a file that grows`() throws {
+    @Test func `The lines of a growing file are counted`() throws {
         let path = directory.path("lines")
         try TextFile.write("a\nb\nc", to: path)
         var lines = LineCount(path: path)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The live page", .ownThread)
 struct LivePageTests {
-    @Test func `A trouble ends by itself or when it is pressed again`() {
+    @Test func `A fault ends by itself, or when it is pressed again`() {
         var troubles = PageTroubles()
         #expect(troubles.press(.answer503, nowMilliseconds: 1_000) == .begin(.answer503))
         #expect(troubles.faults == #"{"serviceUnavailableShare":1}"#)
@@ -18,7 +18,7 @@ struct LivePageTests {
         #expect(troubles == PageTroubles() && troubles.faults == "{}")
     }
 
-    @Test func `What happens at once is not switched on`() {
+    @Test func `An action that happens at once is not switched on`() {
         var troubles = PageTroubles()
         for action in [PageAction.killWorker, .cutConnections] {
             #expect(troubles.press(action, nowMilliseconds: 0) == .begin(action))
@@ -26,7 +26,7 @@ struct LivePageTests {
         }
     }
 
-    @Test func `The desk gives each side its steps`() {
+    @Test func `The desk gives each side its own steps`() {
         let desk = PageDesk()
         #expect(!desk.press(.killWorker), "nothing is allowed at first")
         desk.allow([.killWorker, .cutConnections])
@@ -37,7 +37,7 @@ struct LivePageTests {
         #expect(desk.takeServiceSteps(nowMilliseconds: 0) == [.begin(.cutConnections)])
     }
 
-    @Test func `Presses have a limit`() {
+    @Test func `The number of presses is limited`() {
         let desk = PageDesk()
         desk.allow([.killWorker])
         for _ in 0..<PageDesk.pressesMax { #expect(desk.press(.killWorker)) }
@@ -54,7 +54,7 @@ struct LivePageTests {
         #expect(desk.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
     }
 
-    @Test func `Late commands are those of before the limit without a result`() {
+    @Test func `Commands without a result after the time limit are late`() {
         var late = LateCommands()
         for second in 0...29 { late.note(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
         #expect(late.count(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
@@ -63,7 +63,7 @@ struct LivePageTests {
         #expect(late.count(results: 5_900, nowMilliseconds: 90_000) == 100)
     }
 
-    @Test func `The wall is spread over all phones`() {
+    @Test func `The wall shows phones spread over all`() {
         #expect(PageFrame.wall(of: 0) == [])
         #expect(PageFrame.wall(of: 3) == [0, 1, 2])
         let wall = PageFrame.wall(of: 3_000)
@@ -110,12 +110,12 @@ struct LivePageTests {
         #expect(PageSubject(of: Array(#"{"app":"a","activities":[]}"#.utf8)) == nil)
     }
 
-    @Test func `Only names of this machine are answered`() {
+    @Test func `Only requests to this machine's names are answered`() {
         #expect(PageHandler.isLocal("127.0.0.1:4000") && PageHandler.isLocal("localhost"))
         #expect(!PageHandler.isLocal("example.com:4000") && !PageHandler.isLocal(nil))
     }
 
-    @Test func `A histogram gives what was added since`() {
+    @Test func `A histogram gives the values added since an earlier state`() {
         var histogram = Histogram()
         for value in [5, 5, 900] { histogram.add(milliseconds: Int64(value)) }
         let earlier = histogram

@@ -102,7 +102,7 @@ struct PageTests {
         }
     }
 
-    @Test func `One channel or phone is enough`() throws {
+    @Test func `One fault of a channel or a phone is enough for a bad result`() throws {
         let changes: [(inout DemoFigures.Channels) -> Void] = [
             { $0.left = 1 }, { $0.created = 0 }, { $0.phonesReached = 1_499 }, { $0.strayTokens = 1 },
         ]
@@ -115,7 +115,7 @@ struct PageTests {
         }
     }
 
-    @Test func `Rules meet the columns`() throws {
+    @Test func `The lines of the frame meet the columns`() throws {
         let lines = Page(try Self.figures(), isColoured: false).lines
         #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
@@ -123,7 +123,7 @@ struct PageTests {
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┴") })
     }
 
-    @Test func `The figures are on it`() throws {
+    @Test func `The page shows the figures`() throws {
         let text = Page(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
         for expected in [
             "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
@@ -136,7 +136,7 @@ struct PageTests {
         #expect(!text.contains("\u{1B}"))
     }
 
-    @Test func `Colours only where asked for`() throws {
+    @Test func `The page has colours only on request`() throws {
         #expect(Page(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
     }
 
@@ -151,7 +151,7 @@ struct PageTests {
         #expect(text.contains("\u{1B}[1;31m"))
     }
 
-    @Test func `One phone is enough`() throws {
+    @Test func `One wrong phone is enough for a bad result`() throws {
         var older = try Self.figures()
         older.phonesBackInTime = 1
         #expect(!older.isGood)
@@ -175,19 +175,19 @@ struct ProgressTests {
         news: "SIX! DJ Bravo 68 (30)"
     )
 
-    @Test func `Half the bar`() {
+    @Test func `After half the time, half the bar is full`() {
         let bar = progress.barLine
         #expect(bar.count { $0 == "█" } == 20 && bar.count { $0 == "░" } == 20)
         #expect(bar.contains(" 30 s") && bar.contains("4 of 60 matches over"))
     }
 
-    @Test func `The bar ends`() {
+    @Test func `The bar is never longer than its width`() {
         var late = progress
         late.elapsedMilliseconds = 90_000
         #expect(late.barLine.count { $0 == "█" } == DemoProgress.barWidth)
     }
 
-    @Test func `One line for a log`() {
+    @Test func `The progress for a log is one line`() {
         #expect(
             progress.logLine
                 == " 30 s  4 of 60 matches over, 12,000 commands/s, 3,000 pushes/s. SIX! DJ Bravo 68 (30)"

@@ -38,7 +38,7 @@ struct TallyTests {
         #expect(tally.freshness.percentile(50) == 250)
     }
 
-    @Test func `What a result counts has been superseded`() {
+    @Test func `Commands that a result counts are superseded`() {
         let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
         let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
         var tally = Tally()
@@ -87,13 +87,13 @@ struct TallyTests {
     }
 
     /// The commands of the starts are the worker's own.
-    @Test func `The starts of devices are no commands of the producer`() {
+    @Test func `The starts of devices do not count as the producer's commands`() {
         var tally = Tally(of: .audiences)
         tally.add(result(.accepted), countsFreshness: true)
         #expect(tally.commands == 0 && tally.pushes == 1 && tally.freshness.count == 0)
     }
 
-    @Test func `What was held gets a result of its own`() {
+    @Test func `A released command has its own result`() {
         var tally = Tally()
         tally.add(result(.held), countsFreshness: true)
         var released = result(.accepted)
@@ -104,7 +104,7 @@ struct TallyTests {
         #expect(tally.freshness.count == 0)
     }
 
-    @Test func `What cannot be read is no result`() {
+    @Test func `An unreadable record does not count as a result`() {
         var tally = Tally()
         tally.add(ResultSummary(), countsFreshness: true)
         tally.add(result(.accepted, offset: .max), countsFreshness: true)
@@ -112,7 +112,7 @@ struct TallyTests {
         #expect(tally.commands == 0 && tally.unreadable == 3)
     }
 
-    @Test func `Demotions and the end of the work`() {
+    @Test func `Demotions and the end of the work are noted`() {
         var tally = Tally()
         var second = result(.accepted, offset: 1)
         second.isDemoted = true
@@ -122,7 +122,7 @@ struct TallyTests {
         #expect(tally.lastAnsweredMilliseconds == 1_250)
     }
 
-    @Test func `The starts do not count as fresh`() {
+    @Test func `Starts do not count towards freshness`() {
         var tally = Tally()
         tally.add(result(.accepted), countsFreshness: false)
         #expect(tally.pushes == 1 && tally.freshness.count == 0)
@@ -136,7 +136,7 @@ struct ResultSummaryTests {
     }
 
     /// The test reads the output of the worker's own writer.
-    @Test func `A record of the workers`() {
+    @Test func `A record of the worker's own writer is read`() {
         let topic = Array("causeway.commands".utf8)
         let activity = Array("a \"quoted\" {brace} \\".utf8)
         var writer = JSONWriter()
@@ -186,19 +186,19 @@ struct ResultSummaryTests {
     }
 
     @Test(arguments: Outcome.allCases)
-    func `Every outcome`(outcome: Outcome) {
+    func `Every outcome is read`(outcome: Outcome) {
         let summary = summary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
         #expect(summary.outcome == outcome && summary.isComplete)
     }
 
-    @Test func `A demotion is seen`() {
+    @Test func `A demotion is read`() {
         let rest = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
         #expect(summary(#"{"demoted":true,"priority":5,"# + rest).isDemoted)
         #expect(!summary(#"{"priority":5,"reason":"demoted","# + rest).isDemoted)
         #expect(!summary(#"{"payload":{"demoted":true},"# + rest).isDemoted)
     }
 
-    @Test func `Names are not mistaken for others`() {
+    @Test func `A name inside a value is not mistaken for a member`() {
         let summary = summary(
             #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
         )
@@ -209,14 +209,14 @@ struct ResultSummaryTests {
         "", "{", "{\"", "{\"outcome\"", "{\"outcome\":", "{\"outcome\":\"", "{\"a\":\"\\", "}}}}",
         "{\"outcome\":\"no\"}",
     ])
-    func `Garbage is incomplete`(text: String) {
+    func `Garbage counts as incomplete`(text: String) {
         #expect(!summary(text).isComplete)
     }
 }
 
 @Suite("The histogram", .ownThread)
 struct HistogramTests {
-    @Test func `Percentiles`() {
+    @Test func `Percentiles are calculated`() {
         var histogram = Histogram()
         #expect(histogram.percentile(50) == nil)
         for value in 1...100 { histogram.add(milliseconds: Int64(value)) }
@@ -224,7 +224,7 @@ struct HistogramTests {
         #expect(histogram.maximumMilliseconds == 100)
     }
 
-    @Test func `Beyond the last bucket`() {
+    @Test func `Values beyond the last bucket are counted`() {
         var histogram = Histogram()
         histogram.add(milliseconds: -3)
         histogram.add(milliseconds: 1_000_000)

@@ -7,7 +7,7 @@ import Testing
 @Suite("The causes of alerts about audiences", .timeLimit(.minutes(10)))
 struct AlertAudienceTests {
     /// APNs answers after two seconds, and a command comes every second. So members show different states, and never all the newest one.
-    @Test func `Commands come faster than rounds run`() async throws {
+    @Test func `Commands that come faster than rounds run cause an alert`() async throws {
         try await withAlerts(apps: ["match"]) { run, history in
             let scene = try MatchScene(run)
             let goal = try #require(try scene.files.records("commands.jsonl").first { $0["audience"] != nil })

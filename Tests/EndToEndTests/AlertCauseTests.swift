@@ -8,7 +8,7 @@ import Testing
 /// other. ``AlertLoadTests`` has the causes that need load or time.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct AlertCauseTests {
-    @Test func `Redis goes and comes back`() async throws {
+    @Test func `An outage of Redis causes an alert until it is back`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -38,7 +38,7 @@ struct AlertCauseTests {
     }
 
     /// Redis is out of memory for a while. Commands wait for it, and are sent afterwards.
-    @Test func `Redis answers with errors`() async throws {
+    @Test func `Errors of Redis cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -63,7 +63,7 @@ struct AlertCauseTests {
     }
 
     /// `redis.replicas` asks for a replica, and there is none. Registrations wait for ten seconds, then continue without it.
-    @Test func `Replicas of Redis are missing`() async throws {
+    @Test func `Missing replicas of Redis cause an alert`() async throws {
         try await withAlerts(replicas: 1) { run, history in
             let traffic = try Traffic(run)
             var (seen, turns) = (0.0, 0)
@@ -95,7 +95,7 @@ struct AlertCauseTests {
     }
 
     /// An empty Redis replaces the first one at the same address.
-    @Test func `Redis loses everything`() async throws {
+    @Test func `The loss of all data in Redis causes an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -114,7 +114,7 @@ struct AlertCauseTests {
     }
 
     /// Commands name activities that no registration has named.
-    @Test func `Tokens that nobody knows`() async throws {
+    @Test func `Commands without a known token cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -129,7 +129,7 @@ struct AlertCauseTests {
         }
     }
 
-    @Test func `No broker is there`() async throws {
+    @Test func `An outage of the broker causes an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("a broker, and partitions") { $0.isWell }
             history.addQuiet(well, minutes: 15)
@@ -145,7 +145,7 @@ struct AlertCauseTests {
     }
 
     /// The key file is first replaced by a file that is no key, then by a key that APNs does not know. The worker starts with the latter.
-    @Test func `Keys that are none`() async throws {
+    @Test func `Unusable keys cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -191,7 +191,7 @@ struct AlertCauseTests {
 
     /// APNs refuses every push until the retry budget is empty. Then people end their activities, but the producer does not know that: APNs
     /// answers 410.
-    @Test func `Pushes that fail`() async throws {
+    @Test func `Failing pushes cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in
             let crowd = try RegisteredPhones(run, count: 60)
             try crowd.send(to: crowd.activities)
@@ -234,7 +234,7 @@ struct AlertCauseTests {
     }
 
     /// Sends a record that is no command, and asks for priority 10 more often than the activity's policy allows.
-    @Test func `Records and budgets`() async throws {
+    @Test func `Invalid records and exhausted budgets cause an alert`() async throws {
         try await withAlerts { run, history in
             let small = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
             try run.restart(

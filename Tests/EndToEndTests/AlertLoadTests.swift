@@ -9,7 +9,7 @@ import Testing
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct AlertLoadTests {
     /// Redis is away for more than a minute, and commands keep coming.
-    @Test func `Commands WAIT and the lag grows`() async throws {
+    @Test func `A growing lag during an outage of Redis causes an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
@@ -37,7 +37,7 @@ struct AlertLoadTests {
     }
 
     /// APNs takes more than five seconds for each answer.
-    @Test func `Answers take long`() async throws {
+    @Test func `Slow answers cause an alert`() async throws {
         try await withAlerts { run, history in
             let crowd = try RegisteredPhones(run, count: 16)
             try crowd.send(to: crowd.activities)
@@ -58,7 +58,7 @@ struct AlertLoadTests {
     }
 
     /// Large records come faster than one lane processes them.
-    @Test func `More comes than a lane takes`() async throws {
+    @Test func `More records than a lane can process cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in
             // The other tests of this run need the cores too.
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
@@ -88,7 +88,7 @@ struct AlertLoadTests {
     }
 
     /// The worker is restarted three times, the topics do not exist, and at last the worker is stopped.
-    @Test func `Workers that have nothing to read and go`() async throws {
+    @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
             history.addQuiet(well, minutes: 30)
@@ -118,7 +118,7 @@ struct AlertLoadTests {
     }
 
     /// The group has committed an offset that the log does not have. The worker reads nothing of this partition and skips nothing.
-    @Test func `What was committed is gone`() async throws {
+    @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
             history.addQuiet(well, minutes: 15)
@@ -137,7 +137,7 @@ struct AlertLoadTests {
 
     /// The clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows the age of the last token.
     /// While no push needs a token, the metric shows nothing.
-    @Test func `No new provider token is signed`() async throws {
+    @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await withAlerts { run, history in
             let faults = run.stage.path("faults")
             func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
@@ -166,7 +166,7 @@ struct AlertLoadTests {
 
     /// One of a cluster's two servers is killed. Commands with keys on that server wait, and the worker reports that only one server is
     /// away.
-    @Test func `One server of a cluster goes`() async throws {
+    @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]
             let run = try ExampleRun(["ride"], onClusterOf: servers, mode: "cluster")

@@ -109,7 +109,7 @@ struct ChannelAudienceTests {
 
     /// Redis forgets the register of channels, and also which channel the audience has. The phones know only the first channel.
     @Test(arguments: [false, true])
-    func `The channel goes on when Redis is emptied`(isReplaced: Bool) async throws {
+    func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }
@@ -137,7 +137,7 @@ struct ChannelAudienceTests {
         }
     }
 
-    @Test func `One command each reaches every phone`() async throws {
+    @Test func `Each single command reaches every phone`() async throws {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }

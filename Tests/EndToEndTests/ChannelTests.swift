@@ -51,7 +51,7 @@ struct ChannelTests {
         ]
     }
 
-    @Test func `A worker makes the channel broadcasts and replaces it`() async throws {
+    @Test func `A worker creates the channel, broadcasts to it and replaces it`() async throws {
         try await onOwnThread {
             let run = try run()
             defer { run.close() }

@@ -61,7 +61,7 @@ struct DependencyTests {
 
     /// While commands flow, the brokers go away for longer than a session and come back: each command has its result. Then the same while
     /// records wait for Redis: within seconds the lag is as before.
-    @Test func `Kafka goes and comes back`() async throws {
+    @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
             let run = try ExampleRun(["ride"], broker: broker)

@@ -7,7 +7,7 @@ import Testing
 @Suite("The example activities, from Kafka to the Lock Screen", .serialized, .timeLimit(.minutes(10)))
 struct ExampleTests {
     @Test(arguments: ExampleFiles.names)
-    func `Carried`(name: String) async throws {
+    func `Each example arrives on its phone`(name: String) async throws {
         try await onOwnThread {
             let run = try ExampleRun([name])
             defer { run.close() }
@@ -31,7 +31,7 @@ struct ExampleTests {
         }
     }
 
-    @Test func `A unix date inside the content is seen through`() async throws {
+    @Test func `A UNIX date inside the content is detected`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["trip"])
             defer { run.close() }

@@ -8,7 +8,7 @@ import Testing
 struct LaneCountTests {
     /// Runs on all processors that the test may use, and on one of them.
     @Test(arguments: [(nil, nil), ("0", 1)] as [(String?, Int?)])
-    func `Lanes`(processors: String?, expected: Int?) async throws {
+    func `The number of lanes follows from the processors`(processors: String?, expected: Int?) async throws {
         try await onOwnThread {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }

@@ -10,7 +10,7 @@ import Testing
 @Suite("Metrics, pages and health of a worker", .timeLimit(.minutes(10)))
 struct MetricsTests {
     /// A match on twenty phones. The sums of the worker's metrics, of the results topic and of the simulator's counters must be equal.
-    @Test func `Its sums are what was done`() async throws {
+    @Test func `The sums of the metrics are equal to the work done`() async throws {
         try await onOwnThread {
             let season = ExampleFiles("season")
             let run = try ExampleRun([("cricket", MatchRecords.app, season.path("shapes.json"))])
@@ -135,7 +135,7 @@ struct MetricsTests {
 
     /// A push is unanswered when the worker is told to stop. The worker says at once that it drains, and stays alive until the answer
     /// comes.
-    @Test func `A worker that drains is not ready and alive`() async throws {
+    @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForAnswers)
             defer { run.close() }
@@ -165,7 +165,7 @@ struct MetricsTests {
     }
 
     /// Another worker uses the port.
-    @Test func `A worker that cannot be asked does not run`() async throws {
+    @Test func `A worker whose port is taken does not run`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -182,7 +182,7 @@ struct MetricsTests {
         }
     }
 
-    @Test func `The health command asks`() async throws {
+    @Test func `The health command asks the worker`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }

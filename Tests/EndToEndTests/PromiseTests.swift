@@ -36,7 +36,7 @@ struct PromiseTests {
         return (figures, check.text)
     }
 
-    @Test func `The checker catches each laws breach`() async throws {
+    @Test func `The checker catches each law's breach`() async throws {
         let run = try await onOwnThread {
             try outputOf(
                 "/usr/bin/env",
@@ -62,7 +62,7 @@ struct PromiseTests {
         #expect(run.figures.repeatedResults == 0)
     }
 
-    @Test func `Redis goes for ten seconds and nothing is lost`() async throws {
+    @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
         // Nothing is sent while Redis is away. A push that was on its way when Redis went away may be sent again.
         let run = try await season(
             [
@@ -75,7 +75,7 @@ struct PromiseTests {
 
     /// The worker is killed together with Redis, so the next worker reads again what Redis no longer knows. An alert that rang in the
     /// second before and was not committed may ring again.
-    @Test func `Redis is wiped and the phones still end right`() async throws {
+    @Test func `After Redis is wiped, the phones still end with the right state`() async throws {
         let run = try await season(
             [
                 "--matches", "2", "--followers", "20", "--seconds", "22", "--budget", "8", "--wipe-at", "8",
@@ -90,7 +90,7 @@ struct PromiseTests {
     }
 
     @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func `A backlog is one push for each activity`(supersededResults: SupersededResults) async throws {
+    func `A backlog becomes one push for each activity`(supersededResults: SupersededResults) async throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"

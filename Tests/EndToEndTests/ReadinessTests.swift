@@ -8,7 +8,7 @@ import Testing
 struct ReadinessTests {
     /// While a group assigns partitions, no worker reads and none is ready. (The embedded broker handles dead members differently from
     /// Kafka, so `Tests/Acceptance/fleet` tests those.)
-    @Test func `Not before it has partitions`() async throws {
+    @Test func `A worker is not ready before it has partitions`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
@@ -25,7 +25,7 @@ struct ReadinessTests {
     }
 
     /// APNs does not know the key of the only app, so no command could be sent.
-    @Test func `Not with a key that is refused`() async throws {
+    @Test func `A worker is not ready if its only key is refused`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, stage in
                 let strangers = try SimulatorDirectory(path: nil)

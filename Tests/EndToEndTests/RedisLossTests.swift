@@ -8,7 +8,7 @@ import Testing
 /// Redis loses all data. Activities whose tokens only Redis knew get updates again, without help.
 @Suite("Redis loses all data", .timeLimit(.minutes(10)))
 struct RedisLossTests {
-    @Test func `Killed and back empty`() async throws {
+    @Test func `After Redis is killed and comes back empty, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.replaceRedis()
@@ -19,7 +19,7 @@ struct RedisLossTests {
     }
 
     /// No connection breaks.
-    @Test func `Emptied by an operator`() async throws {
+    @Test func `After an operator emptied Redis, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.wipeRedis()
@@ -30,7 +30,7 @@ struct RedisLossTests {
     }
 
     /// A worker that did not run during the loss notices it, too.
-    @Test func `Emptied while no worker runs`() async throws {
+    @Test func `After Redis is emptied while no worker runs, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.stage.stopWorker(graceMilliseconds: 90_000)
             try run.stage.replaceRedis()
@@ -41,7 +41,7 @@ struct RedisLossTests {
     }
 
     /// If nothing is missing, the worker reads the latest records again, and no phone notices.
-    @Test func `Restarted with its DATA`() async throws {
+    @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
             try run.stage.takeRedisAway()
@@ -58,7 +58,7 @@ struct RedisLossTests {
         }
     }
 
-    @Test func `A server of a cluster is refused as a single one`() async throws {
+    @Test func `A server of a cluster is refused if a single server is configured`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], onClusterOf: [LoopbackPort.free(), LoopbackPort.free()], mode: "single")
             defer { run.close() }

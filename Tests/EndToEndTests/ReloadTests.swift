@@ -8,7 +8,7 @@ import Testing
 struct ReloadTests {
     /// One activity gets ten updates a second all the time. SIGHUP applies another spacing. Errors, and keys that cannot change, change
     /// nothing. A changed file needs no signal.
-    @Test func `Spacing changes and no command is lost`() async throws {
+    @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
             defer { run.close() }

@@ -41,7 +41,7 @@ struct SeasonRunTests {
         #expect(freshness.p50Milliseconds <= freshness.p99Milliseconds)
     }
 
-    @Test func `A worker killed in mid season loses nothing`() async throws {
+    @Test func `A worker killed in the middle of the season loses nothing`() async throws {
         let run = try await demo(["--seconds", "10", "--crash-at", "4"])
         #expect(run.code == 0, "\(run.page)")
         let figures = try #require(run.figures)
@@ -65,7 +65,7 @@ struct SeasonRunTests {
         #expect(figures.worker.cpuMilliseconds > 0 && figures.workerMicrosecondsPerPush > 0)
     }
 
-    @Test func `One command for all followers of a match`() async throws {
+    @Test func `One command reaches all followers of a match`() async throws {
         let run = try await demo(["--audiences", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")
         #expect(run.page.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.page)")
@@ -104,13 +104,13 @@ struct SeasonRunTests {
         arguments: ["--audiences", "--channels"],
         [["--evidence", "evidence"], ["--superseded-results", "counted"]]
     )
-    func `What audiences do not have`(flag: String, option: [String]) async throws {
+    func `Options that audiences do not have are refused`(flag: String, option: [String]) async throws {
         let run = try await demo([flag] + option)
         #expect(run.code == 64)
         #expect(run.page.contains("\(option[0])") && run.page.contains("with \(flag)"), "\(run.page)")
     }
 
-    @Test func `DATA that is not there`() async throws {
+    @Test func `Missing data is reported`() async throws {
         let run = try await DemoRun.run(data: "/nowhere")
         #expect(run.code == 1)
         #expect(
@@ -123,7 +123,7 @@ struct SeasonRunTests {
         ["--followers", "0"], ["--channels", "--followers", "1"], ["--seconds", "0"], ["--crash-at", "60"],
         ["--lanes", "257"],
     ])
-    func `Wrong options`(arguments: [String]) async throws {
+    func `Wrong options are refused`(arguments: [String]) async throws {
         #expect(try await demo(arguments).code == 64)
     }
 }

@@ -18,7 +18,7 @@ struct SecretTests {
 
     /// A search that finds nothing at all would accept every run.
     @Test(arguments: secrets.keys.sorted())
-    func `The search finds`(secret: String) throws {
+    func `The search finds every kind of secret`(secret: String) throws {
         let text = try #require(Self.secrets[secret])
         var search = SecretSearch()
         search.add(token: Self.token)
@@ -57,7 +57,7 @@ struct SecretTests {
 
     /// At level debug, the log holds no secret: tokens in commands, right and wrong ones; a token that APNs calls dead; a password in a
     /// file that other users may read, which causes a warning.
-    @Test func `Tokens and passwords stay out of logs results and reasons`() async throws {
+    @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
             let run = try ExampleRun(["ride"]) { text, stage in

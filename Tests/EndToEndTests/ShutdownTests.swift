@@ -10,7 +10,7 @@ struct ShutdownTests {
     /// A whole match is in Kafka, and SIGTERM comes while the worker processes it. The worker finishes what it has begun, commits and exits
     /// with 0. The next worker continues behind it. No push and no result comes twice, also for commands that settled above one that still
     /// waited for its pace, which the committed offset cannot pass.
-    @Test func `Drains under load and loses nothing`() async throws {
+    @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
             // So many commands that the first results come long before the last.
             let match = try Match(followers: 150)
@@ -33,7 +33,7 @@ struct ShutdownTests {
 
     /// APNs no longer answers, so the drain would last its full time. The second signal ends it at once. The next worker reads the
     /// unfinished commands again, and nothing is lost.
-    @Test(arguments: [SIGTERM, SIGINT]) func `A second signal hurries and loses nothing`(second: Int32) async throws {
+    @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
             let match = try Match(followers: 20, configure: ExampleRun.waitingForAnswers)
             defer { match.close() }
@@ -65,7 +65,7 @@ struct ShutdownTests {
 
     /// A dependency of the worker neither answers nor closes. The worker still ends within the drain time. A push has no answer, or its
     /// result cannot be written.
-    @Test(arguments: ["redis-server", "simulator", "broker"]) func `A frozen part keeps nobody`(name: String)
+    @Test(arguments: ["redis-server", "simulator", "broker"]) func `A frozen dependency delays no stop`(name: String)
         async throws
     {
         try await onOwnThread {

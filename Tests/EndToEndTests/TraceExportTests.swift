@@ -12,7 +12,7 @@ struct TraceExportTests {
     private static let unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
 
     /// The collector first refuses twice, temporarily. No refused trace is lost.
-    @Test func `A sampled trace becomes spans and its result names them`() async throws {
+    @Test func `A sampled trace becomes spans, and its result names them`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [503, 429], samplesPerMillion: 0)
             defer { run.close() }
@@ -55,7 +55,7 @@ struct TraceExportTests {
     }
 
     /// A command to an audience has its own span, which contains one span for its range. Both results name that span.
-    @Test func `The ranges of a command are spans inside its`() async throws {
+    @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)
             defer { run.close() }
@@ -91,7 +91,7 @@ struct TraceExportTests {
         }
     }
 
-    @Test func `A million of a million begin a trace of their own`() async throws {
+    @Test func `With a share of one million in a million, each command begins its own trace`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [], samplesPerMillion: 1_000_000)
             defer { run.close() }
@@ -112,7 +112,7 @@ struct TraceExportTests {
     }
 
     /// Nothing accepts the traces. The worker says so, continues, and drains in time.
-    @Test func `A collector that is not there stops nothing`() async throws {
+    @Test func `A missing collector stops nothing`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in
                 text + "tracing: {endpoint: \"http://127.0.0.1:1/base\", samplesPerMillion: 1000000}\n"
@@ -128,7 +128,7 @@ struct TraceExportTests {
 
     /// A collector that uses TLS and requires authorization. At first the worker has the wrong certificate authority: it exports nothing,
     /// logs that and counts it. Then the authority is right.
-    @Test func `Traces go over TLS to a collector that is proved`() async throws {
+    @Test func `Traces go over TLS to a collector with a valid certificate`() async throws {
         try await onOwnThread {
             var collector: Collector?
             let run = try ExampleRun(["ride"]) { text, stage in
@@ -183,7 +183,7 @@ struct TraceExportTests {
     }
 
     /// The collector never answers. After one signal the worker waits for the collector; after a second signal it does not.
-    @Test func `A second signal does not WAIT for the collector`() async throws {
+    @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [0], samplesPerMillion: 1_000_000)
             defer { run.close() }

@@ -8,7 +8,7 @@ import Testing
 struct TraceTests {
     private static let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 
-    @Test func `Goes on with its result and its dead letter`() async throws {
+    @Test func `A trace continues in the result and the dead letter`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }

@@ -22,7 +22,7 @@ struct BodyReaderTests {
         return Body(text: String(decoding: reader.takeBody(), as: UTF8.self), bytes: count)
     }
 
-    @Test(arguments: [1, 2, 3, 7, 1_000]) func `Bodies are read in any parts`(partBytes: Int) throws {
+    @Test(arguments: [1, 2, 3, 7, 1_000]) func `A body is read in pieces of any size`(partBytes: Int) throws {
         #expect(try Self.read("helloGET", .bytes(5), partBytes: partBytes) == Body(text: "hello", bytes: 5))
         let chunks = "5\r\nhello\r\nA;name=value\r\n, worldly!\r\n0\r\nTrailer: x\r\n\r\n"
         let body = try Self.read(chunks + "GET", .chunked, partBytes: partBytes)
@@ -36,7 +36,7 @@ struct BodyReaderTests {
         ("ffffffffffffffffffff\r\n", .bodyTooLarge), (String(repeating: "0", count: 2_000), .malformed),
         ("0\r\n" + String(repeating: "a: b\r\n", count: 100), .malformed),
     ])
-    func `What is wrong is refused`(_ text: String, _ fault: HTTPFault?) throws {
+    func `Malformed input is refused`(_ text: String, _ fault: HTTPFault?) throws {
         var reader = try HTTPBodyReader(.chunked, bytesMax: 100)
         var found: HTTPFault?
         do throws(HTTPFault) { _ = try reader.read(Array(text.utf8)) } catch { found = error }

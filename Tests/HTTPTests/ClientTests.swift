@@ -12,7 +12,7 @@ struct ClientTests {
         HTTPClient(address: HTTPAddress(host: "127.0.0.1", port: port, path: path), timeoutMilliseconds: 60_000)
     }
 
-    @Test func `Bodies of any size go both ways`() async throws {
+    @Test func `Bodies of any size are sent and received`() async throws {
         var limits = HTTPServerLimits()
         limits.bodyBytesMax = 32 << 20
         limits.bodiesBytesMax = 32 << 20
@@ -47,7 +47,7 @@ struct ClientTests {
         }
     }
 
-    @Test func `An answer is bounded`() async throws {
+    @Test func `The size of an answer is limited`() async throws {
         try await TestServer.run { server in
             var client = Self.client(server.port, "/12345")
             client.answerBytesMax = 5
@@ -78,14 +78,14 @@ struct ClientTests {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", .lost), ("220 mail", .malformed),
         ("HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", .tooLarge),
     ])
-    func `What is no answer is said`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
+    func `The error says why an answer is invalid`(_ text: String, _ cause: HTTPClientError.Cause) async throws {
         let error = await #expect(throws: HTTPClientError.self) {
             try await ScriptedPeer.answering(text) { try Self.client($0).request() }
         }
         #expect(error?.cause == cause)
     }
 
-    @Test func `Nobody listens`() async throws {
+    @Test func `The error says that nobody listens`() async throws {
         let port = try Listener.unusedLoopbackPort()
         let error = #expect(throws: HTTPClientError.self) { try Self.client(port).request() }
         #expect(error?.cause == .unconnected)
@@ -115,7 +115,7 @@ struct ClientTests {
         ("http://push-causeway.push.svc:9464/readyz", "push-causeway.push.svc", 9_464, "/readyz"),
         ("http://[::1]:8080/a?b=c#d", "::1", 8_080, "/a?b=c"), ("HTTP://127.0.0.1?x", "127.0.0.1", 80, "/?x"),
     ])
-    func `Addresses are read`(url: String, host: String, port: UInt16, path: String) {
+    func `Addresses of HTTP servers are read`(url: String, host: String, port: UInt16, path: String) {
         #expect(HTTPAddress(url: url) == HTTPAddress(host: host, port: port, path: path))
     }
 
@@ -124,7 +124,7 @@ struct ClientTests {
         "http://127.0.0.1:65536/",
         "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
     ])
-    func `Other addresses are not`(url: String) {
+    func `Other addresses are refused`(url: String) {
         #expect(HTTPAddress(url: url) == nil)
     }
 }

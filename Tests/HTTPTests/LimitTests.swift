@@ -14,7 +14,7 @@ struct LimitTests {
         return limits
     }
 
-    @Test func `A crowd of idle clients keeps no probe out`() async throws {
+    @Test func `A crowd of idle clients does not block a probe`() async throws {
         let limits = Self.limits { $0.connectionsMax = 8 }
         try await TestServer.run(limits) { server in
             let idle = try (0..<20).map { _ in try server.connect() }
@@ -45,7 +45,7 @@ struct LimitTests {
         }
     }
 
-    @Test func `Requests that WAIT are counted`() async throws {
+    @Test func `The number of waiting requests is limited`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
             exchanges.give($0)
@@ -66,7 +66,7 @@ struct LimitTests {
         ("", ""), ("GET / HTTP/1.1\r\nX", "HTTP/1.1 408 "),
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 408 "),
     ])
-    func `Slow requests end`(_ request: String, _ answer: String) async throws {
+    func `A slow request ends its connection`(_ request: String, _ answer: String) async throws {
         let limits = Self.limits {
             ($0.headMilliseconds, $0.bodyMilliseconds) = (300, 300)
             ($0.bodyBytesMax, $0.bodiesBytesMax) = (10, 10)
@@ -79,7 +79,7 @@ struct LimitTests {
     }
 
     /// Each byte comes in time, and all together do not.
-    @Test func `A dripping head ends`() async throws {
+    @Test func `A head that arrives byte by byte ends in time`() async throws {
         try await TestServer.run(Self.limits { $0.headMilliseconds = 300 }) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nX: ")
@@ -94,7 +94,7 @@ struct LimitTests {
         }
     }
 
-    @Test func `An idle connection ends`() async throws {
+    @Test func `An idle connection is closed`() async throws {
         try await TestServer.run(Self.limits { $0.idleMilliseconds = 300 }) { server in
             let client = try server.connect()
             #expect(try client.get("/").status == 200)
@@ -102,7 +102,7 @@ struct LimitTests {
         }
     }
 
-    @Test func `A handler that is slow is not waited for`() async throws {
+    @Test func `The server does not wait for a slow handler`() async throws {
         let kept = Mutex<HTTPExchange?>(nil)
         let answering: TestServer.Answering = { exchange in
             kept.withLock { $0 = exchange }
@@ -120,7 +120,7 @@ struct LimitTests {
     }
 
     /// A body that comes in chunks grows until it is too large.
-    @Test func `A body is bounded`() async throws {
+    @Test func `The size of a body is limited`() async throws {
         let limits = Self.limits { ($0.bodyBytesMax, $0.bodiesBytesMax) = (1_000, 1_000) }
         try await TestServer.run(limits) { server in
             let client = try server.connect()
@@ -131,7 +131,7 @@ struct LimitTests {
     }
 
     /// Bodies of several clients, of which each is small enough.
-    @Test func `All bodies are bounded`() async throws {
+    @Test func `The size of all bodies together is limited`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
             exchanges.give($0)
@@ -159,7 +159,7 @@ struct LimitTests {
     }
 
     /// A long poll waits while the server stops: its answer still goes out, and one without an answer ends.
-    @Test(arguments: [true, false]) func `A stop during a long poll`(isAnswered: Bool) async throws {
+    @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
             exchanges.give($0)

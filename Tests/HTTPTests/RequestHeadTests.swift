@@ -31,7 +31,7 @@ struct RequestHeadTests {
         ("GET / HTTP/1.1\r\nHost: a\u{0}b\r\n\r\n", 400), ("GET /\n HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET /%4 HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("GET /?a=%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     ])
-    func `What is wrong is refused`(_ text: String, _ status: Int) throws {
+    func `Malformed input is refused`(_ text: String, _ status: Int) throws {
         let fault = #expect(throws: HTTPFault.self) { try Self.parse(text) }
         #expect(fault?.status == status)
     }
@@ -40,17 +40,17 @@ struct RequestHeadTests {
         ("Content-Length: 5", HTTPBodyReader.Length.bytes(5)), ("Content-Length: 0", .bytes(0)),
         ("Content-Length: 99999999999999999999", .bytes(.max)), ("Transfer-Encoding: Chunked", .chunked), ("X: y", nil),
     ])
-    func `The bodys length is read`(_ field: String, _ length: HTTPBodyReader.Length?) throws {
+    func `The body's length is read`(_ field: String, _ length: HTTPBodyReader.Length?) throws {
         let (head, _) = try #require(try Self.parse("PUT / HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n"))
         #expect(head.bodyLength == length && head.keepsAlive)
     }
 
-    @Test func `HTTP 10 needs no host and closes`() throws {
+    @Test func `A request of the old HTTP version needs no host, and its connection closes`() throws {
         let (head, length) = try #require(try Self.parse("GET /metrics HTTP/1.0\r\n\r\n"))
         #expect(length == 25 && !head.keepsAlive && !head.isModern)
     }
 
-    @Test func `Percent encoding is resolved`() throws {
+    @Test func `Percent-encoding is decoded`() throws {
         let (head, _) = try #require(
             try Self.parse("GET /a%20b?name=%C3%A9&flag&sum=1%2B1=2&name=other HTTP/1.1\r\nHost: a\r\n\r\n")
         )
@@ -59,7 +59,7 @@ struct RequestHeadTests {
         #expect(head.query["none"] == nil)
     }
 
-    @Test func `What is too long is refused before its end`() throws {
+    @Test func `A head that is too long is refused before its end`() throws {
         let long = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: HTTPHead.bytesMax)
         #expect(throws: HTTPFault.headTooLarge) { try Self.parse(long) }
         #expect(throws: HTTPFault.headTooLarge) { try Self.parse(long + "\r\n\r\n") }
@@ -67,7 +67,7 @@ struct RequestHeadTests {
         #expect(throws: HTTPFault.headTooLarge) { try Self.parse("GET / HTTP/1.1\r\nHost: a\r\n\(many)\r\n") }
     }
 
-    @Test func `No bytes break it`() {
+    @Test func `The parser survives any bytes`() {
         var generator = SystemRandomNumberGenerator()
         let text = Array("GET /a?b=%20 HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n".utf8)
         for _ in 0..<20_000 {

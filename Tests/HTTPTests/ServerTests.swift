@@ -17,7 +17,7 @@ struct ServerTests {
     /// Answers with the request's body.
     private static let echo: TestServer.Answering = { HTTPAnswer(status: 200, contentType: "x/y", body: $0.body) }
 
-    @Test func `A connection serves many requests also at once`() async throws {
+    @Test func `A connection serves many requests, also simultaneously`() async throws {
         try await TestServer.run { server in
             let client = try server.connect()
             for number in 0..<20 { #expect(try client.get("/\(number)").body == "/\(number)") }
@@ -29,7 +29,7 @@ struct ServerTests {
         }
     }
 
-    @Test func `Bodies of each form are read`() async throws {
+    @Test func `Bodies of every form are read`() async throws {
         try await TestServer.run(Self.bodies, answering: Self.echo) { server in
             let client = try server.connect()
             let counted = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
@@ -46,7 +46,7 @@ struct ServerTests {
     }
 
     /// A client such as curl sends a large body only when the server wants it.
-    @Test func `A body is asked for`() async throws {
+    @Test func `The server requests a body that the client announced`() async throws {
         try await TestServer.run(Self.bodies, answering: Self.echo) { server in
             let client = try server.connect()
             client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
@@ -59,7 +59,7 @@ struct ServerTests {
         }
     }
 
-    @Test func `A head has no body`() async throws {
+    @Test func `The answer to HEAD has no body`() async throws {
         try await TestServer.run { server in
             let client = try server.connect()
             client.send("HEAD /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -76,7 +76,7 @@ struct ServerTests {
         ("GET / HTTP/1.1\r\n" + String(repeating: "X: y\r\n", count: 65) + "\r\n", 431),
         (String(repeating: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", count: 40), 400),
     ])
-    func `What is refused is answered and ended`(_ request: String, _ status: Int) async throws {
+    func `A refused request is answered, and its connection ends`(_ request: String, _ status: Int) async throws {
         try await TestServer.run { server in
             let client = try server.connect()
             client.send(request)

@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `Producer logs on the polling thread`() throws {
+    @Test func `The producer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let log = Log()
@@ -63,7 +63,7 @@ import Testing
         #expect(producer.close(deadlineMilliseconds: eventLimitMilliseconds) == .closed)
     }
 
-    @Test func `Consumer logs on the polling thread`() throws {
+    @Test func `The consumer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let log = Log()

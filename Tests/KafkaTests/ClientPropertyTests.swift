@@ -10,7 +10,7 @@ import Testing
     }
 
     @Test(arguments: ["session.timeout", "", "no.such.property"])
-    func `What is no property is not`(name: String) {
+    func `An unknown property is recognized as unknown`(name: String) {
         let isKnown = ClientConfiguration().hasProperty(name)
         #expect(!isKnown)
     }

@@ -36,7 +36,7 @@ import Testing
         #expect(reader.close(deadlineMilliseconds: 200) == .unfinished)
     }
 
-    @Test func `A held record makes the close unfinished`() async throws {
+    @Test func `A record that is still held leaves the close unfinished`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// The client keeps running and meets errors, while its owner's descriptor number may already belong to another descriptor.
-    @Test func `What is left unfinished writes to no descriptor`() async throws {
+    @Test func `An unfinished close writes to no descriptor`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         try broker.takeDown()
@@ -76,7 +76,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `The eager protocol is followed too`() async throws {
+    @Test func `The eager protocol works too`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 3)
         let producer = try TestProducer(broker)

@@ -36,7 +36,7 @@ import Testing
         ("auto.offset.reset", "sometimes"), ("check.crcs", "perhaps"), ("client.id", "a\0b"), ("", "x"),
         ("compression.type", "rar"),
     ])
-    func `Bad property is named`(name: String, value: String) throws {
+    func `A bad property is named`(name: String, value: String) throws {
         let error = try #require(consumerError(Self.needed + [(name, value)]))
         #expect(error.reason.contains("property \(name):"))
         #expect(!error.isRetriable)
@@ -49,7 +49,7 @@ import Testing
         ("log.queue", "false", "log.queue"),
         ("auto.commit.interval.ms", "0", "auto.commit.interval.ms"),
     ])
-    func `Consumer refuses what breaks a promise`(name: String, value: String, named: String) throws {
+    func `The consumer refuses properties that break a promise`(name: String, value: String, named: String) throws {
         let error = try #require(consumerError(Self.needed + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
@@ -60,7 +60,7 @@ import Testing
         ("transactional.id", "t", "transactional.id"),
         ("log.queue", "false", "log.queue"),
     ])
-    func `Producer refuses what breaks a promise`(name: String, value: String, named: String) throws {
+    func `The producer refuses properties that break a promise`(name: String, value: String, named: String) throws {
         let error = try #require(producerError(Self.needed + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
@@ -78,18 +78,18 @@ import Testing
         #expect(producerError([])?.reason == "property bootstrap.servers: is required")
     }
 
-    @Test func `Later property wins over earlier and default`() {
+    @Test func `A later property overrides an earlier one and the default`() {
         #expect(consumerError(Self.needed + [("check.crcs", "nonsense"), ("check.crcs", "true")]) != nil)
         #expect(producerError(Self.needed + [("enable.idempotence", "false"), ("enable.idempotence", "true")]) == nil)
     }
 
     @Test(arguments: [[], [""], ["^pattern.*"], ["a", "a"], ["a\0b"], ["a", "b", "^c"]])
-    func `Bad topic is refused`(topics: [String]) throws {
+    func `A bad topic is refused`(topics: [String]) throws {
         let error = try #require(consumerError(Self.needed, topics: topics))
         #expect(error.reason.contains("topic"))
     }
 
-    @Test func `Error names its code`() {
+    @Test func `An error names its code`() {
         let error = KafkaError(code: -185, reason: "late")
         #expect(error.name == "_TIMED_OUT")
         #expect(error.description == "_TIMED_OUT: late")

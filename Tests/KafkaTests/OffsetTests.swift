@@ -21,7 +21,7 @@ import Testing
         #expect(next.close() == .closed)
     }
 
-    @Test func `Only what is stored is committed`() async throws {
+    @Test func `Only stored offsets are committed`() async throws {
         let (broker, producer) = try await Self.filled(count: 100)
 
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// A coordinator refuses commits while its group's leader assigns the partitions. A member that leaves has no later commit.
-    @Test func `A commit that is refused during a rebalance is made again before a member leaves`() async throws {
+    @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
@@ -67,7 +67,7 @@ import Testing
 
     /// The settled offsets above a committed one are stored with it.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
-    func `Metadata comes back with the offset`(strategy: String) async throws {
+    func `Metadata is read back with the offset`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
@@ -130,7 +130,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `Storing for a partition that is not ours is an error`() async throws {
+    @Test func `Storing an offset for a partition of another consumer is an error`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -240,7 +240,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `Seek goes back and forth`() async throws {
+    @Test func `A seek goes back and forth`() async throws {
         let (broker, producer) = try await Self.filled(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
@@ -255,7 +255,7 @@ import Testing
 
     /// From the assignment on, before any record of a partition arrives: `other` has none.
     @Test(arguments: ["cooperative-sticky", "range"])
-    func `Where reading begins and where logs end is known`(strategy: String) async throws {
+    func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
         let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
@@ -300,7 +300,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `Partition end is an event`() async throws {
+    @Test func `The end of a partition is an event`() async throws {
         let (broker, producer) = try await Self.filled(count: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
         #expect(await reader.run { !$0.ends.isEmpty })

@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThread) struct PauseTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
-    @Test func `Pausing never rewinds nor skips`() async throws {
+    @Test func `Pausing neither rewinds nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -33,7 +33,7 @@ import Testing
 
     /// With a queue so small that fetching stops all the time, and wake-ups at all kinds of moments: in the middle of a batch, with nothing
     /// left, during a fetch, and while the partition is paused.
-    @Test func `Waking the fetching neither repeats nor skips`() async throws {
+    @Test func `Waking the fetch neither repeats nor skips`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Any number of times, also when the partition is paused again before any record was handed out.
-    @Test func `What is given back is handed out again`() async throws {
+    @Test func `Returned records are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
@@ -117,7 +117,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `What is paused already is given back too`() async throws {
+    @Test func `Records of an already paused partition are returned too`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -133,7 +133,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `What is not assigned is not paused`() async throws {
+    @Test func `A partition that is not assigned is not paused`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])

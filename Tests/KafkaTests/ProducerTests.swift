@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 @Suite struct ProducerTests {
-    @Test func `Every record is reported once with its opaque`() async throws {
+    @Test func `Every record is reported once, with its opaque value`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)
@@ -17,7 +17,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `A full queue is a value and empties again`() async throws {
+    @Test func `A full queue is reported as a value, and empties again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("queue.buffering.max.messages", "10")])
@@ -37,7 +37,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `A broker that stays down becomes a timeout`() async throws {
+    @Test func `A broker that stays down causes a timeout`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("delivery.timeout.ms", "1000")])
@@ -50,7 +50,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `Passing errors are retried by the client`() async throws {
+    @Test func `Temporary errors are retried by the client`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
@@ -109,7 +109,7 @@ import Testing
         next.close()
     }
 
-    @Test(.ownThread) func `Flush does not linger`() async throws {
+    @Test(.ownThread) func `Flush ignores the linger time`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("linger.ms", "60000")])
@@ -123,7 +123,7 @@ import Testing
         producer.close()
     }
 
-    @Test(.ownThread) func `Flush gives up at its deadline and purge reports the rest`() async throws {
+    @Test(.ownThread) func `Flush gives up at its deadline, and purge reports the rest`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)

@@ -48,7 +48,7 @@ import Testing
         #expect(!Self.certainlyHasNoHeaders(length: length, value: value))
     }
 
-    @Test func `A key at another address proves nothing`() {
+    @Test func `A key at another address in memory proves nothing`() {
         let (key, record): ([UInt8], [UInt8]) = ([1, 2], [1, 2, 4, 5, 6, 0])
         record.withUnsafeBytes { record in
             let value = UnsafeRawBufferPointer(rebasing: record[3..<5])

@@ -38,7 +38,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `HEADERS come back in order`() async throws {
+    @Test func `Headers come back in order`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("dead", partitions: 1)
         let producer = try TestProducer(broker)
@@ -86,7 +86,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `A message outlives its way through a pointer`() async throws {
+    @Test func `A message survives being passed as a pointer`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
@@ -106,7 +106,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `A key always meets the same partition`() async throws {
+    @Test func `A key always gets the same partition`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 8)
         let producer = try TestProducer(broker)

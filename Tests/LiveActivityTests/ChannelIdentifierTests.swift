@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct ChannelIdentifierTests {
     @Test(arguments: ["dHN0LXNyY2gtY2hubA==", "AAAA", "ab+/", "abc=", "ab==", String(repeating: "x", count: 64)])
-    func `Is kept byte for byte`(text: String) throws {
+    func `An identifier is kept byte for byte`(text: String) throws {
         let identifier = try #require(ChannelIdentifier(text))
         #expect(identifier.description == text && identifier.count == text.utf8.count)
         #expect(identifier == ChannelIdentifier(text))
@@ -15,18 +15,18 @@ import Testing
         "", "a", "abc", "a===", "====", "=abc", "ab=c", "ab-_", "ab c", "abc\n", "ab==abcd", "abcé", "abc\0",
         String(repeating: "x", count: 68),
     ])
-    func `Is none`(text: String) {
+    func `An invalid text is no identifier`(text: String) {
         #expect(ChannelIdentifier(text) == nil)
     }
 
-    @Test func `Differs by any byte`() throws {
+    @Test func `Identifiers that differ in any byte are different`() throws {
         let identifier = try #require(ChannelIdentifier("abcdefgh"))
         for other in ["abcdefgH", "Abcdefgh", "abcd", "abcdefghabcd"] {
             #expect(identifier != ChannelIdentifier(other))
         }
     }
 
-    @Test func `Storage is apples number`() {
+    @Test func `Storage is Apple's number`() {
         #expect(ChannelStorage.none.rawValue == 0 && ChannelStorage.newest.rawValue == 1)
         #expect(ChannelStorage.allCases.map { String(describing: $0.name) } == ["none", "newest"])
     }

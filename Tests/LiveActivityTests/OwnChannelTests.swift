@@ -4,7 +4,7 @@ import Testing
 @Suite("Commands to a channel that the producer manages")
 struct OwnChannelTests {
     @Test(arguments: ["production", "sandbox", nil])
-    func `name it and its environment, production by default`(_ environment: String?) throws {
+    func `name the channel and its environment, production by default`(_ environment: String?) throws {
         let text = RecordText.toChannel.without("environment")
         let record = Record((environment.map { text.with("environment", "\"\($0)\"") } ?? text).text)
         let command = try record.command()

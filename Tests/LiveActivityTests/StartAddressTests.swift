@@ -31,7 +31,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test func `replaces the one that the start has, and leaves everything else unchanged`() throws {
+    @Test func `replaces the address that the start has, and leaves everything else unchanged`() throws {
         let address = StartAddress.channel(try #require(ChannelIdentifier(Self.channel)))
         for (aps, rest) in [
             (#"{"event":"start","a":{"input-push-token":1}}"#, #""event":"start","a":{"input-push-token":1}"#),

@@ -24,7 +24,7 @@ import Testing
 
     /// Every byte at every position, alone and within the eight that are looked at together.
     @Test(arguments: [1, 7, 8, 9, 64])
-    func `Only lower case digits are lower case`(count: Int) {
+    func `Only lower-case digits count as lower case`(count: Int) {
         var text = [UInt8](repeating: UInt8(ascii: "f"), count: count)
         for position in 0..<count {
             for byte in UInt8.min...UInt8.max {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `Digits of either case are digits`() {
+    @Test func `Digits of either case are read`() {
         for text in ["0123456789abcdefABCDEF", "ABCDEFab", "aaaaaaaaa"] {
             #expect(Array(text.utf8).withUnsafeBytes { Hexadecimal.areDigits($0) })
         }

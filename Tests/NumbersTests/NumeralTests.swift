@@ -6,7 +6,7 @@ import Testing
         (Int64(0), "0 ms"), (1_230, "1.23 ms"), (162_400, "162 ms"), (1_500_000, "1.5 s"), (61_000_000, "1 min 1 s"),
         (7_260_000_000, "2 h 1 min"), (259_200_000_000, "3 days"),
     ])
-    func `Durations have a unit that fits`(_ microseconds: Int64, _ text: String) {
+    func `Durations have a suitable unit`(_ microseconds: Int64, _ text: String) {
         #expect(Numeral.duration(microseconds: microseconds) == text)
     }
 

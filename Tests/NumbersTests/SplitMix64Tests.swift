@@ -9,13 +9,13 @@ import Testing
         #expect(numbers == [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423])
     }
 
-    @Test func `A bound is kept`() {
+    @Test func `Random numbers stay below the bound`() {
         var random = SplitMix64(seed: 1)
         #expect((0..<1_000).allSatisfy { _ in random.next(below: 3) < 3 })
         #expect(random.next(below: 0) == 0)
     }
 
-    @Test func `Unique identifiers say their version`() {
+    @Test func `Unique identifiers contain their version`() {
         var random = SplitMix64(seed: 1)
         let identifier = random.nextUniqueIdentifier()
         #expect(identifier.0 >> 12 & 15 == 4 && identifier.1 >> 62 == 2)

@@ -10,7 +10,7 @@ struct CarriedTraceTests {
         }
     }
 
-    @Test(arguments: ["00", "01", "02", "03"]) func `The context comes back as it was`(flags: String) throws {
+    @Test(arguments: ["00", "01", "02", "03"]) func `The context is read as it was written`(flags: String) throws {
         let text = String(TraceContextTests.example.dropLast(2) + flags)
         let context = try #require(TraceContextTests.parse(text))
         let read = try through(CarriedTrace(context: context))
@@ -19,7 +19,7 @@ struct CarriedTraceTests {
     }
 
     @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: CarriedTrace.stateBytesMax)])
-    func `The state comes back as it was`(state: String) throws {
+    func `The state is read as it was written`(state: String) throws {
         var trace = CarriedTrace(context: try #require(TraceContextTests.parse(TraceContextTests.example)))
         let bytes = Array(state.utf8)
         try bytes.withUnsafeBytes {
@@ -29,7 +29,7 @@ struct CarriedTraceTests {
         }
     }
 
-    @Test func `Nothing is no trace`() {
+    @Test func `An empty value is no trace`() {
         #expect(CarriedTrace(UnsafeRawBufferPointer(start: nil, count: 0)) == nil)
     }
 }

@@ -33,7 +33,7 @@ struct CatalogTests {
         process_start_time_seconds causeway_build_info{version,librdkafka,openssl,hiredis}
         """
 
-    @Test func `Every promised metric is there`() {
+    @Test func `Every promised metric exists`() {
         let names = Set(
             MetricCatalog.definitions.map {
                 $0.labels.isEmpty ? $0.name : "\($0.name){\($0.labels.joined(separator: ","))}"
@@ -43,7 +43,7 @@ struct CatalogTests {
         #expect(missing.isEmpty)
     }
 
-    @Test func `Names follow Prometheus rules`() {
+    @Test func `Names follow the rules of Prometheus`() {
         let definitions = MetricCatalog.definitions
         #expect(Set(definitions.map(\.name)).count == definitions.count)
         for definition in definitions {
@@ -71,12 +71,12 @@ struct CatalogTests {
         }
     }
 
-    @Test func `Page is the catalogs`() throws {
+    @Test func `The page is the catalogue's`() throws {
         let page = try Repository.text("Helm/causeway/METRICS.md")
         #expect(page == MetricPage.markdown, "write it again: causeway metrics-page > Helm/causeway/METRICS.md")
     }
 
-    @Test func `Series stay few with the most apps`() {
+    @Test func `The number of series stays small with the most apps`() {
         var labels = Fixture.labels
         labels.apps = (0..<255).map { "app\($0)" }
         labels.pools = labels.apps.flatMap { app in

@@ -3,7 +3,7 @@ import Testing
 @testable import Observability
 
 struct CollectionTests {
-    @Test func `Lanes are added up`() {
+    @Test func `The values of the lanes are added up`() {
         let registry = Fixture.registry()
         var first = ThreadMetrics(publishingTo: registry.lanes[0])
         var second = ThreadMetrics(publishingTo: registry.lanes[1])
@@ -20,7 +20,7 @@ struct CollectionTests {
         #expect(totals[.outcomes, 0, 0] == 0)
     }
 
-    @Test func `Flags combine as they say`() {
+    @Test func `Flags of several threads combine as documented`() {
         let registry = Fixture.registry()
         var first = ThreadMetrics(publishingTo: registry.lanes[0])
         var second = ThreadMetrics(publishingTo: registry.lanes[1])
@@ -35,7 +35,7 @@ struct CollectionTests {
         #expect(registry.totals(nowMilliseconds: 2)[.redisReady] == 1)
     }
 
-    @Test func `Kafka thread has its own numbers and shares the sums`() {
+    @Test func `The Kafka thread has its own numbers and shares the sums`() {
         let registry = Fixture.registry()
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         var kafka = ThreadMetrics(publishingTo: registry.kafka)
@@ -87,7 +87,7 @@ struct CollectionTests {
         #expect(atFirst && !tooEarly && inTime)
     }
 
-    @Test func `What is not published is not seen`() {
+    @Test func `Unpublished values are not visible`() {
         let registry = Fixture.registry(lanes: 1)
         var lane = ThreadMetrics(publishingTo: registry.lanes[0])
         lane.add(.recordsReceived, 0)
@@ -96,7 +96,7 @@ struct CollectionTests {
         #expect(registry.totals(nowMilliseconds: 1).sum(.recordsReceived) == 1)
     }
 
-    @Test func `Partitions of lane and Kafka thread become one`() {
+    @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
         let readings = PartitionTotals.merged([
             PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, watermark: 77),
             PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, watermark: 5),
@@ -109,7 +109,7 @@ struct CollectionTests {
         #expect(readings[0].lag == -1)
     }
 
-    @Test func `Busy share follows the lane`() {
+    @Test func `The busy share follows the lane`() {
         var busy = BusyShare()
         var worked: Int64 = 0
         for step in 0...200 {
@@ -122,7 +122,7 @@ struct CollectionTests {
         #expect(busy.millionths < 160_000)
     }
 
-    @Test func `Threads and readers meet`() async {
+    @Test func `Readers see consistent values while threads publish`() async {
         let registry = Fixture.registry(lanes: 1)
         let rounds = 20_000
         async let writing: Void =
@@ -147,7 +147,7 @@ struct CollectionTests {
         #expect(torn == 0)
     }
 
-    @Test func `Answers count under apples table`() {
+    @Test func `Answers are counted as in Apple's table`() {
         let table = Fixture.labels.answers
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])

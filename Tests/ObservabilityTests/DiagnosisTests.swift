@@ -19,7 +19,7 @@ struct DiagnosisTests {
         return worker.report(before: before, at: 60_000).findings.map { $0.alert.isEmpty ? $0.observation : $0.alert }
     }
 
-    @Test func `A healthy worker has no finding`() {
+    @Test func `A healthy worker has no findings`() {
         #expect(Self.alerts { _ in } == [])
         let busy = Self.alerts { worker in
             for _ in 0..<1_000 { worker.first.observe(.freshness, 0, microseconds: 900_000) }
@@ -30,7 +30,7 @@ struct DiagnosisTests {
     }
 
     /// The host answers, so the way to it is not to blame.
-    @Test func `A refused certificate is no question of egress`() throws {
+    @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
             var worker = WellWorker()
             worker.publish(at: 0)
@@ -101,7 +101,7 @@ struct DiagnosisTests {
         #expect(closed == ["No APNs connection is ready for match in sandbox."])
     }
 
-    @Test func `Channels that cannot be created`() {
+    @Test func `Channels that cannot be created are reported`() {
         let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.refused = 2 } }
         #expect(refused == ["2 channels of match could not be created in sandbox in the last minute."])
         #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_000 } } == [])
@@ -130,7 +130,7 @@ struct DiagnosisTests {
         #expect(pushes([]) == [])
     }
 
-    @Test func `What is refused most is named with its app`() {
+    @Test func `The most frequent refusal is named with its app`() {
         var worker = WellWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
@@ -145,7 +145,7 @@ struct DiagnosisTests {
         )
     }
 
-    @Test func `Lag and age are named`() {
+    @Test func `The lag and the age are named`() {
         let old = [PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, watermark: 1, lag: 10)]
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
         let far = [PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, watermark: 1, lag: 5_000)]
@@ -177,7 +177,7 @@ struct DiagnosisTests {
         #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)
     }
 
-    @Test func `A stuck thread is the worst`() {
+    @Test func `A stuck thread is the worst finding`() {
         var worker = WellWorker()
         worker.publish(at: 0)
         worker.kafka.set(.partitionsPaused, to: 1)

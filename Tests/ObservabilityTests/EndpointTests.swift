@@ -29,7 +29,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func `Every page is there`() async throws {
+    @Test func `Every page exists`() async throws {
         var worker = WellWorker()
         worker.publish(at: Clock.monotonicMilliseconds)
         try await Self.withEndpoint(worker.registry) { port in
@@ -50,7 +50,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func `Health is the status`() async throws {
+    @Test func `The status is the worker's health`() async throws {
         let registry = Fixture.registry()
         try await Self.withEndpoint(registry) { port in
             // Just started: the worker is alive, and not ready.
@@ -62,7 +62,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func `The pages are only read`() async throws {
+    @Test func `The pages accept only reading requests`() async throws {
         try await Self.withEndpoint { port in
             let answer = try RawHTTPClient(port: port).ask("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(answer.status == 405 && answer.head.contains("\r\nAllow: GET, HEAD\r\n"))
@@ -73,7 +73,7 @@ struct EndpointTests {
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", 413),
         ("\u{16}\u{3}\u{1}\r\n\r\n", 400), ("GET / HTTP/1.1\r\nX: " + String(repeating: "x", count: 9_000), 431),
     ])
-    func `What is refused is answered and ended`(_ request: String, _ status: Int) async throws {
+    func `A refused request is answered, and its connection ends`(_ request: String, _ status: Int) async throws {
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
             client.send(request)
@@ -82,7 +82,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func `The end waits for nobody`() async throws {
+    @Test func `The end of the endpoint does not wait for clients`() async throws {
         let idle = Mutex<(clients: [RawHTTPClient], since: Int64)>(([], 0))
         try await Self.withEndpoint { port in
             let client = try RawHTTPClient(port: port)
@@ -92,7 +92,7 @@ struct EndpointTests {
         #expect(Clock.monotonicMilliseconds - idle.withLock { $0.since } < HTTPServerLimits().idleMilliseconds)
     }
 
-    @Test func `A graceful shutdown ends it`() async throws {
+    @Test func `A graceful shutdown ends the endpoint`() async throws {
         let service = try ObservabilityService(
             host: "127.0.0.1",
             port: 0,
@@ -108,7 +108,7 @@ struct EndpointTests {
         try await running.value
     }
 
-    @Test func `A port that is taken is said before anything runs`() async throws {
+    @Test func `A port that is taken is reported before anything runs`() async throws {
         try await Self.withEndpoint { port in
             let error = #expect(throws: ObservabilityError.self) {
                 try ObservabilityService(

@@ -3,7 +3,7 @@ import Testing
 @testable import Observability
 
 struct HealthTests {
-    @Test func `Threads must turn`() {
+    @Test func `Threads must make progress`() {
         let registry = Fixture.registry(lanes: 1)
         func isLive(at now: Int64, up: Int64) -> Bool {
             HealthReport.live(
@@ -55,7 +55,7 @@ struct HealthTests {
             .isPassed
     }
 
-    @Test func `Ready is a place in the group`() {
+    @Test func `A worker is ready if it has a place in the group`() {
         #expect(Self.ready(.member, assigned: 3))
         #expect(Self.ready(.member, assigned: 0))
         #expect(!Self.ready(.joining))
@@ -68,7 +68,7 @@ struct HealthTests {
         #expect(!Self.ready(.member, draining: true, assigned: 3))
     }
 
-    @Test func `What is away elsewhere is no reason`() {
+    @Test func `An outage of Kafka does not make a worker unready`() {
         #expect(Self.ready(.joining, kafka: false))
         #expect(Self.ready(.member, kafka: false, assigned: 3))
         // But a worker that has just begun to look is not ready, because it has not found anything yet.
@@ -78,7 +78,7 @@ struct HealthTests {
         #expect(!Self.ready(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
     }
 
-    @Test func `The text says why`() {
+    @Test func `The text gives the reason`() {
         var condition = WorkerCondition()
         condition.isDraining = true
         let report = HealthReport.ready(
@@ -92,7 +92,7 @@ struct HealthTests {
         )
     }
 
-    @Test func `A key that APNs refuses is none where it is the only one`() {
+    @Test func `A worker whose only key APNs refuses is not ready`() {
         #expect(!Self.ready(.member, assigned: 3, isEveryKeyRefused: true))
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, 2 to the other.

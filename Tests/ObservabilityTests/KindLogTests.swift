@@ -5,7 +5,7 @@ import Testing
 @testable import Observability
 
 struct KindLogTests {
-    @Test func `A kind has its allowance`() {
+    @Test func `Each kind of log line has its limit`() {
         let collector = LogCollector()
         let events = RecentEvents()
         var log = KindLog(logger: collector.logger, events: events)
@@ -31,7 +31,7 @@ struct KindLogTests {
     }
 
     /// Logs without their own cells: the control side's, and the endpoint's.
-    @Test func `What any log suppresses is counted`() throws {
+    @Test func `The lines that any log suppresses are counted`() throws {
         let registry = Fixture.registry()
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
         for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
@@ -46,7 +46,7 @@ struct KindLogTests {
         #expect(totals.sum(.logLinesSuppressed) == 7)
     }
 
-    @Test func `A suppressed line makes no text`() {
+    @Test func `A suppressed line creates no text`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
         var made = 0
@@ -58,7 +58,7 @@ struct KindLogTests {
         #expect(made == 10)
     }
 
-    @Test func `What is kept for the status page is masked and short`() {
+    @Test func `The details for the status page are masked and short`() {
         let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         let token = String(repeating: "ab12", count: 16)
@@ -79,7 +79,7 @@ struct KindLogTests {
         #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailMax)
     }
 
-    @Test func `The latest comes first`() {
+    @Test func `The latest event comes first`() {
         let events = RecentEvents()
         var log = KindLog(logger: LogCollector().logger, events: events)
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)

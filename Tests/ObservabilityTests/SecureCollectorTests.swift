@@ -13,7 +13,7 @@ struct SecureCollectorTests {
 
     /// Connects by the collector's name, which also has an address at which nothing listens. The headers are those that the file holds at
     /// that moment.
-    @Test func `Takes traces and HEADERS from a file`() async throws {
+    @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
         let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted, Self.accepted])
         defer { scene.close() }
         let file = scene.path("headers")
@@ -59,7 +59,7 @@ struct SecureCollectorTests {
         #expect(scene.log.lines.allSatisfy { !"\($0)".contains("Bearer") })
     }
 
-    @Test func `Without its authority the systems are asked`() async throws {
+    @Test func `Without an authority file, the system's authorities are used`() async throws {
         let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted])
         defer { scene.close() }
         let exporter = try scene.exporter(host: "localhost", caFile: nil, headersFile: nil)
@@ -79,7 +79,7 @@ struct SecureCollectorTests {
         (String(repeating: "a: secret\n", count: 17), "holds more than 16 headers"),
         (String(repeating: "a", count: 8_193), "is longer than 8192 bytes"), ("", "has no text"),
     ])
-    func `A wrong HEADERS file is refused`(text: String, fault: String) throws {
+    func `A wrong headers file is refused`(text: String, fault: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(text, to: "headers").path
         #expect(throws: SecretFileError.self) { try CollectorHeaders.read(file) }

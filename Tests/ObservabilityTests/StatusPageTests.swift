@@ -33,7 +33,7 @@ struct StatusPageTests {
         return worker.report(before: before, at: 60_000)
     }
 
-    @Test func `Page says what flows and what is broken`() {
+    @Test func `The page says what flows and what is broken`() {
         let html = StatusPage.html(Self.busy())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
         #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
@@ -124,7 +124,7 @@ struct StatusPageTests {
     }
 
     /// Nothing from outside makes a sum overflow.
-    @Test func `Moments of channels may be any number`() throws {
+    @Test func `The times of channels may be any number`() throws {
         for moment in [Int64.min, .max] {
             var worker = WellWorker()
             worker.publish(at: 0)
@@ -139,7 +139,7 @@ struct StatusPageTests {
         }
     }
 
-    @Test func `Nothing of the page runs or comes from elsewhere`() {
+    @Test func `The page has no scripts, and loads nothing from elsewhere`() {
         let html = StatusPage.html(Self.busy())
         #expect(
             !html.contains("<script") && !html.contains("http://") && !html.contains("https://")
@@ -148,14 +148,14 @@ struct StatusPageTests {
         #expect(html.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"))
     }
 
-    @Test func `Every row has its columns`() {
+    @Test func `Every row has all columns`() {
         for table in Self.busy().tables {
             for row in table.rows { #expect(row.count == table.columns.count, "\(table.key)") }
             #expect(Set(table.columns.map(\.key)).count == table.columns.count, "\(table.key)")
         }
     }
 
-    @Test func `Programs get the same as JSON`() throws {
+    @Test func `Programs get the same facts as JSON`() throws {
         let data = Data(StatusDocument.json(Self.busy()).utf8)
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
         #expect(object["severity"] as? String == "broken")

@@ -7,7 +7,7 @@ struct TraceContextTests {
 
     static func parse(_ text: String) -> TraceContext? { Array(text.utf8).withUnsafeBytes { TraceContext($0) } }
 
-    @Test func `The specifications example goes through`() throws {
+    @Test func `The specification's example is read and written`() throws {
         let context = try #require(Self.parse(Self.example))
         #expect(context.traceHigh == 0x4bf9_2f35_77b3_4da6 && context.traceLow == 0xa3ce_929d_0e0e_4736)
         #expect(context.span == 0x00f0_67aa_0ba9_02b7)
@@ -20,7 +20,7 @@ struct TraceContextTests {
         #expect(child.description == "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01")
     }
 
-    @Test(arguments: ["00", "02", "03", "01"]) func `Flags go through`(_ flags: String) throws {
+    @Test(arguments: ["00", "02", "03", "01"]) func `Known flags are kept`(_ flags: String) throws {
         let text = Self.example.dropLast(2) + flags
         #expect(try #require(Self.parse(String(text))).description == text)
     }
@@ -29,7 +29,7 @@ struct TraceContextTests {
         #expect(try #require(Self.parse(String(Self.example.dropLast(2) + "ff"))).description.hasSuffix("-03"))
     }
 
-    @Test func `A later version is read as far as it is known`() throws {
+    @Test func `A later version is read up to its known part`() throws {
         let text = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         #expect(try #require(Self.parse(text + "-what-the-future-will-bring")).description == Self.example)
         #expect(Self.parse(text) != nil)
@@ -48,9 +48,9 @@ struct TraceContextTests {
         "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         " 0-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ])
-    func `What is no trace parent is ignored`(_ text: String) { #expect(Self.parse(text) == nil) }
+    func `An invalid trace parent is ignored`(_ text: String) { #expect(Self.parse(text) == nil) }
 
-    @Test func `Nothing of one byte breaks it`() {
+    @Test func `The parser survives any changed byte`() {
         let bytes = Array(Self.example.utf8)
         for place in bytes.indices {
             for value in UInt8.min...UInt8.max {

@@ -10,7 +10,7 @@ import Testing
 @Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
     /// A collector that sends a byte from time to time is never silent for long, and never done.
-    @Test func `A collector that drips is left in time`() async throws {
+    @Test func `A collector that answers byte by byte is left in time`() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
         let request = CollectorRequest(
@@ -33,7 +33,7 @@ struct TraceExporterTests {
     }
 
     /// Traces that nobody accepted by the end are all reported as lost.
-    @Test func `What is left at the end is counted`() async throws {
+    @Test func `Traces left at the end are counted`() async throws {
         let scene = try Scene(answers: [])
         scene.close()
         let exporter = try scene.exporter()
@@ -54,7 +54,7 @@ struct TraceExporterTests {
     }
 
     /// A collector accepts a request and never answers it: a worker that is told a second time to stop does not wait for it.
-    @Test func `A hurried exporter waits for nobody`() async throws {
+    @Test func `An exporter that must end at once waits for no answer`() async throws {
         let scene = try Scene(answers: [])
         defer { scene.close() }
         let exporter = try scene.exporter()
@@ -81,7 +81,7 @@ struct TraceExporterTests {
         ("HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n", .refused, .refused),
         ("220 mail.example ESMTP\r\n", .malformed, .stopped), ("", .lost, .stopped),
     ])
-    func `Failures count under their reason`(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
+    func `Failures are counted by reason`(answer: String, reason: TracePostFailure, drop: TraceDrop) async throws {
         // The first kind is tried as often as allowed.
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
@@ -91,7 +91,7 @@ struct TraceExporterTests {
         #expect(scene.counters.exported == 0)
     }
 
-    @Test func `A HEADERS file that is gone is said`() async throws {
+    @Test func `A missing headers file is reported`() async throws {
         let scene = try Scene(hosts: ["127.0.0.1"], answers: [])
         defer { scene.close() }
         try await scene.running(try scene.exporter(caFile: scene.caFile, headersFile: scene.path("gone"))) {
@@ -102,7 +102,7 @@ struct TraceExporterTests {
     }
 
     /// The counts appear in the metrics, and /statusz reports them when they are not 0.
-    @Test func `What is lost is shown`() async throws {
+    @Test func `Lost traces are shown`() async throws {
         var worker = WellWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)

@@ -13,7 +13,7 @@ struct CommitLagTests {
         return lag.longestMilliseconds
     }
 
-    @Test func `Nothing waits where all is committed`() {
+    @Test func `Nothing waits if everything is committed`() {
         #expect(longest([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
     }
 
@@ -21,11 +21,11 @@ struct CommitLagTests {
         #expect(longest([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
     }
 
-    @Test func `What is committed waits no more`() {
+    @Test func `A committed record no longer waits`() {
         #expect(longest([(0, nil, 3), (1_000, nil, 7), (2_000, 3, 9), (4_000, 7, 12)]) == 2_000)
     }
 
-    @Test func `Partitions WAIT each for themselves`() {
+    @Test func `Each partition's wait is measured separately`() {
         var lag = CommitLag()
         lag.note([.init(committed: 0, end: 2), .init(committed: 0, end: 0)], at: 0)
         lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 5_000)

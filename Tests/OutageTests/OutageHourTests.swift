@@ -36,11 +36,11 @@ struct OutageHourTests {
         .broken
     }
 
-    @Test func `Nothing is broken where all is kept`() {
+    @Test func `A run that keeps all promises breaks none`() {
         #expect(broken() == [])
     }
 
-    @Test func `Each promise is held`() {
+    @Test func `Each broken promise is reported`() {
         let late = Self.minutes { minute in
             guard minute.number == 3 else { return }
             for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
@@ -56,24 +56,24 @@ struct OutageHourTests {
     }
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
-    func `Each activity gets one push the newest`(pushes: [String: [Bool]]) {
+    func `Each activity must get exactly one push, the newest`(pushes: [String: [Bool]]) {
         #expect(broken(pushes: pushes) == ["1 afflicted activities did not get exactly one push, the newest"])
     }
 
-    @Test func `A minute is a line`() {
+    @Test func `A minute is one line`() {
         var minute = Self.minutes()[1]
         minute.residentBytes = 151 << 19
         #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
         #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
     }
 
-    @Test func `Affected app stops before its host returns`() {
+    @Test func `The affected app stops before its host returns`() {
         let outage = Self.plan.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
         #expect(outage.troubles.map(\.milliseconds) == [60_000, 300_000])
     }
 
-    @Test func `What the host reads from its sockets does not count`() {
+    @Test func `Pushes that the host reads from old sockets do not count`() {
         var pushes = PushesAfterReturn()
         func push(_ timestamp: Int64) -> OutageHistory.Push {
             OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", timestamp: timestamp)

@@ -26,20 +26,20 @@ struct OutageJudgeTests {
         [verdict.lost.count, verdict.old.count, verdict.twice.count, verdict.repeatedAfterCrash.count]
     }
 
-    @Test func `A sound history`() {
+    @Test func `A correct history has no fault`() {
         let verdict = sound().verdict()
         #expect(verdict.isGood && counts(verdict) == [0, 0, 0, 0])
         #expect(verdict.longestSilenceMilliseconds == 400)
         #expect(verdict.freshness99(of: "match") == 400)
     }
 
-    @Test func `Nothing is no fault`() {
+    @Test func `An empty history has no fault`() {
         #expect(History().verdict().isGood)
     }
 
     // MARK: - Lost
 
-    @Test func `A phone with an older state`() {
+    @Test func `A phone with an older state is a loss`() {
         var history = History()
         history.command(1, at: 0)
         history.command(2, at: 2_000)
@@ -50,13 +50,13 @@ struct OutageJudgeTests {
         #expect(verdict.longestSilenceMilliseconds == 28_000)
     }
 
-    @Test func `An end that did not come`() {
+    @Test func `An end that did not come is a loss`() {
         var history = sound()
         history.screen(5)
         #expect(history.verdict().lost == ["a: has not ended"])
     }
 
-    @Test func `A start that did not come`() {
+    @Test func `A start that did not come is a loss`() {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, at: 2_000)
@@ -64,7 +64,7 @@ struct OutageJudgeTests {
         #expect(history.verdict(bounds: AgeBounds(startSeconds: 10)).isGood, "it may not come so late")
     }
 
-    @Test func `An end of what never began`() {
+    @Test func `An end of an activity that never began is no loss`() {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, .end, at: 2_000)
@@ -72,7 +72,7 @@ struct OutageJudgeTests {
         #expect(verdict.isGood && verdict.longestSilenceMilliseconds == 0)
     }
 
-    @Test func `A state that has expired`() {
+    @Test func `A state that has expired is no loss`() {
         var history = History()
         history.command(1, at: 0)
         history.push(1, at: 100)
@@ -82,14 +82,14 @@ struct OutageJudgeTests {
         #expect(history.verdict(at: 11_000).lost.count == 1)
     }
 
-    @Test func `A wrong command and one after the end are nobodys newest`() {
+    @Test func `An invalid command, or one after the end, is not the newest state`() {
         var history = sound()
         history.command(6, at: 9_000, ageSeconds: -2_000_000_000, isValid: false)
         history.command(7, at: 9_500)
         #expect(history.verdict().isGood)
     }
 
-    @Test func `An alert that never rang`() {
+    @Test func `An alert that never rang is a loss`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 2_000)
@@ -99,7 +99,7 @@ struct OutageJudgeTests {
         #expect(history.verdict(bounds: AgeBounds(alertSeconds: 20)).isGood, "it may not ring so late")
     }
 
-    @Test func `An alert that rode on or was replaced by a newer one`() {
+    @Test func `An alert that rode on, or was replaced by a newer one, is no loss`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 1_000, alert: true)
@@ -109,7 +109,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().isGood)
     }
 
-    @Test func `An alert only on a push that reached nobody`() {
+    @Test func `An alert that was only on a push that reached nobody is a loss`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.push(1, at: 100, alert: 1, status: 503, nil)
@@ -125,13 +125,13 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: 2 after a newer one"])
     }
 
-    @Test func `What the phone dropped as old`() {
+    @Test func `A push that the phone dropped as old is a fault`() {
         var history = sound()
         history.push(4, at: 6_500, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
     }
 
-    @Test func `Anything after the end`() {
+    @Test func `A push after the end is a fault`() {
         var history = sound()
         history.push(5, at: 9_000, .droppedAsOld)
         #expect(history.verdict().old.count == 1)
@@ -144,7 +144,7 @@ struct OutageJudgeTests {
     }
 
     @Test(arguments: [(Event.start, Int64(600)), (.update, 28_800), (.end, 43_200)])
-    func `Past its bound`(event: Event, seconds: Int64) {
+    func `A push past its age limit is a fault`(event: Event, seconds: Int64) {
         for (age, count) in [(seconds - 10, 0), (seconds + 10, 1)] {
             var history = History()
             history.command(1, event, at: 0, ageSeconds: age)
@@ -154,7 +154,7 @@ struct OutageJudgeTests {
         }
     }
 
-    @Test func `An old alert on a new state`() {
+    @Test func `An old alert on a new state is a fault`() {
         var history = History()
         history.command(1, at: 0, alert: true, ageSeconds: 310)
         history.command(2, at: 1_000)
@@ -163,7 +163,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: the alert of 1, 311 s old"])
     }
 
-    @Test func `An alert after a newer one`() {
+    @Test func `An alert after a newer one is a fault`() {
         var history = History()
         history.command(1, at: 0, alert: true)
         history.command(2, at: 1_000, alert: true)
@@ -174,7 +174,7 @@ struct OutageJudgeTests {
         #expect(history.verdict().old == ["a: the alert of 1 after a newer one"])
     }
 
-    @Test func `A push of a wrong command`() {
+    @Test func `A push of an invalid command is a fault`() {
         var history = sound()
         history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
         history.push(6, at: 7_100)
@@ -183,7 +183,7 @@ struct OutageJudgeTests {
 
     // MARK: - Twice
 
-    @Test func `A start twice`() {
+    @Test func `A start that came twice is a fault`() {
         var history = sound()
         history.push(1, at: 1_000, alert: 1, .started)
         #expect(history.verdict().twice == ["a: started again after 950 ms"])
@@ -196,7 +196,7 @@ struct OutageJudgeTests {
         #expect(counts(history.verdict(crash: crash)) == [0, 0, 1, 0])
     }
 
-    @Test func `An alert twice`() {
+    @Test func `An alert that rang twice is a fault`() {
         var history = sound()
         history.push(4, at: 6_500, alert: 3)
         #expect(history.verdict().twice == ["a: Alert 3 again after 2100 ms"])
@@ -218,7 +218,7 @@ struct OutageJudgeTests {
         #expect(verdict(crashAt: 3_000) == [0, 0, 1, 0], "it first rang after")
     }
 
-    @Test func `The same alert text of two activities is not twice`() {
+    @Test func `The same alert text on two activities does not count as twice`() {
         var history = sound()
         history.command(3, of: "b", at: 4_000, alert: true)
         history.push(3, of: "b", at: 4_100, alert: 3)

@@ -9,7 +9,7 @@ struct OutageReportTests {
         OutageReport(name: "apns-503", verdict: verdict, broken: broken)
     }
 
-    @Test func `A case is one line and its findings`() {
+    @Test func `A case is one line, followed by its findings`() {
         var verdict = OutageVerdict(longestSilenceMilliseconds: 12_340)
         #expect(
             report(verdict).text
@@ -20,7 +20,7 @@ struct OutageReportTests {
         #expect(lines.count == 7 && lines[0].hasPrefix("BROKEN apns-503: lost 7") && lines[6].hasSuffix("and 2 more"))
     }
 
-    @Test func `What was repeated after a crash breaks nothing`() {
+    @Test func `Repetitions after a crash break no promise`() {
         #expect(report(OutageVerdict(repeatedAfterCrash: ["a"])).isGood)
         #expect(!report(OutageVerdict(twice: ["a"])).isGood)
         #expect(!report(OutageVerdict(), broken: ["no"]).isGood)
@@ -35,7 +35,7 @@ struct OutageReportTests {
         )
     }
 
-    @Test func `The cases are named once and plainly`() {
+    @Test func `The names of the cases are unique and simple`() {
         let names = OutageCase.all.map(\.name)
         #expect(Set(names).count == names.count && !names.isEmpty)
         for name in names { #expect(name.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" }) }
@@ -69,7 +69,7 @@ struct OutageReportTests {
         #expect(facts.broken([.never("failed")]).isEmpty)
     }
 
-    @Test func `Pushes that were not asked for`() {
+    @Test func `Superfluous pushes are counted`() {
         var history = OutageHistory()
         for (activity, milliseconds) in [("a", Int64(1_000)), ("a", 5_000), ("a", 6_000), ("b", 6_000)] {
             history.pushes.append(
@@ -104,7 +104,7 @@ struct OutageReportTests {
         #expect(facts.violation(.committedWithin(milliseconds: 1_999)) != nil)
     }
 
-    @Test func `What a case asks for besides`() {
+    @Test func `The additional requirements of a case are checked`() {
         let verdict = OutageVerdict(freshnessMilliseconds: ["match": [100, 200, 900]])
         let facts = OutageFacts(
             verdict: verdict,

@@ -235,13 +235,13 @@ extension ReactorTests {
             return try #require(result)
         }
 
-        @Test func `a name in the hosts file, with the requested port`() throws {
+        @Test func `a name in the hosts file is resolved, with the requested port`() throws {
             let addresses = try resolve("localhost", port: 2_197).get()
             #expect(addresses.contains(.loopback(port: 2_197)))
             #expect(addresses.allSatisfy { $0.port == 2_197 })
         }
 
-        @Test func `numeric hosts`() throws {
+        @Test func `numeric hosts are resolved`() throws {
             #expect(try resolve("192.0.2.1", port: 443).get().map(\.description) == ["192.0.2.1:443"])
             #expect(try resolve("2001:db8::1", port: 443).get().map(\.description) == ["[2001:db8::1]:443"])
         }

@@ -136,7 +136,7 @@ extension ReactorTests {
             ("127.0.0.1", "127.0.0.1:80"), ("255.255.255.255", "255.255.255.255:80"), ("::1", "[::1]:80"),
             ("[2001:DB8::0:1]", "[2001:db8::1]:80"), ("::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80"),
         ])
-        func `numeric addresses, through the C form and back`(text: String, description: String) throws {
+        func `numeric addresses are converted to the C form and back`(text: String, description: String) throws {
             let address = try #require(SocketAddress(numeric: text, port: 80))
             #expect(address.description == description)
             #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
@@ -150,7 +150,7 @@ extension ReactorTests {
             #expect(SocketAddress(numeric: text, port: 80) == nil)
         }
 
-        @Test func `Unix paths up to the limit`() throws {
+        @Test func `Unix paths are accepted up to the limit`() throws {
             let longest = String(repeating: "p", count: SocketAddress.unixPathBytesMax)
             let address = try #require(SocketAddress.unix(path: longest))
             #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
@@ -201,7 +201,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", String(repeating: "x", count: 256)])
-        func `application protocols that ALPN cannot carry`(name: String) throws {
+        func `application protocols that ALPN cannot carry are refused`(name: String) throws {
             let error = try #require(throws: TLSError.self) {
                 _ = try TLSContext.client(caFile: nil, applicationProtocols: ["h2", name])
             }

@@ -30,7 +30,7 @@ extension ReactorTests {
             return recorder.error
         }
 
-        @Test func `a refused connection, over TCP and over a Unix socket`() throws {
+        @Test func `a refused connection is reported, over TCP and over a Unix socket`() throws {
             let loop = try EventLoop()
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             #expect(failure(to: address, loop: loop)?.code == .connectFailed(ECONNREFUSED))
@@ -81,7 +81,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `a server that closes in the handshake, or speaks another protocol`() throws {
+        @Test func `a server that closes in the handshake, or speaks another protocol, is reported`() throws {
             let loop = try EventLoop()
             let tls = try TestCertificates().client()
             let server = try StreamServer(loop: loop)

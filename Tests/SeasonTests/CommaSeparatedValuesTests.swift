@@ -18,7 +18,7 @@ struct CommaSeparatedValuesTests {
         ("\"\"\n", [[""]]),
         ("", []),
     ])
-    func `Rows as the standard has them`(text: String, expected: [[String]]) throws {
+    func `Rows are read as in the standard`(text: String, expected: [[String]]) throws {
         #expect(try fields(text) == expected)
     }
 
@@ -28,19 +28,19 @@ struct CommaSeparatedValuesTests {
         ("\"a\"b\n", "f:1: text after the closing quote of field 1"),
         ("a\rb\n", "f:1: text after the closing quote of field 1"),
     ])
-    func `Faults name the line`(text: String, expected: String) {
+    func `An error names the line`(text: String, expected: String) {
         let error = #expect(throws: SeasonError.self) { try fields(text) }
         #expect(error?.description == expected)
     }
 
-    @Test func `Bytes that are no text`() {
+    @Test func `Bytes that are no text are refused`() {
         let error = #expect(throws: SeasonError.self) {
             try CommaSeparatedValues.rows(of: [0x61, 0x0A, 0xFF, 0x0A], file: "f")
         }
         #expect(error?.description == "f:2: text that is not UTF-8")
     }
 
-    @Test func `Rows remember the line they begin on`() throws {
+    @Test func `Rows know the line that they begin on`() throws {
         let rows = try CommaSeparatedValues.rows(of: Array("\"a\nb\"\nc\n".utf8), file: "f")
         #expect(rows.map(\.line) == [1, 3])
     }

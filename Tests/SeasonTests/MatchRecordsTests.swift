@@ -35,7 +35,7 @@ struct MatchRecordsTests {
         #expect(state["runs"] as? Int == 165 && state["overs"] as? String == "20")
     }
 
-    @Test func `A template is used again`() throws {
+    @Test func `A template can be used again`() throws {
         var ball = records.frames[0]
         ball.setFollower(9_999)
         ball.setTimestamp(seconds: 9_999_999_999)
@@ -46,7 +46,7 @@ struct MatchRecordsTests {
         #expect((value["aps"] as? [String: Any])?["timestamp"] as? Int == 1_790_000_000)
     }
 
-    @Test func `A start names device and activity everywhere`() throws {
+    @Test func `A start has the device and the activity in all places`() throws {
         var start = records.start
         start.setTimestamp(seconds: 1_790_000_000)
         start.setFollower(7)
@@ -61,7 +61,7 @@ struct MatchRecordsTests {
         #expect(alert["sound"] as? String == "default")
     }
 
-    @Test func `Commands may have IDs`() throws {
+    @Test func `Commands may have ids`() throws {
         let named = MatchRecords(match, frames: match.frames(), identifies: true)
         var (ball, start) = (named.frames[121], named.start)
         for follower in [42, 9_999] {
@@ -75,7 +75,7 @@ struct MatchRecordsTests {
         #expect(try object(records.frames[0]).value["id"] == nil)
     }
 
-    @Test func `An audience gets one record for all`() throws {
+    @Test func `An audience gets one record for all followers`() throws {
         let records = MatchRecords(toAudienceOf: match, frames: match.frames())
         var (ball, start) = (records.frames[121], records.start)
         ball.setTimestamp(seconds: 1_790_000_123)
@@ -93,7 +93,7 @@ struct MatchRecordsTests {
         #expect(attributes["activity"] == nil && attributes["match"] as? String == "1136561")
     }
 
-    @Test func `The last one ends`() throws {
+    @Test func `The last frame ends the activity`() throws {
         let events = try records.frames.map { try object($0).value["aps"] as? [String: Any] }
             .map { $0?["event"] as? String }
         #expect(events.dropLast().allSatisfy { $0 == "update" })
@@ -101,7 +101,7 @@ struct MatchRecordsTests {
         #expect(records.finalState.result == "Chennai Super Kings won by 1 wicket")
     }
 
-    @Test func `Bodies are far below apples four kilobytes`() throws {
+    @Test func `Bodies are far below Apple's four kilobytes`() throws {
         for match in try SeasonData.season.get().matches.prefix(6) {
             for template in MatchRecords(match, frames: match.frames()).frames {
                 #expect(template.withRecord { $1.count } < 1_500)

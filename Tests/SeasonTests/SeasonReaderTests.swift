@@ -23,7 +23,7 @@ struct SeasonReaderTests {
         )
     }
 
-    @Test func `The smallest season`() throws {
+    @Test func `The smallest season is read`() throws {
         let season = try read()
         #expect(season.deliveryCount == 2)
         #expect(season.matches[0].resultLine == "Reds won by 3 runs (rain rule)")
@@ -48,7 +48,7 @@ struct SeasonReaderTests {
             "matches:2: match_id: the batting sides are not the two teams, one an innings"
         ),
     ])
-    func `Faults in the matches`(rows: String, expected: String) {
+    func `Faults in the matches are named`(rows: String, expected: String) {
         let error = #expect(throws: SeasonError.self) { try read(match: rows) }
         #expect(error?.description == expected)
     }
@@ -67,7 +67,7 @@ struct SeasonReaderTests {
         (second + first, "matches:2: match_id: not two innings, one after the other"),
         ("", "matches:2: match_id: a match without deliveries, or the second row of one"),
     ])
-    func `Faults in the deliveries`(rows: String, expected: String) {
+    func `Faults in the deliveries are named`(rows: String, expected: String) {
         let error = #expect(throws: SeasonError.self) { try read(balls: rows) }
         #expect(error?.description == expected)
     }

@@ -11,7 +11,7 @@ struct SeasonTests {
         season = try SeasonData.season.get()
     }
 
-    @Test func `Counts of the feed`() {
+    @Test func `The feed has the expected counts`() {
         #expect(season.matches.count == 60)
         #expect(season.deliveryCount == 14_286)
         let frames = season.matches.map { $0.frames() }
@@ -20,7 +20,7 @@ struct SeasonTests {
         #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 
-    @Test func `Every match ends as the matches file says`() throws {
+    @Test func `Every match ends as its file says`() throws {
         for match in season.matches {
             let frames = match.frames()
             let pause = try #require(frames.last { $0.state.phase == .inningsBreak }).state
@@ -63,7 +63,7 @@ struct SeasonTests {
         }
     }
 
-    @Test func `The opening match`() throws {
+    @Test func `The opening match has the expected frames`() throws {
         let match = try #require(season.matches.first)
         let frames = match.frames()
         let opening = match.openingFrame

@@ -13,7 +13,7 @@ struct TimelineTests {
         timeline = Timeline(season.matches, durationMilliseconds: 60_000)
     }
 
-    @Test func `Every frame once and in order`() {
+    @Test func `Every frame occurs once and in order`() {
         var next = [Int](repeating: 0, count: season.matches.count)
         var last: Int64 = 0
         for event in timeline.events {
@@ -25,21 +25,21 @@ struct TimelineTests {
         #expect(next == season.matches.map { $0.deliveries.count + 1 })
     }
 
-    @Test func `Every match begins near the start and the longest ends at the end`() {
+    @Test func `Every match begins near the start, and the longest ends at the end`() {
         let firsts = timeline.events.filter { $0.frame == 0 }.map(\.dueMilliseconds)
         #expect(firsts.count == 60 && firsts.min() == 0 && firsts.allSatisfy { $0 <= 3_000 })
         let lastBalls = timeline.events.filter { $0.frame == season.matches[$0.match].deliveries.count - 1 }
         #expect(lastBalls.map(\.dueMilliseconds).max() == 60_000)
     }
 
-    @Test func `The pace is the real one`() throws {
+    @Test func `The pace is that of the real match`() throws {
         let own = Timeline([season.matches[0]], durationMilliseconds: 10_000_000).events.map(\.dueMilliseconds)
         let ball = own[1] - own[0]
         #expect(abs(own[6] - own[5] - ball * 3 / 2) <= 2)
         #expect(abs(own[122] - own[121] - ball * 30) <= 30)
     }
 
-    @Test func `No matches no events`() {
+    @Test func `No matches, no events`() {
         #expect(Timeline([], durationMilliseconds: 1).events.isEmpty)
     }
 }

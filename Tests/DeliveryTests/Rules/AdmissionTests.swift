@@ -10,7 +10,7 @@ import Testing
         (StoreVerdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
         (.unchanged, "unchanged"),
     ])
-    func `A verdict that is an outcome is published and nothing is settled in Redis`(
+    func `A verdict that is an outcome is published, and nothing is settled in Redis`(
         verdict: StoreVerdict,
         outcome: String
     ) {
@@ -24,7 +24,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A start that another record may have sent is unknown and settled`() {
+    @Test func `A start that another record may have sent is unknown, and settled`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -36,7 +36,7 @@ import Testing
     @Test(arguments: [
         StoreVerdict.address, .retry, .registered, .stale, .unregistered, .settled,
     ])
-    func `A reply that no script gives fails the command and not the lane`(verdict: StoreVerdict) {
+    func `A reply that no script gives fails the command, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
-    func `An address that no script gives fails the start and not the lane`(verdict: StoreVerdict) {
+    func `An address that no script gives fails the start, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -112,7 +112,7 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
-    @Test func `Each push has an identifier of its own`() throws {
+    @Test func `Each push has its own identifier`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -135,7 +135,7 @@ import Testing
             (CommandText.update(1, alert: true, beside: #""priority":5,"#), 5),
         ] as [(String, UInt8)]
     )
-    func `Left to the policy only a silent update is of priority five`(record: String, priority: UInt8) throws {
+    func `By default only a silent update has priority 5`(record: String, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(record)
         core.reply(.send)
@@ -165,7 +165,7 @@ import Testing
         #expect(push.priority == 10)
     }
 
-    @Test func `A command without an id is called by its place`() {
+    @Test func `A command without an id is named by its place`() {
         let core = CoreHarness { $0.commandsTopic = Array("scores".utf8) }
         let third = core.assign(.commands, number: 3)
         let record = CommandText.update(1).replacing(#""id":"u1","#, with: "")
@@ -175,7 +175,7 @@ import Testing
         #expect(core.outcomes == ["scores/3/9007199254740993 unchanged"])
     }
 
-    @Test func `The result tells the whole story`() throws {
+    @Test func `The result has all facts about the command`() throws {
         let core = CoreHarness()
         core.receiveOne(.update(1), partition: core.commands, offset: 5, recordMilliseconds: Self.start * 1_000 - 40)
         core.elapse(10)

@@ -7,21 +7,21 @@ import Testing
     // MARK: - Starts
 
     @Test(arguments: [(-600, true), (-601, false)] as [(Int64, Bool)])
-    func `A start is good for ten minutes`(second: Int64, isGood: Bool) {
+    func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
         #expect(core.waiting == (isGood ? ["address s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
-    @Test func `An expiration of its own makes a start good for less not for more`() {
+    @Test func `A start's own expiration can shorten its validity, not lengthen it`() {
         let core = CoreHarness()
         core.receive(.start(-601, beside: #""expiration":1790009999,"#))
         core.receive(.start(1, of: "b", beside: #""expiration":1789999999,"#))
         #expect(core.outcomes == ["s-601 expired", "b.s1 expired"])
     }
 
-    @Test func `A start is stored no longer than it is good`() throws {
+    @Test func `APNs stores a start no longer than it is valid`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 100 }
         core.receive(.start(-60))
         core.reply(.address)
@@ -49,7 +49,7 @@ import Testing
         #expect(core.outcomes == ["s-590 expired"])
     }
 
-    @Test func `A start that was held for its token is as old as it is`() {
+    @Test func `A start that was held for its token keeps its age`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(-601))
@@ -66,7 +66,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("alert"))
     }
 
-    @Test func `A state goes without an older alert and its result says so`() throws {
+    @Test func `A state is sent without an alert that is too old, and its result says so`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301))
         let admission = try #require(try core.called.admission)
@@ -84,7 +84,7 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    @Test func `The reason of APNs goes first`() {
+    @Test func `The result prefers APNs' reason`() {
         let core = CoreHarness()
         core.receive(.alert(-301))
         core.reply(.send)
@@ -93,13 +93,13 @@ import Testing
         #expect(core.results.first?.reason == "BadTopic")
     }
 
-    @Test func `A state that asks for priority 10 keeps it`() throws {
+    @Test func `A state that requests priority 10 keeps it`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301, beside: #""priority":10,"#))
         #expect(try core.called.admission?.asksForHighPriority == true)
     }
 
-    @Test func `An end goes without an older alert`() throws {
+    @Test func `An end is sent without an alert that is too old`() throws {
         let core = CoreHarness()
         core.receive(CommandText.end(-301, alert: true))
         core.reply(.send)
@@ -133,7 +133,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
-    @Test func `An alert that rides is as old as its own command`() throws {
+    @Test func `A carried alert has the age of its own command`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301), .update(2))
         #expect(try core.called.admission?.carriesAlert == false)
@@ -158,7 +158,7 @@ import Testing
         #expect(core.outcomes.last == "u2 accepted")
     }
 
-    @Test func `An alert that is held and set free is as old as it is`() throws {
+    @Test func `An alert that was held keeps its age`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(-301))
@@ -193,7 +193,7 @@ import Testing
         #expect(try !#require(other.push()).body.contains("alert"))
     }
 
-    @Test func `An alert that rode into what is held is as old as it is`() throws {
+    @Test func `An alert carried by a held command keeps its age`() throws {
         let freed = CoreHarness()
         freed.register(CommandText.registration())
         freed.reply(.registered, held: Self.heldWithOlderAlert)
@@ -234,7 +234,7 @@ import Testing
         #expect(try core.called.admission?.isOld == isOld)
     }
 
-    @Test func `What is old and unknown expires`() {
+    @Test func `An old command of an unknown activity expires`() {
         let core = CoreHarness()
         core.receive(.alert(-90_000), .update(-89_999))
         core.reply(.expired)

@@ -66,7 +66,7 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
     }
 
-    @Test func `An alert that comes late rides on the state that waits`() throws {
+    @Test func `An alert that comes late rides on the waiting state`() throws {
         let core = CoreHarness()
         core.receive(.update(2), .alert(1))
         #expect(core.outcomes == [])
@@ -74,7 +74,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func `Of two alerts that come late the newer rides`() throws {
+    @Test func `Of two alerts that come late, the newer one rides`() throws {
         let core = CoreHarness()
         core.receive(.update(4), .alert(2), .alert(1), .alert(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
@@ -107,7 +107,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func `A start neither carries nor rides`() throws {
+    @Test func `A start neither carries an alert nor rides on a state`() throws {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not take the alert for finished.
-    @Test func `A carrier that was admitted and is overtaken is not settled`() {
+    @Test func `A carrier that was admitted and then overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         core.reply(.send)
@@ -160,7 +160,7 @@ import Testing
         #expect(push.command == "u2" && push.body.hasPrefix(Self.carried(1)))
     }
 
-    @Test func `An alert that comes late rides on a state that goes again`() throws {
+    @Test func `An alert that comes late rides on a state that is sent again`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.send)
@@ -176,7 +176,7 @@ import Testing
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
     }
 
-    @Test func `An alert that was sent does not go again`() throws {
+    @Test func `An alert that was sent is not sent again`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send)
@@ -228,7 +228,7 @@ import Testing
     }
 
     /// The same, but APNs does not accept the newer state: its alert moves to the next state.
-    @Test func `An alert that was held is not lost with the state that took it over`() throws {
+    @Test func `A held alert is not lost with the state that took it over`() throws {
         let core = CoreHarness()
         core.receive(.update(4))
         core.register(CommandText.registration())
@@ -258,7 +258,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(2)))
     }
 
-    @Test func `An alert that comes late is left to Redis where none was rung`() {
+    @Test func `Redis decides about a late alert if no newer one has rung`() {
         let core = CoreHarness()
         core.receive(.update(4))
         core.reply(.send)
@@ -296,7 +296,7 @@ import Testing
 
     // MARK: - Alerts that do not fit or are too old
 
-    @Test func `A state goes without an alert that does not fit`() throws {
+    @Test func `A state is sent without an alert that does not fit`() throws {
         let core = CoreHarness()
         let long = String(repeating: "x", count: 3_990)
         core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
@@ -335,7 +335,7 @@ import Testing
         #expect(try !#require(core.push()).body.contains("alert"))
     }
 
-    @Test func `An alert whose carrier expires has its own turn`() throws {
+    @Test func `An alert whose carrier expires is sent by itself`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.alert(2))
@@ -385,7 +385,7 @@ import Testing
         #expect(seconds == [1, 3, nil, nil])
     }
 
-    @Test func `A held alert that was answered is left out and not offered again`() throws {
+    @Test func `A held alert that was answered is left out, and not offered again`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))

@@ -7,7 +7,7 @@ import Testing
 @Suite struct AudienceCommandTests {
     private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
 
-    @Test func `It is handed over and has a result when it comes back`() throws {
+    @Test func `A command to an audience is handed over, and has a result when it comes back`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.alert(1)))
         #expect(core.waiting.isEmpty)
@@ -30,7 +30,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test(arguments: [true, false]) func `It may ASK for a channel`(asksForChannel: Bool) throws {
+    @Test(arguments: [true, false]) func `A command to an audience may request a channel`(asksForChannel: Bool) throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)).replacing(#""app""#, with: #""channel":\#(asksForChannel),"app""#))
         let view = core.delivery.view(try #require(core.takeHandover()))
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
-    func `Each outcome is a result`(_ outcome: Outcome) throws {
+    func `Each outcome gives a result`(_ outcome: Outcome) throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.end(1)))
         core.handBack(try #require(core.takeHandover()), .outcome(outcome))
@@ -71,7 +71,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `What is fanned out is settled without a result`() throws {
+    @Test func `A command that was fanned out is settled without a result`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
         let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -84,14 +84,14 @@ import Testing
     }
 
     /// An activity and an audience with the same name are different.
-    @Test func `It is not merged with an activity of its name`() throws {
+    @Test func `A command to an audience is not merged with an activity of the same name`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))
         #expect(core.waiting == ["admit m.u2"])
         #expect(core.takeHandover() != nil)
     }
 
-    @Test func `A start has a template and is written as it came`() throws {
+    @Test func `A start has a template, and is written as it came`() throws {
         let core = CoreHarness()
         core.receive(CommandText.startOfAudience(1))
         let record = try #require(core.takeHandover())
@@ -108,7 +108,7 @@ import Testing
         #expect(again.bodyCount == view.body.count)
     }
 
-    @Test func `Without an id it is named by its place`() throws {
+    @Test func `A command to an audience without an id is named by its place`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
         let view = core.delivery.view(try #require(core.takeHandover()))
@@ -117,7 +117,7 @@ import Testing
 
     // MARK: - Revocation
 
-    @Test func `What nobody has taken is left to the next owner`() {
+    @Test func `A command that nobody has taken is left to the next owner`() {
         let core = CoreHarness()
         let other = core.assign(.commands, number: 1)
         core.receive(Self.toAudience(.update(1)))
@@ -128,7 +128,7 @@ import Testing
         #expect(core.takeHandover() == nil)
     }
 
-    @Test func `What was taken comes back or is withdrawn`() throws {
+    @Test func `A command that was taken comes back or is withdrawn`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
         let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -145,7 +145,7 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged"])
     }
 
-    @Test func `What comes back after its partition is gone is not counted`() throws {
+    @Test func `A command that comes back after its partition was lost is not counted`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)))
         let record = try #require(core.takeHandover())
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: - After a loss of Redis
 
-    @Test func `Read again it rings no alert and starts nothing`() throws {
+    @Test func `A command that is read again rings no alert and starts nothing`() throws {
         let core = CoreHarness()
         core.readAgain(below: 2)
         core.delivery.membersAreHeld = false
@@ -176,7 +176,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `What is new does not WAIT behind what is read again`() throws {
+    @Test func `A new command does not wait behind a command that is read again`() throws {
         let core = CoreHarness()
         core.readAgain(below: 1)
         core.delivery.membersAreHeld = false
@@ -193,7 +193,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `What waits for its members is dropped with its partition`() {
+    @Test func `A command that waits for its members is dropped with its partition`() {
         let core = CoreHarness()
         core.readAgain(below: 1)
         core.delivery.membersAreHeld = false
@@ -204,7 +204,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `Of an unknown policy or app it is invalid`() {
+    @Test func `A command with an unknown policy or app is invalid`() {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1, beside: #""policy":"none","#)))
         #expect(core.takeHandover() == nil)

@@ -11,14 +11,14 @@ import Testing
             (.alert(1, beside: #""priority":5,"#), false, true),
         ] as [(String, Bool, Bool)]
     )
-    func `What a command asks of the budget`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
+    func `A command requests its priority and its reserve`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
         let core = CoreHarness()
         core.receive(record)
         #expect(try core.called.admission?.asksForHighPriority == isHigh)
         #expect(try core.called.admission?.mayUseReserve == mayUseReserve)
     }
 
-    @Test func `A push that the budget does not allow goes at five`() throws {
+    @Test func `A push that the budget does not allow is sent with priority 5`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true, budgetLeft: 0)
@@ -39,7 +39,7 @@ import Testing
         #expect(result.priority == 10 && !result.isDemoted && result.budgetLeft == 14)
     }
 
-    @Test func `A result that drew on nothing names no budget`() {
+    @Test func `The result of a command that used no budget names none`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
@@ -49,14 +49,14 @@ import Testing
     }
 
     @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])
-    func `A priority that is none is the one asked for`(answered: UInt8, priority: UInt8) throws {
+    func `Instead of an invalid priority, the requested one is used`(answered: UInt8, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: answered, budgetLeft: .max)
         #expect(try #require(core.push()).priority == priority)
     }
 
-    @Test func `A state that was demoted asks for its priority again`() throws {
+    @Test func `A demoted state requests its priority again`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 5, isDemoted: true)
@@ -70,7 +70,7 @@ import Testing
 
     // MARK: - 429
 
-    @Test func `A limited token is written down before the command is admitted again`() {
+    @Test func `A limited token is recorded before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -97,7 +97,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
     }
 
-    @Test func `Every limit is written down`() {
+    @Test func `Every limit is recorded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
@@ -109,7 +109,7 @@ import Testing
         #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
     }
 
-    @Test func `A limit that Redis refuses stops nothing`() {
+    @Test func `A limit that Redis refuses to record stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `A limit of a partition that goes is written down before it`() {
+    @Test func `The limit of a leaving partition is recorded before it leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(.limited)
@@ -154,7 +154,7 @@ import Testing
 
     // MARK: - Starts of a device
 
-    @Test func `A start waits for its devices budget`() {
+    @Test func `A start waits for its device's budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)
@@ -168,7 +168,7 @@ import Testing
         #expect(core.results.first?.reason == "")
     }
 
-    @Test(arguments: [Int64.min, 0, .max]) func `A WAIT for the budget is bounded`(milliseconds: Int64) {
+    @Test(arguments: [Int64.min, 0, .max]) func `The wait for the budget is bounded`(milliseconds: Int64) {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
@@ -190,7 +190,7 @@ import Testing
         #expect(core.settlements == [])
     }
 
-    @Test func `A start that waits for the budget expires by its own word`() {
+    @Test func `A start that waits for the budget expires by its own expiration`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1790000030,"#))
         core.reply(.wait, number: 3_600_000)
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .tooOld, .settled])
-    func `A start that is not sent gives its draw back`(verdict: StoreVerdict) {
+    func `A start that is not sent returns its draw`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -218,7 +218,7 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
-    @Test func `A start that expires before it finds a stream gives its draw back`() {
+    @Test func `A start that expires before it finds a stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -231,7 +231,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A start that is overtaken before it finds a stream gives its draw back`() {
+    @Test func `A start that is overtaken before it finds a stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -244,7 +244,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func `A start that is held after its draw gives it back`() {
+    @Test func `A start that is held after its draw returns it`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -268,7 +268,7 @@ import Testing
     }
 
     /// No stream took the start, so it counts as never tried.
-    @Test func `A start that found no stream gives its draw back`() {
+    @Test func `A start that found no stream returns its draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -280,7 +280,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    @Test func `A start without a key for its token gives its draw back`() {
+    @Test func `A start without a key for its token returns its draw`() {
         let core = CoreHarness(hasSandbox: false)
         core.receive(.start(1))
         core.reply(.address, environment: .sandbox)
@@ -290,7 +290,7 @@ import Testing
     }
 
     /// The start waits with its draw, and its partition moves to another worker, which draws again.
-    @Test(arguments: [false, true]) func `A dropped start refunds its draw`(isLost: Bool) {
+    @Test(arguments: [false, true]) func `A dropped start returns its draw`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -303,7 +303,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.recordsFinished == 0)
     }
 
-    @Test func `A draw is given back once even if the reply is lost`() {
+    @Test func `A draw is returned once, even if the reply is lost`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)

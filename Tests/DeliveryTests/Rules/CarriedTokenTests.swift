@@ -13,7 +13,7 @@ import Testing
     ]
 
     @Test(arguments: verdicts)
-    func `What is held goes out when the command that brought the token is refused`(
+    func `A held command is sent even if the command that brought the token is refused`(
         verdict: StoreVerdict,
         outcome: String
     ) {
@@ -35,7 +35,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `The token is registered as it came and nothing is said of frequent updates`() throws {
+    @Test func `The token is registered as it came, and frequent updates stay unchanged`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: Self.bringing())
         core.receiveOne(record, partition: core.commands, recordMilliseconds: TokenTests.startMilliseconds - 70)
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.registered, .stale])
-    func `A command for whose token nothing is held is settled`(verdict: StoreVerdict) {
+    func `A command whose token releases no held command is settled`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.unchanged, .held])
-    func `Nothing is asked for a command that was the newest`(verdict: StoreVerdict) {
+    func `Redis is not asked again after the newest command`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
@@ -84,7 +84,7 @@ import Testing
         #expect(core.waiting == ["register a"])
     }
 
-    @Test func `A token that is handed on is asked for once`() {
+    @Test func `A token that passes to a newer command is registered once`() {
         let core = CoreHarness()
         core.receive(
             .update(1, beside: Self.bringing("00112233445566AA")),
@@ -100,7 +100,7 @@ import Testing
         #expect(core.waiting == [])
     }
 
-    @Test func `What is held is left to the next owner of a partition that goes away`() {
+    @Test func `A held command is left to the next owner of a leaving partition`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -114,7 +114,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A partition that is lost before the outcome is acknowledged takes nothing with it`() {
+    @Test func `After a partition is lost, its command releases no held command`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
@@ -137,7 +137,7 @@ import Testing
 
     // MARK: - With an alert
 
-    @Test func `What is held takes the alert of the command that it overtook`() {
+    @Test func `A held command takes the alert of the command that it overtook`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.overtaken)
@@ -153,7 +153,7 @@ import Testing
         #expect(push?.priority == 10)
     }
 
-    @Test func `An alert that was reported is not taken again`() {
+    @Test func `An alert that was reported is not carried again`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.duplicate)
@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `With nothing held an alert waits for the state that overtook it`(isRefused: Bool) {
+    func `Without a held command an alert waits for the state that overtook it`(isRefused: Bool) {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.overtaken)

@@ -31,14 +31,14 @@ import Testing
         #expect(core.waiting == ["admit second"])
     }
 
-    @Test func `A version that waits already is a duplicate`() {
+    @Test func `A version that already waits is a duplicate`() {
         let core = CoreHarness()
         core.receive(.update(1), CommandText.update(1, id: "again"))
         #expect(core.outcomes == ["again duplicate"])
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `Activities do not touch each other`() {
+    @Test func `Activities do not affect each other`() {
         let core = CoreHarness()
         core.receive(.update(2), .update(1, of: "b"))
         #expect(core.waiting == ["admit u2", "admit b.u1"])
@@ -71,14 +71,14 @@ import Testing
         #expect(core.waiting == ["admit e1"])
     }
 
-    @Test func `Of two ends the first is kept`() {
+    @Test func `Of two ends, the first is kept`() {
         let core = CoreHarness()
         core.receive(.end(1), .end(2))
         #expect(core.outcomes == ["e2 ended"])
         #expect(core.waiting == ["admit e1"])
     }
 
-    @Test func `A start is kept apart from what follows it`() {
+    @Test func `A start is not merged with later commands`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .update(3))
         #expect(core.outcomes == ["u2 superseded"])
@@ -105,7 +105,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func `A start that comes late goes first`() {
+    @Test func `A start that comes late is sent first`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
@@ -116,14 +116,14 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `Of two late starts one goes`() {
+    @Test func `Of two late starts, one is sent`() {
         let core = CoreHarness()
         core.receive(.update(3), .start(1), .start(2))
         #expect(core.outcomes == ["s2 superseded"])
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func `States that come while one is with Redis replace each other`() {
+    @Test func `States that come while Redis decides about one replace each other`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
@@ -132,7 +132,7 @@ import Testing
         #expect(core.waiting == ["admit u1"], "one command of an activity is worked on at a time")
     }
 
-    @Test func `What Redis has admitted is compared by Redis`() {
+    @Test func `Redis compares versions with a version that it has admitted`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.update(1))

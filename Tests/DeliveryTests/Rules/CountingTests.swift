@@ -15,7 +15,7 @@ import Testing
         core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" }
     }
 
-    @Test func `What is replaced in a batch is counted and settled at once`() {
+    @Test func `Replaced commands of a batch are counted and settled at once`() {
         let core = counting()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func `Without the choice nothing is counted`(choice: SupersededResults) {
+    func `With other settings nothing is counted`(choice: SupersededResults) {
         let core = counting { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
@@ -61,7 +61,7 @@ import Testing
         #expect(counts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
-    @Test func `What is worked off in between is part of the backlog`() {
+    @Test func `Commands processed in between are part of the backlog`() {
         let core = countingWhenBehind()
         core.lag(10_000)
         core.receive(.update(1))
@@ -73,7 +73,7 @@ import Testing
         #expect(counts(core) == ["u3 superseded 1"], "it is no longer behind")
     }
 
-    @Test func `A lag that is only assumed counts nothing`() {
+    @Test func `During an assumed lag nothing is counted`() {
         let core = countingWhenBehind()
         core.lag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
@@ -89,7 +89,7 @@ import Testing
         #expect(counts(core) == ["u1 superseded 0", "u4 accepted 2"])
     }
 
-    @Test func `Partitions of which nothing is heard add nothing to what is known`() {
+    @Test func `Partitions with an unknown lag add nothing to the known lag`() {
         let core = countingWhenBehind()
         let other = core.assign(.commands, number: 1)
         core.lag(101, of: other, isAssumed: true)
@@ -103,7 +103,7 @@ import Testing
     }
 
     /// The command has a result `held`, so it also gets a result of its final outcome.
-    @Test func `What the token of a command set free has its own result`() {
+    @Test func `A command that another command's token released has its own result`() {
         let core = counting()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.superseded)
@@ -120,7 +120,7 @@ import Testing
         #expect(counts(core).last == "u4 accepted 0")
     }
 
-    @Test func `The count is handed on`() {
+    @Test func `The count passes to the next newer command`() {
         let core = counting()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
@@ -143,7 +143,7 @@ import Testing
         #expect(counts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
-    @Test func `A newer one in another partition holds its own commit back`() {
+    @Test func `A newer command in another partition holds back its own commit`() {
         let core = counting()
         let other = core.assign(.commands, number: 1)
         core.receiveOne(.update(2), partition: other)
@@ -156,7 +156,7 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1"])
     }
 
-    @Test func `A partition that goes takes the newer one and its count`() {
+    @Test func `A leaving partition takes the newer command and its count with it`() {
         let core = counting { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
@@ -169,7 +169,7 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
-    @Test func `What Redis has seen has a result of its own`() {
+    @Test func `A command that Redis has seen has its own result`() {
         let core = counting()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
@@ -182,7 +182,7 @@ import Testing
         #expect(core.outcomes.last == "u4 duplicate")
     }
 
-    @Test func `A command that waits with a count keeps it when Redis has seen it`() {
+    @Test func `A command with a count keeps it after Redis has seen it`() {
         let core = counting()
         core.receive(.update(1), .update(2))
         core.reply(.wait, number: 500)
@@ -192,7 +192,7 @@ import Testing
         #expect(counts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
-    @Test func `An alert that rides on has a result of its own`() {
+    @Test func `An alert that rides on has its own result`() {
         let core = counting()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
@@ -214,7 +214,7 @@ import Testing
     }
 
     /// The replacing state has no alert (simulation seed 12038, `pace`).
-    @Test func `Superseded alert has its own result`() {
+    @Test func `A superseded alert has its own result`() {
         let core = counting()
         core.receive(.alert(4))
         core.reply(.send)
@@ -224,7 +224,7 @@ import Testing
     }
 
     /// The alert that comes from Redis may belong to this command (simulation seed 73417, `pace`).
-    @Test func `An alert that what was held has already has a result of its own`() {
+    @Test func `An alert that a released command already carries has its own result`() {
         let core = counting()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -243,7 +243,7 @@ import Testing
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
 
-    @Test func `What carries an alert is counted and the alert rides on`() throws {
+    @Test func `A replaced carrier is counted, and its alert rides on`() throws {
         let core = counting()
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
@@ -252,13 +252,13 @@ import Testing
         #expect(counts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
     }
 
-    @Test func `A start has a result of its own`() {
+    @Test func `A start has its own result`() {
         let core = counting()
         core.receive(.start(1), .start(2))
         #expect(counts(core) == ["s1 superseded 0"])
     }
 
-    @Test func `What was held has a result of its own`() {
+    @Test func `A released command has its own result`() {
         let core = counting()
         core.receive(.update(0))
         core.receive(.update(2))
@@ -271,13 +271,13 @@ import Testing
         #expect(counts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
-    @Test func `An update that an end follows late is ended with a result`() {
+    @Test func `An update that an end overtakes has the result ended`() {
         let core = counting()
         core.receive(.update(2), .end(1))
         #expect(counts(core) == ["u2 ended 0"])
     }
 
-    @Test func `What expires says its count`() {
+    @Test func `The result of an expired command has its count`() {
         let core = counting()
         let now = CoreHarness.startSeconds
         core.receive(.update(0))
@@ -295,7 +295,7 @@ import Testing
         #expect(core.results.map(\.outcome) == ["invalid"])
     }
 
-    @Test func `A trace is told before its record is gone`() {
+    @Test func `A trace is reported before its record is dropped`() {
         let core = counting()
         core.receiveOne(.update(1), partition: core.commands, trace: "t")
         core.receiveOne(.update(2), partition: core.commands)

@@ -9,7 +9,7 @@ import Testing
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
 
-    @Test func `What its pool does not take is deferred and sent when it comes back`() throws {
+    @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
@@ -32,7 +32,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == 1)
     }
 
-    @Test func `What waits again is deferred again sooner but not before it was offered`() throws {
+    @Test func `A command that waits again is deferred sooner, but not before it was offered`() throws {
         let core = try blocked()
         core.pass(Self.delay)
         core.receive(core.deferrals[0])
@@ -44,7 +44,7 @@ import Testing
         #expect(core.deferrals[1].deferral.offset == 0 && core.deferrals[1].deferral.topic == .commands)
     }
 
-    @Test func `A newer state waits for the deferred one and replaces it`() throws {
+    @Test func `A newer state waits for the deferred one, and replaces it`() throws {
         let core = try blocked()
         core.pass(5_000)
         core.receive(.update(2))
@@ -60,7 +60,7 @@ import Testing
         #expect(core.committableOffset == 2 && core.committableOffset(core.deferred) == 1)
     }
 
-    @Test func `A newer state goes at once when the pool is back`() throws {
+    @Test func `A newer state is sent at once when the pool is back`() throws {
         let core = try blocked()
         core.receive(.update(1, of: "b"))
         core.carry()
@@ -69,7 +69,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `A pool that is back is told once`() throws {
+    @Test func `The return of a pool is reported once`() throws {
         let core = try blocked()
         var told = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
@@ -82,7 +82,7 @@ import Testing
         #expect(told == [false, true, false, false])
     }
 
-    @Test func `Numbers that nobody has written are no trap`() throws {
+    @Test func `Numbers that no lane has written do not crash`() throws {
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         let core = try blocked(.update(1, beside: token))
         var deferred = core.deferrals[0]
@@ -114,7 +114,7 @@ import Testing
         #expect(core.outcomes.contains("u2 accepted") && core.outcomes.contains("u1 superseded"))
     }
 
-    @Test func `An alert that does not come back is waited for no longer than its delay`() throws {
+    @Test func `A state waits no longer than the delay for a deferred alert`() throws {
         let core = try blocked(.alert(1))
         core.receive(.update(1, of: "b"))
         core.carry()
@@ -144,7 +144,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("1 : 0"))
     }
 
-    @Test func `A start without budget is deferred and keeps its expiration`() throws {
+    @Test func `A start without budget is deferred, and keeps its expiration`() throws {
         let core = Self.core()
         core.receive(.start(1))
         core.reply(.wait, number: 400_000)
@@ -164,7 +164,7 @@ import Testing
         #expect(core.outcomes == ["s1 expired"])
     }
 
-    @Test func `An admitted start refunds its draw and hands its claim on`() throws {
+    @Test func `A deferred start returns its draw and passes on its claim`() throws {
         let core = Self.core()
         core.receive(.start(1))
         core.reply(.address, number: 77)
@@ -200,7 +200,7 @@ import Testing
         #expect(core.committableOffset == 2, "what comes during the rest is deferred as well")
     }
 
-    @Test func `A WAIT that is shorter than the delay is not deferred`() {
+    @Test func `A command whose wait is shorter than the delay is not deferred`() {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.wait, number: 29_000)
@@ -210,7 +210,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `What APNs has not taken for long is deferred`() throws {
+    @Test func `A push that APNs has not accepted for long is deferred`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -227,7 +227,7 @@ import Testing
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test(arguments: [false, true]) func `A lane that holds much defers sooner`(holdsMuch: Bool) {
+    @Test(arguments: [false, true]) func `A lane that holds many bytes defers sooner`(holdsMuch: Bool) {
         let core = Self.core { if holdsMuch { $0.blockBytesMax = 64 } }
         core.receive(.update(1))
         core.reply(.send)
@@ -263,7 +263,7 @@ import Testing
         #expect(registration.registeredAtMilliseconds == 1_234)
     }
 
-    @Test func `A held command that its registration set free is deferred as itself`() throws {
+    @Test func `A held command that its registration released is deferred as itself`() throws {
         let core = Self.core()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
@@ -286,7 +286,7 @@ import Testing
         #expect(core.deadLetters.map(\.source) == ["causeway.deferred/0/0"])
     }
 
-    @Test func `Results do not WAIT behind a deferred topic that takes nothing`() throws {
+    @Test func `Results do not wait behind a deferred topic that accepts nothing`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -300,7 +300,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `What the deferred topic does not take is sent when the pool is back`() throws {
+    @Test func `A push that the deferred topic does not accept is sent when the pool is back`() throws {
         let core = Self.core()
         core.receive(.alert(1))
         core.reply(.send)
@@ -320,7 +320,7 @@ import Testing
         #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsHeld == 0)
     }
 
-    @Test func `A revoked partitions deferral is still acknowledged`() throws {
+    @Test func `A revoked partition's deferral is still acknowledged`() throws {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -341,7 +341,7 @@ import Testing
 
     // MARK: - Each pool separately
 
-    @Test func `A pool that takes nothing holds back no other`() {
+    @Test func `A pool that accepts nothing holds back no other pool`() {
         let core = Self.core { $0.inFlightMaxPerPool = 2 }
         for activity in ["a", "b", "c", "d"] {
             core.receive(.update(1, of: activity))
@@ -354,7 +354,7 @@ import Testing
         #expect(core.outcomes == ["e.u1 accepted"])
     }
 
-    @Test func `While production takes nothing the sandbox is found out`() {
+    @Test func `While production accepts nothing, sandbox tokens are still found`() {
         let core = Self.core { $0.inFlightMaxPerPool = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
@@ -367,7 +367,7 @@ import Testing
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    @Test func `A ready push is superseded and expires as it waits`() {
+    @Test func `A ready push can be superseded, and can expire, while it waits`() {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
         core.reply(.send)

@@ -9,7 +9,7 @@ import Testing
     private static let delay: Int64 = 30_000
 
     /// The lane that deferred the command knows that it comes back: its alert rings once, in one push.
-    @Test func `The lane that deferred it waits for its alert`() throws {
+    @Test func `The lane that deferred an alert waits for it`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
         core.readAgain(below: 1)
@@ -26,7 +26,7 @@ import Testing
     /// Another worker sends the state without its alert (R25), and the copy is then a duplicate: the alert does not ring. This gap stays.
     /// It takes an outage of APNs, a loss of Redis and a change of owner within the five minutes in which an alert is young enough, and
     /// the phone shows the right state. To ring, a copy would have to be told from one whose alert rang before Redis forgot it.
-    @Test func `Another worker sends it without its alert`() throws {
+    @Test func `Another worker sends the state without its alert`() throws {
         let deferred = try deferAlert(Self.core())
         let core = Self.core()
         core.readAgain(below: 1)
@@ -43,7 +43,7 @@ import Testing
     }
 
     /// The deferred copy came back before the partition was read again, and its alert has rung.
-    @Test func `What came back before rings no second time`() throws {
+    @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
         core.pass(Self.delay)

@@ -29,7 +29,7 @@ import Testing
         return core
     }
 
-    @Test func `A pause that is longer than the delay goes along to its end`() throws {
+    @Test func `A pause that is longer than the delay continues to its end`() throws {
         let core = try refused()
         let end = core.deferrals[0].deferral.pauseEndMilliseconds
         #expect(core.deferrals[0].cause == "retry")
@@ -56,7 +56,7 @@ import Testing
         #expect(core.committableOffset(core.deferred) == Int64(readings) - 1)
     }
 
-    @Test func `A newer state does not WAIT for the pause of an older one`() throws {
+    @Test func `A newer state does not wait for the pause of an older one`() throws {
         let core = try refused()
         core.pass(Self.delay)
         core.receive(core.deferrals[0])
@@ -65,7 +65,7 @@ import Testing
         #expect(core.waiting == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
-    @Test func `A start pauses as well`() throws {
+    @Test func `A deferred start keeps its pause too`() throws {
         let core = core()
         core.receive(.start(1))
         core.reply(.address, number: 77)
@@ -80,7 +80,7 @@ import Testing
         #expect(core.waiting == [], "there is nothing to update without it")
     }
 
-    @Test func `The pauses grow on`() throws {
+    @Test func `The pauses continue to grow`() throws {
         let core = CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 1_000
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `A pause of a clock that is wrong is not made to its end`() throws {
+    @Test func `A pause from a wrong clock is shortened`() throws {
         let core = try refused()
         var deferred = core.deferrals[0]
         deferred.deferral.pauseEndMilliseconds = 1 << 53
@@ -118,7 +118,7 @@ import Testing
     }
 
     /// APNs did not process the push, so the next attempt may succeed.
-    @Test func `What APNs never processed goes again at once however long it has been here`() throws {
+    @Test func `A push that APNs never processed is sent again at once, at any age`() throws {
         let core = core()
         core.receive(.update(1))
         core.reply(.send)
@@ -128,7 +128,7 @@ import Testing
         #expect(core.deferrals.isEmpty)
     }
 
-    @Test func `A token that its pool may not know waits in the deferred topic`() throws {
+    @Test func `A command with a suspect token waits in the deferred topic`() throws {
         let core = core()
         core.receive(.update(1))
         core.reply(.send)
@@ -139,7 +139,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.outcomes == [])
     }
 
-    @Test func `An alert that grows old in the deferred topic is left out`() throws {
+    @Test func `An alert that becomes too old in the deferred topic is left out`() throws {
         let core = try refused(.alert(1))
         core.pass(303_000)
         core.receive(core.deferrals[0])

@@ -36,7 +36,7 @@ import Testing
         #expect(core.waiting == [])
     }
 
-    @Test func `What waits behind an expired command goes`() {
+    @Test func `A command that waits behind an expired one is sent`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1789999999,"#), .update(2))
         #expect(core.outcomes == ["s1 expired"])
@@ -53,7 +53,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func `A state is stored from its sending on by default`() throws {
+    @Test func `By default APNs stores a state from its sending on`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -64,7 +64,7 @@ import Testing
 
     /// The default expirations while the pool accepts nothing: an update expires after the time for which APNs stores an update, an end
     /// after the time for an end.
-    @Test func `A state waits for its pool no longer than it is stored`() {
+    @Test func `A state waits for its pool no longer than APNs would store it`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(1, of: "b"))
         core.reply(.send)
@@ -87,7 +87,7 @@ import Testing
             (0, 600), (-1, 600), (-1_000_000, 600),
         ] as [(Int64, Int64)]
     )
-    func `An update is stored until its stale date`(stale: Int64, expires: Int64) throws {
+    func `APNs stores an update until its stale date`(stale: Int64, expires: Int64) throws {
         let core = CoreHarness()
         let staleDate = CoreHarness.startSeconds + stale
         core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDate)"#))

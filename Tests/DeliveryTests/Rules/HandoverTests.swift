@@ -43,7 +43,7 @@ import Testing
         core.receive(.update(1, of: "b"), .alert(1), .update(2))
     }
 
-    @Test func `An alert that was settled above a record that waits rings once`() throws {
+    @Test func `An alert that settled above a waiting record rings once`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
         readAgain(core)
@@ -57,14 +57,14 @@ import Testing
         #expect(core.committableOffset == 3)
     }
 
-    @Test func `Nothing of it is trusted beyond the log`() throws {
+    @Test func `Settled offsets beyond the end of the log are not trusted`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core, logEnd: 1) == 0)
         readAgain(core)
         #expect(core.counters.settledBefore == 0)
     }
 
-    @Test func `What is not readable is refused and everything is read again`() throws {
+    @Test func `Unreadable metadata is refused, and everything is read again`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
         readAgain(core)
@@ -72,7 +72,7 @@ import Testing
         #expect(core.recordsHeld == 3)
     }
 
-    @Test func `What was skipped stays settled for the owner after the next`() throws {
+    @Test func `Skipped records stay settled for the owner after the next`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
         core.receive(.update(1, of: "b"))
@@ -83,7 +83,7 @@ import Testing
     }
 
     /// The earlier registration, read again, is stale and releases nothing (simulation seed 108, `longLives`).
-    @Test func `A registration whose command is in hand is read again with the earlier one`() throws {
+    @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))
         core.reply(.registered, held: .update(1))
@@ -97,7 +97,7 @@ import Testing
     }
 
     /// The token that the first command has passed on exists only in memory, with the second one.
-    @Test func `A command that passed its token on is read again with the other`() throws {
+    @Test func `A command that passed on its token is read again with the newer command`() throws {
         let core = CoreHarness()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
         core.receive(.update(1, of: "b"), .update(1, beside: token), .update(2))
@@ -107,7 +107,7 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    @Test func `A partition of which nothing was read has nothing to commit`() throws {
+    @Test func `A partition without read records has nothing to commit`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
         let progress = core.delivery.progress(core.commands)

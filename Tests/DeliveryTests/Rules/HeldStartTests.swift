@@ -4,7 +4,7 @@ import Testing
 
 /// Starts of several activities wait for one push-to-start token: each is sent once or gets its outcome.
 @Suite struct HeldStartTests {
-    @Test func `A start too many fails at once`() {
+    @Test func `A start beyond the limit of held starts fails at once`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -15,7 +15,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A registration sets them free one after the other`() throws {
+    @Test func `A registration releases held starts one after the other`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended])
-    func `One that is not sent is held no longer`(verdict: StoreVerdict) {
+    func `A held start that is not sent is held no longer`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -56,7 +56,7 @@ import Testing
         #expect(core.waiting == ["register a"])
     }
 
-    @Test func `One that finds no token after all stays held`() {
+    @Test func `A held start that finds no token after all stays held`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -68,7 +68,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `The others of a dead token WAIT for the next`() {
+    @Test func `Held starts of a dead token wait for the next token`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -82,7 +82,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `One that waits for the budget is left to the next owner`() {
+    @Test func `A held start that waits for the budget is left to the next owner`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -93,7 +93,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A start that brings its token is followed by those that are held`() {
+    @Test func `A start that brings its token is followed by the held starts`() {
         let core = CoreHarness()
         core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.address)
@@ -111,7 +111,7 @@ import Testing
     }
 
     /// A second registration comes while the first one's start waits for the budget.
-    @Test func `One that is in two hands is settled by one`() throws {
+    @Test func `A held start that two records released is settled by one`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))

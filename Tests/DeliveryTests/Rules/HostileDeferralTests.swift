@@ -21,7 +21,7 @@ import Testing
         CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
     }
 
-    @Test(arguments: [UInt8(15), 254, .max]) func `Any number of earlier results is taken`(resultsBefore: UInt8) throws
+    @Test(arguments: [UInt8(15), 254, .max]) func `Any number of earlier results is valid`(resultsBefore: UInt8) throws
     {
         let core = core()
         try receive(.update(1, beside: Self.token), core) { $0.resultsBefore = resultsBefore }
@@ -31,7 +31,7 @@ import Testing
         #expect(core.waiting == [] && core.committableOffset(core.deferred) == 1, "it no longer registers its token")
     }
 
-    @Test func `A start that was held without a token registers none`() throws {
+    @Test func `A held start without a token registers none`() throws {
         let core = core()
         try receive(.start(1), core) { $0.isHeldStart = true }
         core.reply(.address)
@@ -42,7 +42,7 @@ import Testing
         #expect(!registers, "an empty token would replace the known one")
     }
 
-    @Test func `What was taken once is not refused by another clock`() throws {
+    @Test func `A command that was accepted once is not refused by another clock`() throws {
         let core = core()
         try receive(.update(400), core) { $0.receivedMilliseconds += 200_000 }
         #expect(core.outcomes == [] && core.waiting == ["admit u400"])

@@ -4,7 +4,7 @@ import Testing
 
 /// A lane holds a limited number of commands. Commands above the limit wait in a place where a newer state can still replace them. (R4)
 @Suite struct LimitTests {
-    @Test func `A lane that holds all it may receives no more until one is settled`() {
+    @Test func `A full lane receives no more records until one is settled`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<64 {
             #expect(core.canReceive)
@@ -32,7 +32,7 @@ import Testing
         #expect(core.canReceive)
     }
 
-    @Test func `Activities that rest are bounded too`() {
+    @Test func `Resting activities are bounded too`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<128 {
             #expect(core.canReceive)
@@ -46,7 +46,7 @@ import Testing
     }
 
     /// A registration needs no activity when it is received, but may need one when its reply comes.
-    @Test func `A command that is set free finds room for its activity`() {
+    @Test func `A released command finds room for its activity`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }
         let registrations = core.calls.count
@@ -62,7 +62,7 @@ import Testing
         #expect(core.waiting.count == registrations)
     }
 
-    @Test func `A partitions WINDOW is bounded`() {
+    @Test func `A partition's window is bounded`() {
         let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
         for number in 0..<64 {
             #expect(core.hasRoom(for: Int64(number), partition: core.commands) == true)
@@ -75,7 +75,7 @@ import Testing
         #expect(!core.hasRoom(for: 65, partition: core.commands))
     }
 
-    @Test func `An app has so many pushes on their way`() {
+    @Test func `The number of an app's pushes in flight is limited`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 2 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
         #expect(core.waiting == ["admit b.u1", "admit c.u1"])
@@ -87,7 +87,7 @@ import Testing
         #expect(core.waiting == ["admit d.u1", "admit e.u2"])
     }
 
-    @Test func `An app does not WAIT for another`() {
+    @Test func `An app does not wait for another app`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
             $0.inFlightMaxPerPool = 1
         }
@@ -102,7 +102,7 @@ import Testing
         #expect(core.waiting == ["admit x.u1", "admit c.u1"])
     }
 
-    @Test func `What expires while it waits for its app lets the next one go`() {
+    @Test func `A command that expires while it waits for its app makes room for the next`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c", beside: ExpirationTests.untilStart), .update(1, of: "d"))
         core.elapse(1_000)
@@ -112,14 +112,14 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
-    func `What waits to be admitted again does not count as on its way`(disposition: PushResult.Disposition) {
+    func `A command that waits for readmission does not count as in flight`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.carry(disposition)
         #expect(core.waiting == ["admit c.u1"])
     }
 
-    @Test func `A retry that is cancelled lets the next one go`() {
+    @Test func `A retry that is cancelled makes room for the next command`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
         core.carry(.retryNow)

@@ -30,7 +30,7 @@ import Testing
 
     // MARK: - Registrations
 
-    @Test func `A registration is settled when its audiences know`() throws {
+    @Test func `A registration is settled when its audiences know it`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m", "n", "m"]))
         let named = try #require(try core.called.namedAudiences)
@@ -47,7 +47,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.waiting.isEmpty)
     }
 
-    @Test func `Without audiences nobody is told`() throws {
+    @Test func `A registration without audiences is reported to nobody`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         #expect(try core.called.namedAudiences == [])
@@ -56,7 +56,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A held command goes on when the audiences know`() throws {
+    @Test func `A held command continues when the audiences know its registration`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.registered, held: .update(1))
@@ -72,7 +72,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `Audiences that it names no more are left and that is confirmed`() throws {
+    @Test func `Audiences that a registration no longer names are left, and that is confirmed`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.registered, leaves: Self.leaves())
@@ -111,7 +111,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A registration waits while too many have yet to know`() {
+    @Test func `A registration waits while too many audiences do not know yet`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.full)
@@ -122,7 +122,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.recordsAwaitingStore == 0)
     }
 
-    @Test func `A token that came with a command says nothing of audiences`() throws {
+    @Test func `A token that came with a command does not change the audiences`() throws {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))
         core.reply(.superseded)
@@ -144,7 +144,7 @@ import Testing
 
     // MARK: - Devices
 
-    @Test(arguments: [true, false]) func `A device says whether it takes channels`(takesChannels: Bool) throws {
+    @Test(arguments: [true, false]) func `A device says whether it accepts channels`(takesChannels: Bool) throws {
         let core = CoreHarness()
         let text = CommandText.deviceRegistration(in: ["m"])
             .replacing(#""device""#, with: #""channels":\#(takesChannels),"device""#)
@@ -154,7 +154,7 @@ import Testing
         #expect(core.delivery.view(member.record).takesChannels == takesChannels)
     }
 
-    @Test func `A device joins and its held start follows`() throws {
+    @Test func `A device joins, and its held start follows`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration(in: ["m"]))
         #expect(try core.called.namedAudiences?.count == 8)
@@ -172,7 +172,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A dead push to start token leaves`() {
+    @Test func `A dead push-to-start token leaves its audiences`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address, number: 7)
@@ -190,7 +190,7 @@ import Testing
 
     // MARK: - Tombstones
 
-    @Test func `A tombstone is settled when all know`() {
+    @Test func `A tombstone is settled when all audiences know it`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         core.reply(.unregistered, leaves: Self.leaves())
@@ -206,7 +206,7 @@ import Testing
 
     // MARK: - Commands
 
-    @Test func `An accepted end leaves`() {
+    @Test func `An activity with an accepted end leaves its audiences`() {
         let core = CoreHarness()
         core.receive(.end(1))
         core.carry()
@@ -221,7 +221,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A dead token leaves before the command is held`() {
+    @Test func `A dead token leaves its audiences before the command is held`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -240,7 +240,7 @@ import Testing
     }
 
     /// The worker that retired the token or accepted the end died before the audiences knew.
-    @Test func `An admission waits for audiences that do not know`() {
+    @Test func `An admission waits for audiences that do not know of a leave`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.leaves, leaves: Self.leaves())
@@ -255,7 +255,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A newer state replaces one that waits for audiences`() {
+    @Test func `A newer state replaces one that waits for the audiences`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.leaves, leaves: Self.leaves())
@@ -268,7 +268,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
     }
 
-    @Test func `Leaves that are none are an unexpected reply`() {
+    @Test func `An invalid list of leaves is an unexpected reply`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.leaves, leaves: [1, 2])

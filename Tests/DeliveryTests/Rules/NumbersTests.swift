@@ -25,7 +25,7 @@ import Testing
         core.delivery.take(numbers)
     }
 
-    @Test func `Another spacing holds from the next push on`() {
+    @Test func `A new spacing applies from the next push on`() {
         let core = core(1_000)
         core.receive(.update(1))
         core.carry()
@@ -41,7 +41,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func `A new policy can be named and be an apps`() throws {
+    @Test func `A new policy can be named and become an app's`() throws {
         let core = core(1_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(core.results.map(\.outcome) == ["invalid"])
@@ -58,7 +58,7 @@ import Testing
     }
 
     /// A record names its policy by index.
-    @Test func `What waits goes by the new numbers of its policy`() throws {
+    @Test func `A waiting command follows the new numbers of its policy`() throws {
         let core = core(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(try core.calledView.policy == 1)
@@ -71,7 +71,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `A shorter WAIT counts at the next retry`() {
+    @Test func `A shorter wait applies from the next retry on`() {
         let core = core(1_000)
         core.receive(.update(1))
         for _ in 1...4 {

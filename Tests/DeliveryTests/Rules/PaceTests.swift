@@ -19,7 +19,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `Activities go side by side`() {
+    @Test func `Activities are sent independently`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -40,7 +40,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `The spacing counts from when a push went`() {
+    @Test func `The spacing counts from the sending of a push`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -83,7 +83,7 @@ import Testing
         #expect((1_000...1_000 + Self.precision).contains(waited))
     }
 
-    @Test func `Redis has the last word on the pace`() {
+    @Test func `Redis decides about the pace`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: 400)
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [Int64.min, -1, 0])
-    func `A WAIT that is none is asked for again soon`(milliseconds: Int64) {
+    func `After an invalid wait the core soon asks again`(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: milliseconds)
@@ -103,7 +103,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `A WAIT is never longer than the spacing can be stretched`() {
+    @Test func `A wait is never longer than the longest spacing`() {
         let core = CoreHarness { $0.policies[0].throttledSpacingMaxMilliseconds = 20_000 }
         core.receive(.update(1))
         core.reply(.wait, number: .max)
@@ -113,7 +113,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `A state that is told to WAIT is replaced by a newer one`() {
+    @Test func `A state that must wait is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
@@ -125,7 +125,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func `A start that is told to WAIT is not replaced by an update`() {
+    @Test func `A start that must wait is not replaced by an update`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.address)
@@ -147,7 +147,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `A push goes if its successor could not go yet`() {
+    @Test func `A push is sent if its successor could not be sent yet`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -156,7 +156,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func `A push that finds no stream after all is first again and has lost no attempt`() throws {
+    @Test func `A push that finds no stream after all is first again, and has lost no attempt`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -186,7 +186,7 @@ import Testing
         #expect(core.waiting == ["admit u2"], "at once")
     }
 
-    @Test func `An activity that rests is forgotten and begins again`() {
+    @Test func `A resting activity is forgotten, and begins again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()

@@ -19,7 +19,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    @Test func `What is in flight settles before the partition goes`() {
+    @Test func `Pushes in flight settle before the partition leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -33,7 +33,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `What is with Redis goes on to its result`() {
+    @Test func `A command that Redis decides about continues to its result`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.beginRevoking(core.commands)
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func `The push of a partition that goes is not repeated here`(disposition: PushResult.Disposition) {
+    func `A push of a leaving partition is not repeated here`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -78,7 +78,7 @@ import Testing
 
     /// Only this worker may send the start: the next owner would get `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
-    func `A start that backs off is finished by the worker that was allowed it`(disposition: PushResult.Disposition) {
+    func `A start that backs off is finished by its admitted worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.address)
@@ -97,7 +97,7 @@ import Testing
 
     /// The next owner has reported the start as `unknown`, and a later command has reached a phone that began the activity itself. This
     /// start would begin a second activity (simulation seed 5327).
-    @Test func `A start that backs off is not sent when Redis has gone on without it`() {
+    @Test func `A start that backs off is not sent when Redis no longer admits it`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -115,7 +115,7 @@ import Testing
         )
     }
 
-    @Test func `Another partitions command of the same activity goes on`() {
+    @Test func `Another partition's command of the same activity goes on`() {
         let core = CoreHarness()
         let second = core.assign(.commands, number: 1)
         core.receive(.update(1))
@@ -126,7 +126,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func `What a set free command would do is left to the next owner of its registration`() {
+    @Test func `A released command is left to the next owner of its registration`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.beginRevoking(core.registrations)
@@ -136,7 +136,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0)
     }
 
-    @Test func `What is set free for a partition that is gone is not mistaken for what comes again`() {
+    @Test func `A command released for a lost partition is not mixed up with the new one`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
@@ -155,7 +155,7 @@ import Testing
     }
 
     /// The push names the record's slot until its answer comes. (R8)
-    @Test func `What completes after its partition was given up does not count for the next assignment`() {
+    @Test func `A push that completes after its partition was lost does not count for the next assignment`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -175,7 +175,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A partition that is lost leaves nothing behind`() {
+    @Test func `A lost partition leaves nothing behind`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"), .update(2, of: "b"))
         core.release(core.commands)

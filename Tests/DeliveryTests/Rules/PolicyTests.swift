@@ -15,7 +15,7 @@ import Testing
 
     private static let slow = #""policy":"slow","#
 
-    @Test func `An apps policy holds for its commands`() throws {
+    @Test func `An app's policy holds for its commands`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "slow"))
             $0.applications[0].policy = 1
@@ -49,7 +49,7 @@ import Testing
         #expect(core.deadLetters.first?.detail == "policy: is not configured")
     }
 
-    @Test func `A held command keeps its policy its priority and its own expiration`() throws {
+    @Test func `A held command keeps its policy, its priority and its own expiration`() throws {
         let core = Self.core()
         core.receive(.update(1, beside: Self.slow + #""priority":10,"#))
         core.reply(.send, priority: 5, isDemoted: true)
@@ -62,7 +62,7 @@ import Testing
         #expect(!held.contains("expiration"), "what it was sent with by default is not its own")
     }
 
-    @Test func `A held command whose policy is gone falls back on its apps`() throws {
+    @Test func `A held command whose policy is gone falls back to its app's`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slow))

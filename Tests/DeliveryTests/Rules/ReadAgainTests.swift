@@ -22,7 +22,7 @@ import Testing
     }
 
     /// The command's token may be the first that Redis learns, and Redis has forgotten which timestamps were sent.
-    @Test func `A command says that it is read once more`() throws {
+    @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
         #expect(try core.called.admission?.isReadAgain == true)
@@ -31,7 +31,7 @@ import Testing
         #expect(core.calls.map { $0.admission?.isReadAgain } == [true, false])
     }
 
-    @Test func `What was not settled rings`() throws {
+    @Test func `An alert that was not settled rings`() throws {
         let core = readingAgain()
         core.receive(.update(1), .update(2, of: "b"), CommandText.update(3, of: "c", alert: true))
         for _ in 0..<3 { core.reply(.send) }
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// Records that had settled above a waiting one are known, too.
-    @Test func `What was settled above one that waits is read once more`() throws {
+    @Test func `A record that settled above a waiting one counts as read again`() throws {
         let before = CoreHarness()
         before.receive(.update(1), .update(2, of: "b"))
         before.reply(.duplicate, toNewest: true)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])
-    func `What Redis knows has no second result`(verdict: StoreVerdict) {
+    func `A command that Redis knows has no second result`(verdict: StoreVerdict) {
         let core = readingAgain()
         core.receive(.update(1))
         core.reply(verdict)
@@ -74,7 +74,7 @@ import Testing
     }
 
     /// The command has had its result, or another command's result has counted it.
-    @Test func `What is read once more is not counted again`() {
+    @Test func `A command that is read again is not counted again`() {
         let core = CoreHarness { $0.supersededResults = .counted }
         core.readAgain(below: 2)
         core.receive(.update(1), .update(2), .update(3), .update(4))
@@ -84,7 +84,7 @@ import Testing
         #expect(core.committableOffset == 4)
     }
 
-    @Test func `What is held again says so`() {
+    @Test func `A command that is held again has a result`() {
         let core = readingAgain()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -92,7 +92,7 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    @Test func `What is invalid has no second dead letter`() {
+    @Test func `An invalid record has no second dead letter`() {
         let core = readingAgain()
         core.receive("{}")
         core.acknowledgeAll()
@@ -112,7 +112,7 @@ import Testing
     }
 
     /// The command was held in the present Redis, and no phone has got it.
-    @Test func `What was held for a registration has its result and its alert`() throws {
+    @Test func `A command held for a registration has its result and its alert`() throws {
         let core = readingAgain()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))

@@ -30,7 +30,7 @@ import Testing
         #expect(core.waiting.last == "admit c.u1")
     }
 
-    @Test func `A lane that is nearly there waits for the rest but not for long`() throws {
+    @Test func `A lane that has nearly caught up waits for the rest, but not for long`() throws {
         let core = Self.core()
         core.lag(1_000)
         core.receive(.update(1))
@@ -75,7 +75,7 @@ import Testing
         #expect(core.waiting == ["admit u1", "admit b.u1"])
     }
 
-    @Test func `Registrations are not kept waiting`() {
+    @Test func `Registrations do not wait while the lane reads ahead`() {
         let core = Self.core()
         core.lag(1_000)
         core.register(CommandText.registration())
@@ -84,7 +84,7 @@ import Testing
         #expect(core.waiting == [], "what was held is a state like any other")
     }
 
-    @Test func `What is under way goes on and what follows it is parked`() {
+    @Test func `A command in progress continues, and later ones are parked`() {
         let core = Self.core()
         core.receive(.update(1))
         core.lag(1_000)
@@ -98,7 +98,7 @@ import Testing
         #expect(core.waiting == ["admit u3"])
     }
 
-    @Test func `Reading ahead takes so long at the most`() throws {
+    @Test func `Reading ahead has a time limit`() throws {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
         core.lag(1_000)
         core.receive(.update(1))
@@ -116,7 +116,7 @@ import Testing
         #expect(core.waiting == ["admit b.u1"])
     }
 
-    @Test func `A lane that is three quarters full begins what it has`() {
+    @Test func `A lane that is three quarters full begins its commands`() {
         let core = Self.core { $0.recordsMax = 64 }
         core.lag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
@@ -136,7 +136,7 @@ import Testing
         #expect(core.waiting.count == 32)
     }
 
-    @Test func `A WINDOW that is nearly full begins what is parked`() {
+    @Test func `A lane with a nearly full window begins the parked commands`() {
         let core = Self.core { $0.ledgerWindowOffsets = 64 }
         core.lag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
@@ -166,7 +166,7 @@ import Testing
 
     /// All partitions of a lane are revoked one after the other when they must be read again. Commands read from the next one must not be
     /// started in between, because far newer states follow them.
-    @Test func `A partition that goes begins nothing of those that are far behind`() {
+    @Test func `A leaving partition does not start commands of partitions that are far behind`() {
         let core = Self.core()
         let second = core.assign(.commands, number: 1)
         core.lag(1_000)
@@ -179,7 +179,7 @@ import Testing
         #expect(core.waiting == [] && core.isDrained(second))
     }
 
-    @Test func `A partition that goes does not lengthen the reading`() {
+    @Test func `A leaving partition does not prolong the reading ahead`() {
         let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
         let second = core.assign(.commands, number: 1)
         core.lag(1_000)
@@ -204,7 +204,7 @@ import Testing
     }
 
     /// A broker may report any number for its log.
-    @Test func `A lag of any size is one`() {
+    @Test func `A lag may have any size`() {
         let core = Self.core()
         let others = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
@@ -218,7 +218,7 @@ import Testing
     }
 
     /// A backlog costs as many pushes as there are activities.
-    @Test func `Two hundred thousand commands for two thousand activities are two thousand pushes`() {
+    @Test func `200,000 commands for 2,000 activities become 2,000 pushes`() {
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000
             $0.recordsMax = 131_072

@@ -47,7 +47,7 @@ import Testing
         #expect(!held.contains(#""id""#))
     }
 
-    @Test func `A command without an id is deferred under that of its place`() throws {
+    @Test func `A command without an id is deferred with the id of its place`() throws {
         let core = CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000

@@ -4,7 +4,7 @@ import Testing
 
 /// A push is tried again within its pool's retry budget. Without budget it waits for long. (R21)
 @Suite struct RetryBudgetTests {
-    @Test func `Without permission an update waits long and is admitted again`() {
+    @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -31,7 +31,7 @@ import Testing
         #expect(record.map { core.delivery.view($0).isRetry } == false)
     }
 
-    @Test func `Without permission a start waits long and is admitted again`() {
+    @Test func `Without permission, a start waits long and is admitted again`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -47,7 +47,7 @@ import Testing
         #expect(core.send().map { core.delivery.view($0).attempts } == 2)
     }
 
-    @Test func `A newer state does not WAIT for the budget`() {
+    @Test func `A newer state does not wait for the budget`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -67,7 +67,7 @@ import Testing
         #expect(core.outcomes == ["u1 expired"])
     }
 
-    @Test func `A push that waits for the budget is left to the partitions next owner`() {
+    @Test func `A push that waits for the budget is left to the partition's next owner`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -77,7 +77,7 @@ import Testing
         #expect(core.outcomes == [])
     }
 
-    @Test func `What waits for the budget is not counted as on its way`() {
+    @Test func `A push that waits for the budget does not count as in flight`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1), .update(2, of: "b"))
         #expect(core.waiting == ["admit u1"])
@@ -131,7 +131,7 @@ import Testing
         #expect(core.waiting == ["admit d.u3"])
     }
 
-    @Test func `Permission comes from the budget or from what APNs accepts`() {
+    @Test func `Permission comes from the budget or from accepted pushes`() {
         var permission = RetryPermission()
         func at(_ milliseconds: Int64) -> Moment {
             Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: 0)
@@ -153,7 +153,7 @@ import Testing
     }
 
     /// An APNs server that is about to close refuses streams. Pushes that it did not process are sent again at once, even without budget.
-    @Test func `A third of the streams is refused and nobody waits for the budget`() {
+    @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.core()
         var pool = OutagePool()
         let activities = pool.feed(60, to: core, answers: .accepted, refusingEachOf: 3)
@@ -165,7 +165,7 @@ import Testing
 
     /// APNs answers 503 to everything for two minutes, while 50 activities a second get a state. Then it accepts everything again, and no
     /// new commands come.
-    @Test func `An outage is not answered with retries and loses nothing`() {
+    @Test func `An outage causes few retries, and loses nothing`() {
         let core = OutagePool.core()
         var pool = OutagePool()
         let activities = pool.feed(120, to: core, answers: .retryLater)

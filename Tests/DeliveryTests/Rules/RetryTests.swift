@@ -4,7 +4,7 @@ import Testing
 
 /// Answers other than *accepted*: which pushes are sent again, when, and with which body. (R18)
 @Suite struct RetryTests {
-    @Test func `What APNs never processed goes again by itself as it was`() throws {
+    @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
-    func `What may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
+    func `A push that may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry(disposition)
@@ -37,7 +37,7 @@ import Testing
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test func `A back off is random below an edge that doubles`() {
+    @Test func `The back-off is random below a limit that doubles`() {
         var pauses: Set<Int64> = []
         for seed in 1...20 {
             let core = CoreHarness(seed: UInt64(seed))
@@ -103,7 +103,7 @@ import Testing
         #expect(core.waiting == ["admit u20"])
     }
 
-    @Test func `A newer state does not WAIT for the service`() {
+    @Test func `A newer state does not wait for the service`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...8 {
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
-    func `What is not the pushs fault uses up no attempts`(disposition: PushResult.Disposition) {
+    func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.retryMaxMilliseconds = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))
         for _ in 0..<400 {
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func `What waits for the service expires`(disposition: PushResult.Disposition) {
+    func `A push that waits for the service expires`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         for second in 0..<700 {
@@ -167,7 +167,7 @@ import Testing
 
     /// A refused probe of an open breaker is not at fault itself, and a pool that accepts no token has the wrong environment.
     @Test(arguments: [PushResult.Disposition.tokenSuspect, .topicSuspect, .retryLater])
-    func `A probe that is refused waits like any other`(disposition: PushResult.Disposition) {
+    func `A refused probe waits like any other push`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -179,7 +179,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func `A topic that is refused while others are taken fails`() {
+    @Test func `A push fails if its topic is refused while others are accepted`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -195,7 +195,7 @@ import Testing
         (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),
         (.topicSuspect, 400, "noReason"),
     ])
-    func `What fails has a reason`(disposition: PushResult.Disposition, status: UInt16, reason: String) {
+    func `A failed command has a reason`(disposition: PushResult.Disposition, status: UInt16, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retryNow, "notProcessed")])
-    func `What expired says what it waited for`(disposition: PushResult.Disposition, reason: String) {
+    func `The result of an expired command gives its reason`(disposition: PushResult.Disposition, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
         core.carry(disposition)
@@ -217,7 +217,7 @@ import Testing
         #expect(hasLeft == (disposition == .ambiguous), "what never left was never sent")
     }
 
-    @Test func `An admission after an answer is not told`() throws {
+    @Test func `The result does not show an admission after an answer`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.elapse(20)
@@ -233,7 +233,7 @@ import Testing
         #expect(times[4] == CoreHarness.startSeconds * 1_000 + 60)
     }
 
-    @Test func `What APNs refuses for good fails`() {
+    @Test func `A push that APNs refuses permanently fails`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -245,7 +245,7 @@ import Testing
         #expect(core.invalidations.isEmpty)
     }
 
-    @Test func `A reason is cut to its room`() {
+    @Test func `A reason is cut to the available length`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -256,7 +256,7 @@ import Testing
 
     // MARK: - Starts
 
-    @Test func `A start whose answer was lost is unknown and never repeated`() {
+    @Test func `A start whose answer was lost is unknown, and never repeated`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -269,7 +269,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
-    func `A start that was not processed goes again when Redis repeats its word`(disposition: PushResult.Disposition) {
+    func `An unprocessed start is sent again when Redis admits it again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -314,7 +314,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func `A retry is not begun when a newer state waits`(disposition: PushResult.Disposition) {
+    func `No retry begins while a newer state waits`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)

@@ -36,7 +36,7 @@ import Testing
 
     // MARK: - The store
 
-    @Test func `The store is not asked before the lane has caught up`() {
+    @Test func `After an outage the store is not asked before the lane has caught up`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
         #expect(core.waiting == [])
         core.receive(.update(2))
@@ -51,7 +51,7 @@ import Testing
         #expect(Self.storeReturns(after: 4_990, lag: 60).waiting == ["admit u1"])
     }
 
-    @Test func `A store that was not asked was not away`() {
+    @Test func `A store that was not asked does not count as away`() {
         let core = Self.core()
         core.receive(.update(1, of: "b"))
         core.reply(.unchanged)
@@ -61,11 +61,11 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `Where nothing is unread nothing waits`() {
+    @Test func `Without unread records nothing waits`() {
         #expect(Self.storeReturns(after: 60_000, lag: 0).waiting == ["admit u1"])
     }
 
-    @Test func `A lane that is near reads for two seconds more`() throws {
+    @Test func `A lane that has nearly caught up reads for two more seconds`() throws {
         let core = Self.storeReturns(after: 5_000, lag: 40)
         core.elapse(1_999)
         #expect(core.waiting == [])
@@ -74,7 +74,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `Reading takes so long at the most`() {
+    @Test func `Reading after an outage has a time limit`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
         core.elapse(19_999)
         #expect(core.waiting == [])
@@ -82,7 +82,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `A full lane has no room to read into`() {
+    @Test func `A full lane does not wait to read more`() {
         let core = Self.core { $0.recordsMax = 64 }
         for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
         core.lag(60)
@@ -105,14 +105,14 @@ import Testing
         #expect(try #require(core.push()).command == "u2")
     }
 
-    @Test func `What nothing newer replaces is sent`() throws {
+    @Test func `A waiting push that nothing newer replaces is sent`() throws {
         let core = Self.poolReturns(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.lag(0)
         #expect(try #require(core.push()).command == "u1")
     }
 
-    @Test func `A pool that takes pushes is not held up`() throws {
+    @Test func `A pool that accepts pushes is not delayed`() throws {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -126,7 +126,7 @@ import Testing
         #expect(try #require(core.push()).command == "b.u1", "APNs has answered 3 s ago")
     }
 
-    @Test func `An answer that is no judgement is no sign of life`() {
+    @Test func `A 503 answer does not show that the pool is back`() {
         let core = Self.core()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -139,7 +139,7 @@ import Testing
         #expect(core.push() == nil)
     }
 
-    @Test func `The other pool is not held up`() throws {
+    @Test func `The other pool is not delayed`() throws {
         let core = Self.poolReturns(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(1, of: "b"))
@@ -150,7 +150,7 @@ import Testing
     // MARK: - An assignment
 
     /// Until the end of the log is known, the shell assumes a lag above the limit. The real lag may be smaller.
-    @Test func `After an assignment a lane reads to the end however short the way`() {
+    @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
         let core = Self.core()
         core.lag(101, isAssumed: true)
         core.receive(.update(1))

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: ["", "{}", "not a command", .update(1)])
-    func `A held command that has no alert after all stops nothing`(held: String) throws {
+    func `A held command that turns out to have no alert stops nothing`(held: String) throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
@@ -50,7 +50,7 @@ import Testing
         #expect(core.outcomes == ["u2 failed"])
     }
 
-    @Test func `A taken over alert rides on like any other`() throws {
+    @Test func `An alert that was taken over rides on like any other`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -105,7 +105,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `An overtaken alert has so much patience`() {
+    @Test func `An overtaken alert waits only for its patience`() {
         let core = CoreHarness { $0.riderPatienceMilliseconds = 7_000 }
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.recordsHeld == 0 && core.nextDueMilliseconds == nil)
     }
 
-    @Test func `Patience is not stretched by a spacing`() {
+    @Test func `A spacing does not prolong the patience`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 60_000 }
         core.receive(.update(1))
         core.reply(.send)
@@ -132,7 +132,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func `An overtaken alert rides at once on a state that waits`() {
+    @Test func `An overtaken alert rides at once on a waiting state`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -141,7 +141,7 @@ import Testing
         #expect(core.waiting == ["admit u2"])
     }
 
-    @Test func `Of two overtaken alerts the newer waits`() {
+    @Test func `Of two overtaken alerts, the newer one waits`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.alert(2))
@@ -175,7 +175,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
     }
 
-    @Test func `The next life has no use for a rider`() {
+    @Test func `A start drops a waiting rider of the earlier life`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -184,7 +184,7 @@ import Testing
         #expect(core.waiting == ["address s2"])
     }
 
-    @Test func `What is overtaken without an alert is superseded`() {
+    @Test func `A command that is overtaken without an alert is superseded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.overtaken)
@@ -207,7 +207,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A future rider is dropped`() {
+    @Test func `A waiting rider is dropped with its partition`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.overtaken)
@@ -217,7 +217,7 @@ import Testing
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
 
-    @Test func `What is overtaken while its partition goes is left to the next owner`() {
+    @Test func `A command that is overtaken while its partition leaves is left to the next owner`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.beginRevoking(core.commands)
@@ -228,7 +228,7 @@ import Testing
     }
 
     /// A held command continues in its registration's record, which belongs to another partition than its carrier.
-    @Test func `A rider of a partition that stays has its own turn when its carrier is dropped`() throws {
+    @Test func `A rider whose carrier's partition leaves is sent by itself`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -244,7 +244,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `A carrier goes on without a rider whose partition goes`() throws {
+    @Test func `A carrier continues without a rider whose partition leaves`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.register(CommandText.registration())
@@ -263,7 +263,7 @@ import Testing
 
     /// A push that was on its way when its partition was revoked carries the alert of a record that is read again. The push must not finish
     /// that record, because it holds no offset back any more (simulation seed 30787, `repeats`).
-    @Test func `What carries an alert from an earlier assignment does not replace its record`() throws {
+    @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
         core.carry(.limited)
@@ -280,7 +280,7 @@ import Testing
 
     /// Two records of the lane have the same alert: its own, and the registration that released it. Until the newer state that carries the
     /// alert has settled, Redis must not take the alert for finished (simulation seed 16144, `pace`).
-    @Test func `An alert that a newer state has already is not settled`() {
+    @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(2))
@@ -295,7 +295,7 @@ import Testing
     }
 
     /// A command that was on its way when it was overtaken must not settle as overtaken when its own turn comes again.
-    @Test func `A rider that has its own turn again is held like any other`() {
+    @Test func `A rider that is sent by itself again is held like any other`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))

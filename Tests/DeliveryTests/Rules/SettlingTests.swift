@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `An offset is settled when result and settlement are acknowledged`(resultIsFirst: Bool) {
+    func `An offset is settled when its result and its settlement are acknowledged`(resultIsFirst: Bool) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -58,7 +58,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `Productions that fail are produced again in their order`() {
+    @Test func `Failed productions are repeated in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         core.reply(.unchanged)
@@ -67,7 +67,7 @@ import Testing
         #expect(core.outcomes.suffix(3) == ["u1 superseded", "u2 superseded", "u3 unchanged"])
     }
 
-    @Test func `A result over the brokers limit does not hold the partition forever`() {
+    @Test func `A result over the broker's limit does not hold the partition forever`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.unchanged)
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: - Redis
 
-    @Test func `Calls without a reply are made again in their order`() {
+    @Test func `Calls without a reply are repeated in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
@@ -87,7 +87,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func `A settlement without a reply is made again`() {
+    @Test func `A settlement without a reply is repeated`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.carry()
@@ -99,7 +99,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `Redis is left alone for a while when it refuses in passing`() {
+    @Test func `After a temporary refusal Redis is not asked for a while`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.loseRedis(pauses: true)
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2])
-    func `A command that Redis refuses for good fails with the reason`(step: Int) {
+    func `A command that Redis refuses permanently fails with the reason`(step: Int) {
         let core = CoreHarness()
         core.receive(.start(1))
         if step == 1 { core.reply(.address) }
@@ -137,7 +137,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `What fails for an unknown reason is made again and holds up nothing else`() {
+    @Test func `A call that fails for an unknown reason is repeated, and delays nothing else`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.failUnexplained()
@@ -169,7 +169,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `A tombstone is settled with the last of its calls refused or not`() {
+    @Test func `A tombstone is settled with its last call, refused or not`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         core.reply(.unregistered)

@@ -26,7 +26,7 @@ import Testing
         return #"{"aps":{"timestamp":\#(timestamp),"event":"update","content-state":{"n":\#(second)}}\#(members)}"#
     }
 
-    @Test func `What says the same lies in one place`() throws {
+    @Test func `Equal bodies are stored once`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(2, of: "c"))
         let pushes = try (0..<3).map { _ in try Self.push(core) }
@@ -35,7 +35,7 @@ import Testing
         #expect(Self.place(pushes[0], core) != Self.place(pushes[2], core))
     }
 
-    @Test func `A timestamp that is raised is raised for one activity`() throws {
+    @Test func `A timestamp is raised for one activity only`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(1, of: "c"))
         let a = try Self.push(core)
@@ -47,7 +47,7 @@ import Testing
         #expect(try Self.push(core).body == Self.body(1))
     }
 
-    @Test func `An alert that has become too old is taken out of one push`() throws {
+    @Test func `An alert that became too old is removed from one push only`() throws {
         let core = CoreHarness()
         for activity in ["a", "b"] {
             core.receive(CommandText.update(1, of: activity, alert: true))
@@ -60,7 +60,7 @@ import Testing
         #expect(a.body.contains("alert"))
     }
 
-    @Test func `What one activity is done with another still has`() throws {
+    @Test func `A body that one activity no longer needs stays for another`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"))
         _ = try Self.push(core)
@@ -72,7 +72,7 @@ import Testing
         #expect(Self.bodyNow(b, core) == Self.body(1))
     }
 
-    @Test func `A carried alert is carried by one activity`() throws {
+    @Test func `A carried alert is added to one activity only`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2), .update(2, of: "b"))
         let a = try Self.push(core)
@@ -81,7 +81,7 @@ import Testing
         #expect(b.body == Self.body(2))
     }
 
-    @Test func `Custom keys are a part of what is said`() throws {
+    @Test func `Bodies with different custom keys are different`() throws {
         let core = CoreHarness()
         core.receive(
             .update(1, of: "a", beside: #""payload":{"x":1},"#),
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// A record may be invalid because of bytes after Apple's dictionary, which has been read by then.
-    @Test func `What a refused record said is not taken for what the one before it said`() throws {
+    @Test func `The body of a refused record is not used for later records`() throws {
         let core = CoreHarness()
         let refused = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#
         core.receive(.update(1, of: "a"), refused, .update(2, of: "c"))

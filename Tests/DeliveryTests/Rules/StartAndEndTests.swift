@@ -30,7 +30,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func `A start that comes behind its end is not sent`() {
+    @Test func `A start that comes after its end is not sent`() {
         let core = CoreHarness()
         core.receive(.end(3), .start(1))
         #expect(core.outcomes == ["s1 superseded"])
@@ -46,7 +46,7 @@ import Testing
         #expect(core.waiting == ["address s4"])
     }
 
-    @Test func `A start that its device releases is replaced by the waiting end`() {
+    @Test func `A held start that its device releases is replaced by the waiting end`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.end(3))
@@ -57,7 +57,7 @@ import Testing
 
     // MARK: - Where the start is when its end comes
 
-    @Test func `While its token is looked up`() {
+    @Test func `An end replaces a start while its token is looked up`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
@@ -67,7 +67,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func `While it has no token`() {
+    @Test func `An end replaces a start while it has no token`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
@@ -76,7 +76,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func `While it waits for its devices budget`() {
+    @Test func `While it waits for its device's budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 100_000)
@@ -84,7 +84,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
     }
 
-    @Test func `While it is admitted`() {
+    @Test func `An end replaces a start while it is admitted`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address, number: 77)
@@ -97,7 +97,7 @@ import Testing
         #expect(core.waiting == ["admit e3"])
     }
 
-    @Test func `While it waits for a stream`() {
+    @Test func `An end replaces a start while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)
@@ -107,7 +107,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
     }
 
-    @Test func `While it backs off`() {
+    @Test func `An end replaces a start while it backs off`() {
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(1))
         core.reply(.address)

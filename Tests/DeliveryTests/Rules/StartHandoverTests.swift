@@ -27,14 +27,14 @@ import Testing
         #expect(core.isDrained(core.commands) && core.committableOffset == 2 && core.outcomes == [])
     }
 
-    @Test func `A start that is ready is handed on`() throws {
+    @Test func `A ready start is left to the next owner`() throws {
         let (core, claim) = try core()
         core.beginRevoking(core.commands)
         core.pass(1_100)
         try expectHandover(core, claim: claim)
     }
 
-    @Test(arguments: [false, true]) func `A start that APNs does not take is handed on`(isRevokedFirst: Bool) throws {
+    @Test(arguments: [false, true]) func `A refused start is left to the next owner`(isRevokedFirst: Bool) throws {
         let (core, claim) = try core()
         core.push()
         if isRevokedFirst { core.beginRevoking(core.commands) }

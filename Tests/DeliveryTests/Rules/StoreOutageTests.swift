@@ -5,7 +5,7 @@ import Testing
 /// Redis, or a part of it, is away for an hour.
 @Suite struct StoreOutageTests {
     /// Without Redis no command can be decided (`Deferring/Delivery+Deferring.swift`).
-    @Test func `What waits for a credit while Redis is away is not deferred`() {
+    @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
             $0.inFlightMaxPerPool = 2
@@ -17,7 +17,7 @@ import Testing
         #expect(core.results.count == 4)
     }
 
-    @Test func `What one server of a cluster does not take leaves its credit to others`() {
+    @Test func `A call that one server of a cluster cannot take leaves its room to others`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(pauses: true)
@@ -33,7 +33,7 @@ import Testing
     }
 
     /// One server of a cluster may be full for hours.
-    @Test(arguments: [false, true]) func `What one server refuses in passing leaves its credit to others`(
+    @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }

@@ -19,7 +19,7 @@ import Testing
         #expect(core.settlements == [])
     }
 
-    @Test func `A start without a push to start token is held`() {
+    @Test func `A start without a push-to-start token is held`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
-    func `Another worker was faster than the hold`(verdict: StoreVerdict, outcome: String) {
+    func `Another worker may be faster than the hold`(verdict: StoreVerdict, outcome: String) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -56,7 +56,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func `A push to start token that registers before the hold is looked up again`() {
+    @Test func `A push-to-start token that registers before the hold is looked up again`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -64,7 +64,7 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func `A reply that no hold gives fails the command`() {
+    @Test func `A reply that does not fit the hold fails the command`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -72,7 +72,7 @@ import Testing
         #expect(core.outcomes == ["u1 failed"])
     }
 
-    @Test func `What is held has its own timestamp and not one that an attempt has raised`() throws {
+    @Test func `A held command has its own timestamp, not one that an attempt has raised`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 9)
@@ -88,7 +88,7 @@ import Testing
     // MARK: - Registering
 
     @Test(arguments: [StoreVerdict.registered, .stale])
-    func `A registration has no result and is settled with its reply`(verdict: StoreVerdict) {
+    func `A registration has no result, and is settled with its reply`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
         #expect(core.waiting == ["register a"])
@@ -98,7 +98,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `A registration sets a held command free`() throws {
+    @Test func `A registration releases a held command`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
@@ -112,7 +112,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 1)
     }
 
-    @Test func `A push to start registration sets a held start free`() {
+    @Test func `A push-to-start registration releases a held start`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         #expect(core.waiting == ["register device d"])
@@ -120,7 +120,7 @@ import Testing
         #expect(core.waiting == ["address s1"])
     }
 
-    @Test func `A newer state that waits supersedes the one set free`() {
+    @Test func `A newer waiting state supersedes a released one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(3))
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: ["{", #"{"app":"com.example.match"}"#, "\u{0}"])
-    func `A held value that is no command is dropped and the registration stays`(held: String) {
+    func `A held value that is no command is dropped, and the registration stays`(held: String) {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: held)
@@ -197,7 +197,7 @@ import Testing
     }
 
     /// The record has room for one token: the dead one stays until nothing needs it.
-    @Test(arguments: [false, true]) func `What a dead token was refused with is held for the next`(isToldFirst: Bool)
+    @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(isToldFirst: Bool)
         throws
     {
         let core = CoreHarness()
@@ -221,7 +221,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `An alert that a dead token was refused with is held too`() throws {
+    @Test func `The alert of a command with a dead token is held too`() throws {
         let core = CoreHarness()
         core.receive(CommandText.update(1, alert: true))
         core.reply(.send)
@@ -235,7 +235,7 @@ import Testing
         #expect(String(decoding: command, as: UTF8.self).contains("alert"))
     }
 
-    @Test func `What a token that came meanwhile is to take goes to it`() {
+    @Test func `A command with a dead token goes to a token that came meanwhile`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -253,7 +253,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A dead token is retired past revocation`() {
+    @Test func `A dead token is retired even after the revocation`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -281,7 +281,7 @@ import Testing
 
     /// APNs may not know the token yet, or another one comes.
     @Test(arguments: [0, 1])
-    func `A token that was registered since it died is kept and the push waits`(milliseconds: Int64) {
+    func `A token that was registered after its death is kept, and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send, registeredAtMilliseconds: Self.startMilliseconds)
@@ -294,7 +294,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func `A token that is dead without a time is invalidated as of now`() throws {
+    @Test func `A token without a time of death is invalidated from now on`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -310,7 +310,7 @@ import Testing
     }
 
     /// The environment is wrong, so the answers say nothing about the tokens.
-    @Test func `No token is retired where none is accepted`() {
+    @Test func `No token is retired in a pool that accepts none`() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }
         for _ in 0..<50 {
@@ -324,7 +324,7 @@ import Testing
         #expect(core.results.first?.reason == "BadDeviceToken")
     }
 
-    @Test func `A dead push to start token names its device`() {
+    @Test func `The invalidation of a dead push-to-start token names its device`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.address)

@@ -8,7 +8,7 @@ import Testing
         core.receiveOne(record, partition: core.commands, trace: trace)
     }
 
-    @Test func `Of many commands each keeps its own`() {
+    @Test func `Each of many commands keeps its own trace`() {
         let core = CoreHarness()
         receive(.update(1), trace: "first", core)
         receive(.update(2), trace: "", core)
@@ -20,7 +20,7 @@ import Testing
     }
 
     /// The alert moves into the newer command's body, which moves in memory to make room.
-    @Test func `Where the body moves it stays`() {
+    @Test func `A trace stays when the body moves in memory`() {
         let core = CoreHarness()
         receive(.alert(1), trace: "the alert's", core)
         receive(.update(2), trace: "the carrier's", core)
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `A wrong record has it in its result and its dead letter`() {
+    @Test func `A wrong record has its trace in its result and its dead letter`() {
         let core = CoreHarness()
         receive("{", trace: "t", core)
         core.endBatch()
@@ -44,7 +44,7 @@ import Testing
     }
 
     /// Redis does not keep the command's own trace, so the command continues in the trace of the registration.
-    @Test func `What was held goes on in the registrations trace`() {
+    @Test func `A released command continues in the registration's trace`() {
         let core = CoreHarness()
         core.receiveOne(CommandText.registration(), partition: core.registrations, trace: "registration's")
         core.endBatch()

@@ -63,7 +63,7 @@ import Testing
         #expect(core.deadLetters.map(\.source) == ["causeway.commands/0/0"])
     }
 
-    @Test func `Clocks may differ`() {
+    @Test func `The producer's clock may be five minutes ahead`() {
         let core = CoreHarness()
         core.receive(.update(300))
         #expect(core.waiting == ["admit u300"])
@@ -109,7 +109,7 @@ import Testing
         #expect(core.waiting == ["admit u1"])
     }
 
-    @Test func `The offset is settled when result and dead letter are acknowledged`() {
+    @Test func `The offset is settled when the result and the dead letter are acknowledged`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.acknowledged, on: .result)
@@ -119,7 +119,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `A dead letter over the brokers limit goes without its value`() {
+    @Test func `A dead letter over the broker's limit goes without its value`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.tooLarge, on: .deadLetter)

@@ -4,7 +4,7 @@ import Testing
 
 /// The counts of waiting records that the core reports to metrics and /statusz.
 @Suite struct WaitingCountTests {
-    @Test func `A record is counted where it waits`() {
+    @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()
         let pool = PoolIndex(application: 0, environment: .production)
         core.receive(.update(1))
@@ -19,7 +19,7 @@ import Testing
         #expect(core.recordsFinished == 0 && core.recordsHeld == 0)
     }
 
-    @Test func `Tombstones and refusals are counted out`() {
+    @Test func `Finished tombstones and refused calls no longer count as waiting`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         #expect(core.recordsAwaitingStore == 1)
@@ -32,13 +32,13 @@ import Testing
         #expect(core.recordsFinished == 0)
     }
 
-    @Test func `What is replaced is counted for its app`() {
+    @Test func `Replaced commands are counted for their app`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.counters(of: 0).coalesced == 2)
     }
 
-    @Test func `The oldest record has an age`() {
+    @Test func `The age of the oldest record is known`() {
         let core = CoreHarness()
         #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
         core.receive(.update(1))

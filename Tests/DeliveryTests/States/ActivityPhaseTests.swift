@@ -47,7 +47,7 @@ struct ActivityPhaseTests {
         #expect(activities.popAwakened() == nil)
     }
 
-    @Test func `A timer that fires leaves the phase to the core`() {
+    @Test func `A timer that fires does not change the phase`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.resting, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
@@ -61,7 +61,7 @@ struct ActivityPhaseTests {
         #expect(activities.count == 0)
     }
 
-    @Test func `The current command goes with the turn`() {
+    @Test func `The current command is cleared at the end of the turn`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.enter(.admitting, activity, with: 7)
@@ -72,7 +72,7 @@ struct ActivityPhaseTests {
         #expect(activities[activity].current == .max)
     }
 
-    @Test func `A phase that is not listed traps`() async {
+    @Test func `A change of phase that is not listed traps`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
@@ -88,7 +88,7 @@ struct ActivityPhaseTests {
         }
     }
 
-    @Test func `An activity under way is not forgotten`() async {
+    @Test func `An activity in progress is not forgotten`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)

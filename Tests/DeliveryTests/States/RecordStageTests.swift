@@ -29,7 +29,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func `A freed record enters nothing`() {
+    @Test func `A freed record enters no other stage`() {
         for stage in Self.stages {
             #expect(!RecordStage.settled.canChange(to: stage) && !RecordStage.dropped.canChange(to: stage), "\(stage)")
         }
@@ -71,7 +71,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func `A rider carries no alert itself`() async {
+    @Test func `A rider cannot have a rider`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let (first, second, third) = (records.addSample(), records.addSample(), records.addSample())

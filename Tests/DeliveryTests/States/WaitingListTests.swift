@@ -5,7 +5,7 @@ import Testing
 
 /// Compares the waiting list with an array over random operations. (R12)
 struct WaitingListTests {
-    @Test(arguments: UInt64(1)...50) func `Holds what an array holds`(seed: UInt64) {
+    @Test(arguments: UInt64(1)...50) func `A waiting list holds the same records as an array`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var records = Records(limit: 64)
         var free = (0..<8).map { _ in records.addSample() }
@@ -49,7 +49,7 @@ struct WaitingListTests {
         free.insert(record, at: 0)
     }
 
-    @Test func `A record waits in one list`() async {
+    @Test func `A record waits in one list only`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             var list = WaitingList()

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `Settled in order the offset moves with each`() {
+    @Test func `If records settle in order, the offset moves with each`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         #expect(receive([10, 11, 12], by: &ledger) == [true, true, true])
         #expect(ledger.committableOffset == 10)
@@ -46,7 +46,7 @@ import Testing
         #expect(ledger.nextOffset == 13)
     }
 
-    @Test func `Settled out of order the offset waits for the first`() {
+    @Test func `If records settle out of order, the offset waits for the first`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         _ = receive([0, 1, 2, 3], by: &ledger)
         ledger.settle(3)
@@ -67,7 +67,7 @@ import Testing
         #expect(ledger.committableOffset == 10)
     }
 
-    @Test func `A gap behind what is all settled may be of any size`() {
+    @Test func `A gap after settled records may have any size`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         _ = receive([5], by: &ledger)
         ledger.settle(5)
@@ -76,7 +76,7 @@ import Testing
         #expect(ledger.committableOffset == 5_000_000_000)
     }
 
-    @Test func `The WINDOW is counted from the first that is not settled`() {
+    @Test func `The window is counted from the first unsettled offset`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         #expect(ledger.hasRoom(for: 1_000) == true, "the first may be any")
         _ = receive([1_000], by: &ledger)
@@ -92,7 +92,7 @@ import Testing
         #expect(ledger.hasRoom(for: 1_127) == false)
     }
 
-    @Test func `What is delivered again is told apart`() {
+    @Test func `Records that are delivered again are recognized`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         #expect(receive([7, 8, 7, 8, 3], by: &ledger) == [true, true, false, false, false])
         ledger.settle(7)
@@ -101,7 +101,7 @@ import Testing
         #expect(ledger.hasRoom(for: 3) == true, "a dropped record needs no room")
     }
 
-    @Test func `What an earlier owner has settled is skipped`() {
+    @Test func `Records that an earlier owner settled are skipped`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.resume(at: 10, settled: [12..<14, 15..<16])
         #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
@@ -124,7 +124,7 @@ import Testing
         #expect(ledger.committableOffset == 12)
     }
 
-    @Test func `Skipped records that never arrive leave no bit behind`() {
+    @Test func `Skipped records that never arrive leave no mark behind`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.resume(at: 10, settled: [11..<40])
         #expect(ledger.receive(100) == .accepted, "compaction took all of them")
@@ -133,7 +133,7 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    @Test func `A log that begins again has nothing settled`() {
+    @Test func `A log that begins again has no settled records`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.resume(at: 1_000, settled: [1_002..<1_010])
         #expect(ledger.receive(0) == .accepted)
@@ -141,13 +141,13 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    @Test func `What lies beyond the WINDOW is read again`() {
+    @Test func `Settled records beyond the window are read again`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         ledger.resume(at: 10, settled: [11..<200])
         #expect(ledger.settledRanges == [11..<74])
     }
 
-    @Test func `What is not told is read again with what is below it`() {
+    @Test func `Records left out of the metadata are read again with the records below`() {
         var ledger = PartitionLedger(windowOffsets: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
         for offset in Int64(11)...14 { ledger.settle(offset, isTold: offset != 13) }
@@ -159,7 +159,7 @@ import Testing
 
     /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. A loop over all left-out offsets before
     /// each one would take ten thousand times as long. The thread's own CPU time shows that, independent of other work on the machine.
-    @Test func `What is not told costs no more than what is`() {
+    @Test func `Records left out of the metadata cost about as much as others`() {
         let told = processorNanoseconds(settlingAs: true)
         let untold = processorNanoseconds(settlingAs: false)
         #expect(untold < told * 200, "told \(told) ns, not told \(untold) ns")
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Compares the ledger with a model that keeps every offset.
-    @Test(arguments: 1...20 as ClosedRange<UInt64>) func `It keeps step with a set`(seed: UInt64) {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a set`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)
         var open: [Int64] = []

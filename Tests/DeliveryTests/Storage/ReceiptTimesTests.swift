@@ -4,7 +4,7 @@ import Testing
 @testable import Delivery
 
 @Suite struct ReceiptTimesTests {
-    @Test func `Records of one moment share a mark`() {
+    @Test func `Records of one moment share an entry`() {
         var times = ReceiptTimes()
         times.note(10, milliseconds: 1_000, committableOffset: 10, isAlone: true)
         times.note(11, milliseconds: 1_249, committableOffset: 10, isAlone: false)
@@ -15,7 +15,7 @@ import Testing
         #expect(found == [nil, 1_000, 1_000, 1_250, 1_250])
     }
 
-    @Test func `A single receipt begins again`() {
+    @Test func `A record that is alone starts the list again`() {
         var times = ReceiptTimes()
         times.note(1, milliseconds: 0, committableOffset: 1, isAlone: true)
         times.note(2, milliseconds: 100, committableOffset: 2, isAlone: true)
@@ -24,7 +24,7 @@ import Testing
     }
 
     /// One record is stuck for hours, while others come. Its own time is kept exactly; the others' times become coarse.
-    @Test func `The error grows with the age only`() throws {
+    @Test func `The error grows only with the age`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(100_000) {
             times.note(offset, milliseconds: offset * 100, committableOffset: 0, isAlone: offset == 0)
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// Many records come and settle in time. Settled records free their room, and the times stay exact.
-    @Test func `What is settled makes room`() throws {
+    @Test func `Settled records make room`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {
             times.note(offset, milliseconds: offset * 100, committableOffset: max(0, offset - 50), isAlone: offset == 0)

@@ -25,7 +25,7 @@ import Testing
     }
 
     /// Workers of several releases read each other's commits, so this text must stay readable.
-    @Test func `The forms stay what they are`() {
+    @Test func `The text's form stays the same in all releases`() {
         #expect(encode([], above: 7) == "")
         #expect(encode([1_000_000..<2_000_000], above: 999_999) == "1r_h@m0L24?@")
         #expect(encode([1..<2, 3..<4, 5..<7, 9..<10], above: 0) == "1b06X2")
@@ -33,7 +33,7 @@ import Testing
         #expect(decode("1b06X2", at: 0) == [1..<2, 3..<4, 5..<7, 9..<10])
     }
 
-    @Test func `What is not of this offset is refused`() {
+    @Test func `Text for another offset is refused`() {
         let text = encode([105..<110], above: 100)
         #expect(decode(text, at: 100) == [105..<110])
         #expect(decode(text, at: 101) == nil)
@@ -46,14 +46,14 @@ import Testing
     ])
     func `Garbage is refused`(text: String) { #expect(decode(text, at: 0) == nil) }
 
-    @Test func `What is longer than the limit is refused`() {
+    @Test func `Text longer than the limit is refused`() {
         let long = "1b" + String(repeating: "0", count: SettledOffsetsText.bytesMax)
         #expect(decode(long, at: 0) == nil)
     }
 
-    @Test func `A commit has no metadata where nothing is settled`() { #expect(decode("", at: 5) == []) }
+    @Test func `A commit has no metadata if nothing above it is settled`() { #expect(decode("", at: 5) == []) }
 
-    @Test func `What does not fit is left out from the highest on`() {
+    @Test func `The highest offsets are left out if the text gets too long`() {
         let everySecond = ranges(30_000, every: 2, of: 1, above: 0)
         let text = SettledOffsetsText.encode(everySecond, above: 0)
         #expect(text.count <= SettledOffsetsText.bytesMax)
@@ -69,7 +69,7 @@ import Testing
         #expect(readRuns.count > 900, "runs: three bytes each")
     }
 
-    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `What is written is read again`(seed: UInt64) {
+    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `A written text is read again`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         let base = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
         var ranges: [Range<Int64>] = []
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// Any bytes are either rejected or give ranges in order, none below the committed offset.
-    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `Spoiled text is read without harm`(seed: UInt64) {
+    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `Damaged text is read without harm`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         let base = Int64(random.number(0...100_000))
         let ranges = ranges(50, every: 7, of: 4, above: base)

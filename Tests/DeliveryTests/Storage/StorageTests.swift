@@ -13,7 +13,7 @@ import Testing
         return elements
     }
 
-    @Test func `First in first out`() {
+    @Test func `The first index in is the first out`() {
         var queue = IndexQueue<UInt32>(limit: 100)
         #expect(queue.isEmpty == true)
         #expect(queue.first == nil)
@@ -24,7 +24,7 @@ import Testing
         #expect(drain(&queue) == [])
     }
 
-    @Test func `What is prepended is first`() {
+    @Test func `A prepended index is the first`() {
         var queue = IndexQueue<UInt32>(limit: 100)
         queue.append(2)
         queue.prepend(1)
@@ -32,7 +32,7 @@ import Testing
         #expect(drain(&queue) == [0, 1, 2])
     }
 
-    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `It keeps step with an array`(seed: UInt64) {
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The queue agrees with an array`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
@@ -74,7 +74,7 @@ import Testing
         #expect(slab.indexBound == 2)
     }
 
-    @Test func `It is full at its limit`() {
+    @Test func `A slab is full at its limit`() {
         var slab = Slab<Int>(limit: 3)
         for number in 0..<3 {
             #expect(slab.isFull == false)
@@ -85,7 +85,7 @@ import Testing
         #expect(slab.isFull == false)
     }
 
-    @Test func `Indices outlast growth`() {
+    @Test func `Indices stay valid when the slab grows`() {
         var slab = Slab<Int>(limit: 5_000)
         let indices = (0..<5_000).map { slab.allocate($0 * 7) }
         #expect(Set(indices).count == 5_000)
@@ -96,7 +96,7 @@ import Testing
         #expect(slab.address(of: indices[17]).pointee == 17 * 7 + 1)
     }
 
-    @Test func `What was never given out is not in use`() {
+    @Test func `An index that was never given out is not in use`() {
         var slab = Slab<Int>(limit: 100)
         #expect(slab.isInUse(0) == false)
         _ = slab.allocate(1)
@@ -157,7 +157,7 @@ import Testing
     }
 
     /// A backlog of one size, then one of another size: the memory of the first one is not kept as well.
-    @Test func `Chunks of which all is free are given back`() {
+    @Test func `Completely free chunks are given back`() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }
         #expect(arena.usedBytes == 10_000 * 512 && arena.chunksBytes == 5 << 20)
@@ -176,7 +176,7 @@ import Testing
 }
 
 @Suite struct ActivityTableTests {
-    @Test func `Equal hashes are told apart by the owner`() {
+    @Test func `The owner tells equal hashes apart`() {
         var table = ActivityTable()
         table.insert(5, index: 1)
         table.insert(5, index: 2)
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// Hashes collide often, so runs are long and wrap. The table grows meanwhile.
-    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `It keeps step with a dictionary`(seed: UInt64) {
+    @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()
         var model: [UInt32: UInt64] = [:]
@@ -235,7 +235,7 @@ import Testing
         return nil
     }
 
-    @Test func `A hash depends on seed app and every byte`() {
+    @Test func `A hash depends on the seed, the app and every byte`() {
         func hash(_ text: String, seed: UInt64 = 1, application: UInt16 = 0) -> UInt64 {
             Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, application: application, identifier: $0) }
         }

@@ -16,7 +16,7 @@ import Testing
         return fired
     }
 
-    @Test(arguments: 0..<24 as Range<Int64>) func `Nothing is early and nothing is late by more than a slot`(
+    @Test(arguments: 0..<24 as Range<Int64>) func `No timer fires early, or late by more than a slot`(
         offset: Int64
     ) {
         let due = 1_000 + offset
@@ -30,14 +30,14 @@ import Testing
         #expect(firedAt.map { (due...due + TimerWheel.slotMilliseconds).contains($0) } == true)
     }
 
-    @Test func `What is due already fires in the next slot`() {
+    @Test func `A timer that is already due fires in the next slot`() {
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 3)
         #expect(fire(&wheel, at: 1_000) == [])
         #expect(fire(&wheel, at: 1_008) == [1])
     }
 
-    @Test(arguments: [1, 2, 7]) func `Beyond the horizon nothing is lost`(turns: Int64) {
+    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(turns: Int64) {
         let due = turns * Self.horizon + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
@@ -71,7 +71,7 @@ import Testing
         #expect(fire(&wheel, at: 32) == [1])
     }
 
-    @Test func `A clock that jumps fires all that is due and nothing else`() {
+    @Test func `After a jump of the clock all due timers fire, and no others`() {
         var wheel = TimerWheel(startMilliseconds: 0)
         for index in 0..<1_000 as Range<UInt32> { wheel.set(index, dueMilliseconds: Int64(index) * 1_000) }
         let jump = 17 * Self.horizon
@@ -90,7 +90,7 @@ import Testing
     }
 
     /// Thousands of timers, cleared and set at random, compared with a list of them.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func `It keeps step with a list`(seed: UInt64) {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a list`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var now = Int64(random.number(0...100_000))
         var wheel = TimerWheel(startMilliseconds: now)
