@@ -1,4 +1,5 @@
 import CRdkafka
+import Reactor
 
 /// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
 ///
@@ -36,9 +37,6 @@ public final class EmbeddedBroker {
     private let client: OpaquePointer
     private let cluster: OpaquePointer
     private let defaultPartitions: Int32
-    private let ports: [UInt16]
-    /// The ports of brokers that are down.
-    private var heldPorts: [Int32: HeldPort] = [:]
 
     /// - Parameters:
     ///   - brokers: how many. Each gets an ephemeral port on loopback, and a number from 1.
@@ -59,8 +57,6 @@ public final class EmbeddedBroker {
         self.client = client
         self.cluster = cluster
         self.defaultPartitions = Int32(defaultPartitions)
-        ports = String(cString: rd_kafka_mock_cluster_bootstraps(cluster)).split(separator: ",")
-            .map { $0.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
     }
 
     deinit {
@@ -94,24 +90,17 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
     }
 
-    /// Closes a broker's connections and refuses new ones.
+    /// Closes a broker's connections and refuses new ones. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
-        for down in brokers(broker) where heldPorts[down] == nil {
-            guard let port = HeldPort(ports[Int(down) - 1]) else {
-                throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "the port of broker \(down) cannot be kept")
-            }
-            heldPorts[down] = port
+        // The mock cluster closes the listener and binds its port again. It ends this process if it cannot, which is so while a
+        // program that is just being started has a copy of the listener.
+        try ProgramStart.exclusively { () throws(KafkaError) in
+            try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
     }
 
     public func bringUp(broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
-        for up in brokers(broker) { heldPorts[up] = nil }
-    }
-
-    private func brokers(_ broker: Int32) -> [Int32] {
-        broker < 0 ? Array(1...Int32(ports.count)) : [broker]
     }
 
     /// Moves a partition to another broker.

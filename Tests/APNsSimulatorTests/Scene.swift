@@ -147,7 +147,7 @@ func output(of program: String, _ arguments: [String]) async throws -> (text: St
     return try await withCheckedThrowingContinuation { continuation in
         let reader = Thread {
             do {
-                try process.run()
+                try process.start()
             } catch {
                 continuation.resume(throwing: error)
                 return

@@ -55,7 +55,8 @@ final class ForeignClient {
                         pool.submit(
                             PushRequest(
                                 tag: tag,
-                                channel: channel,
+                                address: channel,
+                                isBroadcast: true,
                                 priority: priority,
                                 expiration: expiration,
                                 identifier: identifier,
@@ -75,7 +76,7 @@ final class ForeignClient {
             pool.submit(
                 PushRequest(
                     tag: next,
-                    deviceToken: token,
+                    address: token,
                     priority: 5,
                     expiration: 0,
                     identifier: (1, next),
@@ -90,7 +91,8 @@ final class ForeignClient {
             pool.submit(
                 PushRequest(
                     tag: next,
-                    channel: channel,
+                    address: channel,
+                    isBroadcast: true,
                     priority: 10,
                     expiration: 0,
                     identifier: (1, next),
@@ -130,7 +132,8 @@ struct ForeignProcess {
         // An inherited end of another test's pipe would make its reader wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
-        let result = posix_spawn(&child, words[0], &actions, nil, vector, environ)
+        var result: Int32 = 0
+        ProgramStart.exclusively { result = posix_spawn(&child, words[0], &actions, nil, vector, environ) }
         guard result == 0 else { throw SystemError(code: result, operation: "posix_spawn") }
         process = child
     }

@@ -58,7 +58,7 @@ struct ProgramRun {
         process.standardOutput = handles[0]
         process.standardError = handles[1]
         process.standardInput = try FileHandle(forReadingFrom: directory.write(input, to: "in"))
-        try process.run()
+        try process.start()
         process.waitUntilExit()
         for handle in handles { try handle.close() }
         let run = ProgramRun(

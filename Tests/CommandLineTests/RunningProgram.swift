@@ -12,7 +12,7 @@ final class RunningProgram {
         self.process = process
         process.standardOutput = output
         process.standardInput = FileHandle.nullDevice
-        try process.run()
+        try process.start()
     }
 
     deinit {

@@ -18,7 +18,7 @@ struct TopicsTests {
                 ["-B", Repository.path("Tests/Acceptance/topic-broker/broker.py")] + topics
             process.standardOutput = try FileHandle(forWritingTo: output)
             process.standardInput = FileHandle.nullDevice
-            try process.run()
+            try process.start()
             let (process, output) = (process, output)
             let port = try eventualAnswer("the broker's port") {
                 try #require(process.isRunning)

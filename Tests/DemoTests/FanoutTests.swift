@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import CausewayLab
@@ -29,7 +30,7 @@ struct FanoutTests {
         unalerted: 0
     )
 
-    @Test func `One fault is enough`() {
+    @Test func `One fault is enough for a bad result`() {
         #expect(Self.good.isGood)
         for change in [
             { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
@@ -41,7 +42,7 @@ struct FanoutTests {
         }
     }
 
-    @Test func `The JSON has the keys that others read`() throws {
+    @Test func `The JSON has the keys that other programs read`() throws {
         let json = try JSONEncoder().encode(Self.good)
         let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
         for key in [
@@ -53,7 +54,7 @@ struct FanoutTests {
         }
     }
 
-    @Test func `The text says all`() {
+    @Test func `The text has all figures`() {
         let lines = Self.good.text.split(separator: "\n").map(String.init)
         #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
         #expect(lines.contains("1,500,000 pushes; 514 result records"))
@@ -65,7 +66,7 @@ struct FanoutTests {
         )
     }
 
-    @Test func `Results add up or not`() throws {
+    @Test func `Results that do not add up are recognized`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
         func take(_ json: String) { results.take(Array(json.utf8)) }
@@ -103,7 +104,7 @@ struct FanoutTests {
         #expect(neighbours.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }
 
-    @Test func `The commands are what the worker takes`() throws {
+    @Test func `The commands are those that the worker accepts`() throws {
         let (first, second) = (FanoutContent(number: 1, timestamp: 7), FanoutContent(number: 2, timestamp: 7))
         for content in [first, second] {
             let record = try #require(
@@ -118,7 +119,7 @@ struct FanoutTests {
         #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))
     }
 
-    @Test func `Times of threads and processes`() throws {
+    @Test func `The times of threads and processes are read`() throws {
         #expect(ProcessTime.nanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
         #expect(ProcessTime.nanoseconds(schedstat: "") == nil)
         #expect(try #require(ProcessTime.microseconds(of: getpid())) > 0)
@@ -126,7 +127,7 @@ struct FanoutTests {
         let child = Process()
         child.executableURL = URL(fileURLWithPath: "/bin/sh")
         child.arguments = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
-        try child.run()
+        try child.start()
         child.waitUntilExit()
         #expect(ProcessTime.microsecondsOfEndedChildren > before)
     }

@@ -197,7 +197,7 @@ final class ExampleRun {
         process.arguments = ["-p", String(stage.redisPort), "GET", "{\(app)=\(activity)}"]
         let output = Pipe()
         process.standardOutput = output
-        try process.run()
+        try process.start()
         let data = output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
         return data

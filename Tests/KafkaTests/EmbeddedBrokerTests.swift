@@ -1,5 +1,7 @@
+import Foundation
 import Glibc
 import Kafka
+import Testbed
 import Testing
 
 @Suite struct EmbeddedBrokerTests {
@@ -11,6 +13,28 @@ import Testing
         #expect(bindError(port) == EADDRINUSE)
         try broker.bringUp()
         #expect(bindError(port) == EADDRINUSE, "its listener has it")
+    }
+
+    /// A program that is just being started has a copy of the broker's listener. With it, the mock cluster could not bind the port again,
+    /// and would end this process.
+    @Test func `A broker goes down while programs are started`() async {
+        await #expect(processExitsWith: .success) {
+            // The end of this scope cancels the task, and waits for it.
+            async let _: Void = Self.startPrograms()
+            let broker = try EmbeddedBroker()
+            for _ in 0..<6 {
+                try broker.takeDown()
+                try broker.bringUp()
+            }
+        }
+    }
+
+    private static func startPrograms() async throws {
+        while !Task.isCancelled {
+            let program = Process()
+            program.executableURL = URL(fileURLWithPath: "/bin/true")
+            try program.start()
+        }
     }
 
     private func bindError(_ port: UInt16) -> Int32 {

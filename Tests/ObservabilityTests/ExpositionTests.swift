@@ -21,7 +21,7 @@ struct ExpositionTests {
         #expect(Exposition.escapedHelp("a\\b\"c\nd") == "a\\\\b\"c\\nd")
     }
 
-    @Test func `Every line is in the format`() throws {
+    @Test func `Every line has the format of Prometheus`() throws {
         var worker = WellWorker()
         worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0))
         worker.first.observe(.freshness, 0, microseconds: 120_000)
@@ -54,7 +54,7 @@ struct ExpositionTests {
         ] { #expect(text.contains(expected), "\(expected)") }
     }
 
-    @Test func `Every family stands once and together`() {
+    @Test func `Every metric family occurs exactly once`() {
         var worker = WellWorker()
         worker.publish(at: 1)
         let families = Self.text(of: worker, at: 1).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }
@@ -62,7 +62,7 @@ struct ExpositionTests {
         #expect(Set(families).count == families.count)
     }
 
-    @Test func `Buckets only grow`() {
+    @Test func `The counts of buckets only grow`() {
         var worker = WellWorker()
         for step in 0..<500 { worker.first.observe(.stage, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
@@ -85,7 +85,7 @@ struct ExpositionTests {
         #expect(text.contains("\ncauseway_outcomes_total{app=\"none\",outcome=\"failed\"} 0\n"))
     }
 
-    @Test func `The process is this one`() throws {
+    @Test func `The process metrics are those of this process`() throws {
         let reading = ProcessReading.now()
         let startedAt = try #require(reading.startedAtMilliseconds)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -111,7 +111,7 @@ struct ExpositionTests {
         process.standardInput = input
         process.standardOutput = output
         process.standardError = output
-        try process.run()
+        try process.start()
         try input.fileHandleForWriting.write(contentsOf: Data(Self.text(of: worker, at: 1).utf8))
         try input.fileHandleForWriting.close()
         let said = try output.fileHandleForReading.readToEnd() ?? Data()

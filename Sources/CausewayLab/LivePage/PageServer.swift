@@ -67,7 +67,11 @@ final class PageServer: Sendable {
         browser.arguments = ["xdg-open", address]
         browser.standardOutput = FileHandle.nullDevice
         browser.standardError = FileHandle.nullDevice
-        do { try browser.run() } catch { StandardStreams.printError("No browser could be opened: \(error)") }
+        do {
+            try ProgramStart.exclusively(browser.run)
+        } catch {
+            StandardStreams.printError("No browser could be opened: \(error)")
+        }
     }
 
     /// Sends every viewer the last state, and ends.

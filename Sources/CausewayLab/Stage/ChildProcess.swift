@@ -1,6 +1,7 @@
 import CLinux
 import CausewayCommandLine
 import Glibc
+import Reactor
 import Synchronization
 
 /// A program that runs beside this one and must not outlive it.
@@ -121,7 +122,10 @@ final class ChildProcess {
         let others = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
         var environment: [UnsafeMutablePointer<CChar>?] = others.map { strdup($0) } + [nil]
         defer { for variable in environment { free(variable) } }
-        let code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &environment)
+        var code: Int32 = 0
+        ProgramStart.exclusively {
+            code = posix_spawn(&identifier, launcher, &actions, &attributes, &pointers, &environment)
+        }
         guard code == 0 else { throw LabError(arguments.joined(separator: " "), errno: code) }
         return identifier
     }
