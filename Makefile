@@ -27,6 +27,8 @@ TEST ?=
 PROJECT_URL ?=
 # The kind of fleet and the scenarios: make fleet-test FLEET='--protocol range rolling'; --all for every kind.
 FLEET ?=
+# The commit of the former version: make upgrade-test FORMER=v0.1.0. Without it, the newest tag before this commit.
+FORMER ?=
 # The cases to run: make acceptance-test ACCEPTANCE='killed overtaken-50'.
 ACCEPTANCE ?=
 # The outages to run: make outage-test OUTAGE='--case apns-503'.
@@ -50,7 +52,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
     outage-test outage-hour newcomer-test acceptance-test page-deps page-test records records-deps records-test kit-test \
-    image image-check sbom release-test clean
+    image image-check dist dist-test upgrade-test sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -210,6 +212,24 @@ image-check: deps ## Run the image's build steps in plain Debian roots (as root)
 	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
 	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
 	@.ci/image-root .build/image/release/causeway
+
+# A program that is linked this way finds its libraries, and theirs, in the folder lib beside its own.
+dist: deps ## Pack a program that runs without Debian, for this machine's kind of processor: .build/dist
+	@.ci/packages libcurl4-openssl-dev binutils
+	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/dist-build \
+	    -Xlinker --disable-new-dtags -Xlinker -rpath -Xlinker '$$ORIGIN/../lib'
+	@.ci/dist .build/dist-build/release/causeway
+
+dist-test: dist ## Run the packed program where there is nothing but the C library, and play the signing of a release
+	@.ci/packages gnupg openssl util-linux
+	@.ci/dist-test .build/dist-build/release/causeway
+
+upgrade-test: deps fleet-deps ## Upgrade a fleet from the former version under load, and roll it back: make upgrade-test FORMER=COMMIT
+	swift build --product causeway
+	swift build --product causeway-lab
+	@.ci/former '$(FORMER)'
+	@.build/fleet/venv/bin/python Tests/Acceptance/fleet/run.py .build/debug/causeway --former .build/former/causeway \
+	    --activities 200 --rate 100
 
 sbom: build ## Write bills of materials (CycloneDX) of the programs that `make build` made: .build/dist
 	@for program in causeway causeway-lab; do \

@@ -4,6 +4,7 @@
                                       joins by default
     run.py PROGRAM --all              and all of them for every kind of fleet
     run.py PROGRAM rolling failures   these scenarios
+    run.py PROGRAM --former OTHER     two versions of the program: an upgrade and a rollback
 
 The last line says how many passed and failed."""
 
@@ -40,10 +41,14 @@ def options(arguments):
     parser.add_argument("--protocol", choices=PROTOCOLS, default="range")
     parser.add_argument("--static", action="store_true", help="give each worker a group.instance.id")
     parser.add_argument("--coordinator", choices=["kafka", "broker"], default="kafka", help="who keeps the group (kafka)")
+    parser.add_argument("--former", help="causeway of another version, to upgrade from and to roll back to")
     parser.add_argument("--activities", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
     parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
-    return parser.parse_intermixed_args(arguments)
+    chosen = parser.parse_intermixed_args(arguments)
+    if not chosen.scenarios:
+        chosen.scenarios = [name for name in ALL if ALL[name].needs_former == bool(chosen.former)]
+    return chosen
 
 
 def kinds(chosen):
@@ -121,7 +126,7 @@ def main(arguments):
     cases = [
         (name, f"{ALL[name].play.__doc__} ({kind})", functools.partial(play, name, kind, chosen))
         for kind in kinds(chosen)
-        for name in chosen.scenarios or ALL
+        for name in chosen.scenarios
     ]
     return campaign.run("fleet", cases, chosen.keep)
 

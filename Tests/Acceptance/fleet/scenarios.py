@@ -76,6 +76,24 @@ def rolling(scene):
     scene.figures["shared again after"] = spread(shares)
 
 
+def upgrade(scene):
+    """Three workers of a former version are replaced one by one by the present version under load, and then by the former again."""
+    scene.stage.workers_program = scene.chosen.former
+    workers = begin(scene)
+    scene.run_for(5)
+    for name, program in [("upgrade", scene.stage.program), ("rollback", scene.chosen.former)]:
+        stops = []
+        for worker in workers:
+            worker.program = program
+            stops.append(worker.restart())
+            scene.group.await_share(workers)
+            # Both versions work beside each other.
+            scene.run_for(5)
+        scene.figures[f"{name}: stop took"] = spread(stops)
+        scene.figures[f"{name}: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.run_for(3)
+
+
 def joining(scene):
     """A fourth worker joins three and leaves them, ten times, under load."""
     workers = begin(scene)
@@ -211,11 +229,14 @@ class Scenario:
     """The maximum time that a state may wait for its push."""
     is_empty: bool = False
     """Whether broker, Redis and APNs come later."""
+    needs_former: bool = False
+    """Whether it takes another version of the program, too."""
 
 
 ALL = {
     "share": Scenario(share, 0, 0, 0, wait_seconds=10),
     "rolling": Scenario(rolling, 0, 0, 0, wait_seconds=15),
+    "upgrade": Scenario(upgrade, 0, 0, 0, wait_seconds=15, needs_former=True),
     "joining": Scenario(joining, 0, 0, 0, wait_seconds=15),
     "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
     "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),

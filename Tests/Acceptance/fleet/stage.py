@@ -56,6 +56,7 @@ class Worker:
     def __init__(self, name, stage):
         self.name = name
         self.stage = stage
+        self.program = stage.workers_program
         self.log = stage.path(f"{name}.log")
         self.process = None
         self.started_at = 0
@@ -69,7 +70,7 @@ class Worker:
         if self.stage.kind.library != "system":
             environment["LD_LIBRARY_PATH"] = self.stage.kind.library
         self.started_at = time.monotonic()
-        command = [self.stage.program, "worker", "--config", self.configuration]
+        command = [self.program, "worker", "--config", self.configuration]
         self.process = Process(self.name, command, self.log, environment)
 
     def stop(self):
@@ -96,6 +97,8 @@ class Stage:
 
     def __init__(self, program, kind, directory, group):
         self.program = program
+        self.workers_program = program
+        """What the next new worker runs."""
         self.lab = f"{program}-lab"
         self.kind = kind
         self.directory = directory

@@ -20,7 +20,7 @@ class Pages(unittest.TestCase):
                     continue
                 file, _, anchor = target.partition("#")
                 place = (page.parent / file).resolve() if file else page
-                self.assertTrue(place.is_file(), f"{page.name}: {target}")
+                self.assertTrue(place.exists(), f"{page.name}: {target}")
                 if anchor:
                     self.assertIn(anchor, anchors(place), f"{page.name}: {target}")
                 count += 1
