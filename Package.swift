@@ -14,7 +14,7 @@ let settings: [SwiftSetting] = [
     ),
 ]
 
-/// The settings of the library that app servers import. SwiftPM refuses a dependency with unsafe flags.
+/// The settings of the libraries that app servers and apps import. SwiftPM refuses a dependency with unsafe flags.
 let kitSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -28,6 +28,8 @@ let package = Package(
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),
         // For app servers, in Swift: the records. Its target has no dependency and no unsafe flags.
         .library(name: "CausewayRecords", targets: ["CausewayRecords"]),
+        // For apps: the shapes of their types, for `apps.<name>.shapes`. Used in the app's tests; like the library of records otherwise.
+        .library(name: "ActivityShapes", targets: ["ActivityShapes"]),
         // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
@@ -55,8 +57,11 @@ let package = Package(
         .target(name: "Numbers", swiftSettings: settings),
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
         .target(name: "CausewayRecords", swiftSettings: kitSettings),
+        .target(name: "ActivityShapes", swiftSettings: kitSettings),
+        // What the generated JSON and YAML documents are written with.
+        .target(name: "Documents", swiftSettings: settings),
         // What the records are, for the schemas and the pages that are generated from it.
-        .target(name: "RecordReference", dependencies: ["LiveActivity"], swiftSettings: settings),
+        .target(name: "RecordReference", dependencies: ["Documents", "LiveActivity"], swiftSettings: settings),
         .target(name: "Delivery", dependencies: ["Numbers", "CProcessor", "LiveActivity"], swiftSettings: settings),
         .target(name: "Audiences", dependencies: ["Numbers", "Delivery", "LiveActivity"], swiftSettings: settings),
         .target(name: "Reactor", dependencies: ["COpenSSL"], swiftSettings: settings),
@@ -68,6 +73,7 @@ let package = Package(
             dependencies: ["Numbers", "LiveActivity", "Reactor", "Redis"],
             resources: [
                 .embedInCode("Scripts/admit.lua"), .embedInCode("Scripts/settle.lua"),
+                .embedInCode("Scripts/lifetime.lua"),
                 .embedInCode("Scripts/append.lua"), .embedInCode("Scripts/arrange.lua"),
                 .embedInCode("Scripts/audience.lua"),
             ],
@@ -78,7 +84,7 @@ let package = Package(
         .target(
             name: "CausewayConfiguration",
             dependencies: [
-                "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis",
+                "Documents", "LiveActivity", "Delivery", "Reactor", "Kafka", "Redis",
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
@@ -127,8 +133,9 @@ let package = Package(
         .executableTarget(
             name: "causeway",
             dependencies: [
-                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayWorker",
-                "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor", "RecordReference",
+                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayRecords",
+                "CausewayWorker", "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor",
+                "RecordReference",
                 "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
@@ -156,11 +163,19 @@ let package = Package(
 
         // Helpers that several test targets share.
         .target(name: "Testbed", dependencies: ["Numbers", "Reactor"], path: "Tests/Testbed", swiftSettings: settings),
+        // A redis-server for one test, and a client of it.
+        .target(
+            name: "RedisTestbed",
+            dependencies: ["CHiredis", "COpenSSL", "Reactor"],
+            path: "Tests/RedisTestbed",
+            swiftSettings: settings
+        ),
         .testTarget(name: "NumbersTests", dependencies: ["Numbers"], swiftSettings: settings),
         .testTarget(
             name: "LiveActivityTests",
             dependencies: [
-                "Numbers", "LiveActivity", "RecordReference", "Testbed", .product(name: "Yams", package: "Yams"),
+                "Documents", "Numbers", "LiveActivity", "RecordReference", "Testbed",
+                .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Corpus"],
             swiftSettings: settings
@@ -168,6 +183,11 @@ let package = Package(
         .testTarget(
             name: "CausewayRecordsTests",
             dependencies: ["CausewayRecords", "CausewayWorker", "LiveActivity"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "ActivityShapesTests",
+            dependencies: ["ActivityShapes", "APNsSimulator", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
         .testTarget(
@@ -186,7 +206,8 @@ let package = Package(
         .testTarget(
             name: "ActivityStoreTests",
             dependencies: [
-                "Numbers", "ActivityStore", "CHiredis", "COpenSSL", "LiveActivity", "Reactor", "Redis", "Testbed",
+                "Numbers", "ActivityStore", "CHiredis", "COpenSSL", "LiveActivity", "Reactor", "Redis", "RedisTestbed",
+                "Testbed",
             ],
             swiftSettings: settings
         ),
@@ -197,7 +218,9 @@ let package = Package(
         ),
         .testTarget(
             name: "RedisTopologyTests",
-            dependencies: ["ActivityStore", "Redis", "Reactor", "CHiredis", "COpenSSL", "LiveActivity", "Testbed"],
+            dependencies: [
+                "ActivityStore", "Redis", "Reactor", "RedisTestbed", "CHiredis", "COpenSSL", "LiveActivity", "Testbed",
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -213,7 +236,8 @@ let package = Package(
         .testTarget(
             name: "ConfigurationTests",
             dependencies: [
-                "CausewayConfiguration", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Redis", "Testbed",
+                "CausewayConfiguration", "CausewayWorker", "Delivery", "Documents", "Kafka", "LiveActivity", "Redis",
+                "Testbed",
                 .product(name: "Logging", package: "swift-log"), .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
@@ -240,6 +264,7 @@ let package = Package(
             name: "CommandLineTests",
             dependencies: [
                 "ActivityStore", "Audiences", "causeway", "CausewayCommandLine", "CausewayConfiguration", "CausewayLab",
+                "CausewayRecords",
                 "Kafka", "LiveActivity", "Reactor", "Redis", "Testbed",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -13,7 +13,7 @@ final class Course {
     private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: Feed.firstTimestamp * 1_000)
     private let partition: UInt32
     private let pool = PoolIndex(application: 0, environment: .production)
-    private let feed = Feed(activities: activities)
+    private var feed: Feed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
@@ -25,11 +25,19 @@ final class Course {
     private var nextActivity = 0
     private(set) var resultBytes: UInt64 = 0
 
-    init() {
+    init(_ workload: Workload) {
+        feed = Feed(activities: Self.activities, isChanging: workload.isChanging)
         var configuration = DeliveryConfiguration(
             applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
         )
+        if workload.isShaped {
+            let contract = Feed.shapes.withUnsafeBytes { bytes in
+                try? Contract(shapes: bytes, ofApp: String(decoding: Feed.app, as: UTF8.self))
+            }
+            guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
+            configuration.applications[0].contract = ContractRule(contract: contract, isRefusing: true)
+        }
         configuration.inFlightMaxPerPool = Self.activitiesPerBatch
         topic = configuration.commandsTopic
         delivery = Delivery(configuration: configuration, now: now)
@@ -45,6 +53,7 @@ final class Course {
         let perBatch = Self.activitiesPerBatch * workload.commandsPerActivity
         let batches = max(1, commands / perBatch)
         for _ in 0..<batches { runBatch(workload) }
+        precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
         precondition(delivery.recordsHeld == 0 && delivery.committableOffset(partition) == nextOffset)
         return batches * perBatch
     }
@@ -154,6 +163,7 @@ final class Course {
                 result.activity = view.activity
                 result.status = view.status
                 result.reason = view.reason.isEmpty ? nil : view.reason
+                result.isOfLifetime = view.isOfLifetime
                 if view.attempts > 0 {
                     result.apnsIdentifier = view.apnsIdentifier
                     result.timestamp = view.sentTimestamp
@@ -161,6 +171,7 @@ final class Course {
                 result.priority = view.priority
                 result.isDemoted = view.isDemoted
                 result.budgetLeft = view.budgetLeft
+                result.dropped = view.droppedFields
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attempts = Int(view.attempts)
                 result.recordMilliseconds = view.recordMilliseconds

@@ -6,10 +6,19 @@ enum Workload: String, CaseIterable {
     case paired
     /// A backlog: nine of ten commands are replaced.
     case backlog
+    /// As `spread`, and the app has shapes. One state goes to many activities.
+    case shaped
+    /// As `spread`, but each command has a new state.
+    case changing
+    /// As `changing`, and the app has shapes, so that each state is compared with them.
+    case changingShaped = "changing-shaped"
+
+    var isShaped: Bool { self == .shaped || self == .changingShaped }
+    var isChanging: Bool { self == .changing || self == .changingShaped }
 
     var commandsPerActivity: Int {
         switch self {
-        case .spread: 1
+        case .spread, .shaped, .changing, .changingShaped: 1
         case .paired: 2
         case .backlog: 10
         }
@@ -25,17 +34,20 @@ struct Feed: ~Copyable {
     let activities: Int
     private let recordBytes: Int
     private let timestampOffset: Int
+    /// Where a number of the state begins, which is new in each command; nil: all states are the same.
+    private let changingOffset: Int?
+    private var states = Self.firstState
+    private static let firstState: Int64 = 810_748_800
     private let records: UnsafeMutableRawBufferPointer
 
-    init(activities: Int) {
+    /// - Parameter isChanging: whether each command has a new state.
+    init(activities: Int, isChanging: Bool) {
         precondition((1...999_999).contains(activities), "an activity's number has six digits")
         self.activities = activities
         let first = Self.record(of: 0)
         recordBytes = first.count
-        let digits = Array("\(Self.firstTimestamp)".utf8)
-        let place = first.indices.first { first[$0...].starts(with: digits) }
-        guard let place else { preconditionFailure("the record has a timestamp") }
-        timestampOffset = place
+        timestampOffset = Self.place(of: Self.firstTimestamp, in: first)
+        changingOffset = isChanging ? Self.place(of: Self.firstState, in: first) : nil
         records = .allocate(byteCount: recordBytes * activities, alignment: 16)
         for activity in 0..<activities {
             let record = Self.record(of: activity)
@@ -48,24 +60,55 @@ struct Feed: ~Copyable {
     deinit { records.deallocate() }
 
     /// The command of an activity with a new timestamp. The bytes are valid until the next call for the same activity.
-    func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
+    mutating func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
         let record = UnsafeMutableRawBufferPointer(
             rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes]
         )
-        var rest = timestamp
-        for place in stride(from: timestampOffset + 9, through: timestampOffset, by: -1) {
-            record[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
+        Self.write(timestamp, digits: 10, to: record, at: timestampOffset)
+        if let changingOffset {
+            states += 1
+            Self.write(states, digits: 9, to: record, at: changingOffset)
         }
         return UnsafeRawBufferPointer(record)
     }
+
+    private static func write(
+        _ number: Int64,
+        digits: Int,
+        to record: UnsafeMutableRawBufferPointer,
+        at offset: Int
+    ) {
+        var rest = number
+        for place in stride(from: offset + digits - 1, through: offset, by: -1) {
+            record[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+    }
+
+    private static func place(of number: Int64, in record: [UInt8]) -> Int {
+        let digits = Array("\(number)".utf8)
+        guard let place = record.indices.first(where: { record[$0...].starts(with: digits) }) else {
+            preconditionFailure("the record has the number")
+        }
+        return place
+    }
+
+    /// What the app's phones can decode.
+    static let shapes = Array(
+        #"""
+        {"app":"com.example.scores","attributesTypes":[{"name":"MatchAttributes","attributes":{"match":"string"},"contentState":{
+          "home":"int","away":"int","period":"string","minute":"int","startedAt":"date",
+          "last":{"optional":{"object":{"kind":{"enum":["goal","card"]},"minute":"int"}}},"scorers":{"array":"string"}}}]}
+        """#
+        .utf8
+    )
 
     private static func record(of activity: Int) -> [UInt8] {
         let number = String(repeating: "0", count: 6 - "\(activity)".count) + "\(activity)"
         let text = """
             {"app":"com.example.scores","activity":"match-2026-061:device-\(number)","id":"feed-7/000\(number)",\
             "sequence":42,"aps":{"timestamp":\(firstTimestamp),"event":"update","content-state":{"home":2,"away":1,\
-            "period":"second half","minute":67,"startedAt":810748800,"last":{"kind":"goal","minute":66},\
+            "period":"second half","minute":67,"startedAt":\(firstState),"last":{"kind":"goal","minute":66},\
             "scorers":["Olmo","Kane","Saka"]},"stale-date":1790000600,"relevance-score":80},"payload":{"match":"m-61"}}
             """
         return Array(text.utf8)

@@ -4,7 +4,7 @@ import Foundation
 
 /// Nanoseconds for one command, from its bytes to its settled offset: the best of several rounds.
 func nanoseconds(_ workload: Workload) -> Double {
-    let course = Course()
+    let course = Course(workload)
     _ = course.run(workload, commands: 100_000)
     return (0..<9)
         .map { _ in
@@ -18,7 +18,7 @@ func nanoseconds(_ workload: Workload) -> Double {
 
 /// Allocations for each command in the steady state: the difference of two runs of different lengths.
 func allocations(_ workload: Workload) -> Double {
-    let course = Course()
+    let course = Course(workload)
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
         let before = CAllocationCount_total()
         let carried = course.run(workload, commands: commands)
@@ -36,7 +36,7 @@ func table() {
         let sent = String(format: "%5.0f %% sent", 100 / Double(workload.commandsPerActivity))
         let time = String(format: "%8.0f ns", nanoseconds(workload))
         let count = String(format: "%8.2f allocations", allocations(workload))
-        print("  \(workload.rawValue.padding(toLength: 12, withPad: " ", startingAt: 0))\(sent)\(time)\(count)")
+        print("  \(workload.rawValue.padding(toLength: 16, withPad: " ", startingAt: 0))\(sent)\(time)\(count)")
     }
 }
 
@@ -46,7 +46,7 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 2, let workload = Workload(rawValue: words[0]), let commands = Int(words[1]), commands > 0
     else { return false }
-    let course = Course()
+    let course = Course(workload)
     let carried = course.run(workload, commands: commands)
     print("\(carried) commands, \(course.counters.pushes) pushes, \(course.resultBytes) bytes of results")
     return true

@@ -62,7 +62,7 @@ final class Sender: PushHandler, TimerHandler {
             pool.submit(
                 PushRequest(
                     tag: number,
-                    deviceToken: token,
+                    address: token,
                     priority: number & 7 == 0 ? 10 : 5,
                     expiration: 1_790_000_000 + Int64(truncatingIfNeeded: number & 0xFFF),
                     identifier: (0x0102_0304_0506_4708, number &* 0x9E37_79B9_7F4A_7C15),

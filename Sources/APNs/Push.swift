@@ -31,10 +31,10 @@ public struct PushRequest: ~Copyable {
     /// The longest channel id accepted, in bytes.
     public static let channelBytesMax = 64
 
-    /// A push to one device.
     public init(
         tag: UInt64,
-        deviceToken: UnsafeRawBufferPointer,
+        address: UnsafeRawBufferPointer,
+        isBroadcast: Bool = false,
         priority: UInt8,
         expiration: Int64,
         identifier: (UInt64, UInt64),
@@ -43,30 +43,8 @@ public struct PushRequest: ~Copyable {
         isRetry: Bool = false
     ) {
         self.tag = tag
-        address = deviceToken
-        isBroadcast = false
-        self.priority = priority
-        self.expiration = expiration
-        self.identifier = identifier
-        self.body = body
-        self.avoidedConnection = avoidedConnection
-        self.isRetry = isRetry
-    }
-
-    /// A broadcast to all subscribers of one of the app's channels.
-    public init(
-        tag: UInt64,
-        channel: UnsafeRawBufferPointer,
-        priority: UInt8,
-        expiration: Int64,
-        identifier: (UInt64, UInt64),
-        body: UnsafeRawBufferPointer,
-        avoidedConnection: UInt32 = 0,
-        isRetry: Bool = false
-    ) {
-        self.tag = tag
-        address = channel
-        isBroadcast = true
+        self.address = address
+        self.isBroadcast = isBroadcast
         self.priority = priority
         self.expiration = expiration
         self.identifier = identifier

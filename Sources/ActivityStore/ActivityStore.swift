@@ -12,7 +12,7 @@ public protocol ActivityStoreHandler: RedisHandler {
     func failed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
-/// What is known about activities and devices, in Redis. Every call runs one of two scripts on one key, atomically.
+/// What is known about activities and devices, in Redis. Every call runs one of three scripts on one key, atomically.
 ///
 /// A lane has one store. Everything happens on the lane's thread, and a call and its reply allocate nothing. All calls of one
 /// turn leave with one write.
@@ -62,10 +62,23 @@ public final class ActivityStore {
             return .outOfBounds
         }
         let key = UnsafeRawBufferPointer(rebasing: key[..<count])
+        if call.operation.isAboutLifetime { return issueAboutLifetime(call, activityKey: key) }
         guard let connection = redis.connection(for: key) else { return .notReady }
         guard connection.takesAcknowledgedCalls || !call.operation.asksForReplicas else { return .awaitsReplicas }
         // All sessions of this client were made in `init`, so the cast is safe.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
+    }
+
+    private func issueAboutLifetime(
+        _ call: StoreCall<UnsafeRawBufferPointer>,
+        activityKey: UnsafeRawBufferPointer
+    ) -> CallIssue {
+        LifetimeKey.all[LifetimeKey.number(ofActivityKey: activityKey)]
+            .withUnsafeBytes { key in
+                guard let connection = redis.connection(for: key) else { return .notReady }
+                return unsafeDowncast(connection.session, to: StoreSession.self)
+                    .issue(call.operation, tag: call.tag, activityKey: activityKey, key: key, on: connection)
+            }
     }
 }
 

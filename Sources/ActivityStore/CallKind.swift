@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The kind of a call, as far as its reply depends on it.
 enum CallKind: UInt8, BitwiseCopyable {
-    case update, end, start, hold, register, unregister, address, reopen, confirm, settle
+    case update, end, start, hold, register, unregister, address, reopen, confirm, settle, life
 
     /// Whether this is an update or an end, which the activity's value alone may grant.
     var isCommand: Bool { self == .update || self == .end }
@@ -18,7 +18,13 @@ enum CallKind: UInt8, BitwiseCopyable {
     }
 
     /// The script, for a log. An activity's settlement runs in the script `admit`, together with the admissions of its batch.
-    var script: StoreScript { self == .settle ? .settle : .admit }
+    var script: StoreScript {
+        switch self {
+        case .settle: .settle
+        case .life: .lifetime
+        default: .admit
+        }
+    }
 
     private static let ofUpdate = VerdictSet(
         .send,
@@ -55,6 +61,7 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let ofUnregister = VerdictSet(.unregistered, .stale)
     private static let ofAddress = VerdictSet(.address, .noToken, .wait)
     private static let ofReopen = VerdictSet(.retry, .duplicate, .superseded)
+    private static let ofLife = VerdictSet(.settled, .retry, .superseded)
     private static let none = VerdictSet()
 
     /// The verdicts that the script can give to a call of this kind. Any other verdict shows that replies and calls are out of
@@ -71,6 +78,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         case .reopen: Self.ofReopen
         case .confirm: Self.ofConfirm
         case .settle: Self.none
+        case .life: Self.ofLife
         }
     }
 }

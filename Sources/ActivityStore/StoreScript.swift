@@ -7,6 +7,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     case admit
     /// Settles a device's held starts, and refunds starts.
     case settle
+    /// Keeps the timetable of lifetimes.
+    case lifetime
 
     /// The scripts by their raw values. Made once: substituting all constants takes milliseconds, too long for a lane that
     /// reconnects.
@@ -18,6 +20,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
             switch self {
             case .admit: PackageResources.admit_lua
             case .settle: PackageResources.settle_lua
+            case .lifetime: PackageResources.lifetime_lua
             }
         return Self.text(of: resource, Self.constants)
     }

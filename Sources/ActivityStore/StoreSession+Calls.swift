@@ -53,6 +53,8 @@ extension StoreSession {
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
             issueOnDevice(call, key: key, on: connection)
+        case .noteLife, .checkLife:
+            preconditionFailure("a call about a lifetime has a key of its own")
         }
         return .issued
     }
@@ -184,7 +186,7 @@ extension StoreSession {
     /// - Parameters:
     ///   - argumentCount: the number of arguments without the key.
     ///   - argumentBytes: the minimum room for all arguments together, without the bytes that RESP adds to each.
-    private func write(
+    func write(
         _ kind: CallKind,
         _ tag: UInt64,
         _ key: Bytes,
@@ -244,6 +246,16 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device
         case .unregister, .confirmLeaves:
             true
+        case .noteLife, .checkLife:
+            kind == .activity
+        }
+    }
+
+    /// Whether the call is about the timetable of lifetimes, not about the activity's own value.
+    @inline(__always) var isAboutLifetime: Bool {
+        switch self {
+        case .noteLife, .checkLife: true
+        default: false
         }
     }
 

@@ -68,7 +68,7 @@ extension StoreSession {
         let kind = calls[0].kind
         if reply.kind == .error {
             complete(.failure(RedisError(reply: reply.bytes)), on: connection)
-        } else if kind.script == .admit {
+        } else if kind != .settle {
             complete(reading(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
             complete(settled(reply), on: connection)

@@ -57,7 +57,7 @@ public struct Audiences: ~Copyable {
     var audienceIndex: [AudienceKey: UInt32] = [:]
     var handedBack: IndexQueue<HandedBack>
 
-    var partitions = FanoutPartitions()
+    var partitions = PartitionTable<FanoutPartition>()
     var versions: Slab<VersionSlot>
     /// Bytes of all fan-out records that are held.
     var recordBytes = 0

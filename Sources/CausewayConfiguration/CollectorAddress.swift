@@ -1,3 +1,5 @@
+import Reactor
+
 /// A collector's base URL, in parts: `http[s]://host[:port][/path]`.
 package struct CollectorAddress: Sendable, Equatable {
     /// The port of OTLP over HTTP.
@@ -7,9 +9,7 @@ package struct CollectorAddress: Sendable, Equatable {
 
     /// Whether TLS is used.
     package var isSecure: Bool
-    /// A host name or an address, without brackets.
-    package var host: String
-    package var port: UInt16
+    package var server: HostAndPort
     /// The path that traces are posted to.
     package var path: String
 
@@ -21,28 +21,14 @@ package struct CollectorAddress: Sendable, Equatable {
             !text.contains(where: { "?#@".contains($0) })
         else { return nil }
         let authority = text.dropFirst(scheme.count).prefix { $0 != "/" }
-        var name = authority
-        port = isSecure ? Self.securePortDefault : Self.portDefault
-        if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
-            guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
-            port = number
-            name = authority[..<colon]
-        }
-        if name.hasPrefix("["), name.hasSuffix("]") {
-            name = name.dropFirst().dropLast()
-        } else if name.contains(":") {
-            return nil
-        }
-        guard ConfigurationRule.host.fault(String(name)) == nil else { return nil }
-        host = String(name)
+        let portDefault = isSecure ? Self.securePortDefault : Self.portDefault
+        guard let server = try? HostAndPort(authority, portDefault: portDefault) else { return nil }
+        self.server = server
         var base = text[authority.endIndex...]
         while base.last == "/" { base.removeLast() }
         path = "\(base)/v1/traces"
     }
 
-    /// Host and port as a request names them: an IPv6 address in brackets.
-    package var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
-
     /// The URL, for people.
-    package var url: String { "\(isSecure ? "https" : "http")://\(authority)\(path)" }
+    package var url: String { "\(isSecure ? "https" : "http")://\(server)\(path)" }
 }

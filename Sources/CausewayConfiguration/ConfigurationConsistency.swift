@@ -147,6 +147,11 @@ enum ConfigurationConsistency {
             "throttledSpacingMaxMilliseconds",
             policy.throttledSpacingMaxMilliseconds
         )
+        if policy.oversize.count > DroppedFields.countMax {
+            let key = "policies.\(policy.name).oversize"
+            let message = "has \(policy.oversize.count) fields, \(DroppedFields.countMax) are allowed"
+            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+        }
         return faults
     }
 }

@@ -179,6 +179,20 @@ extension WorkerConfiguration {
         package var environments = [DeviceEnvironment.production]
     }
 
+    /// What an app's phones can decode.
+    package struct Shapes: Sendable {
+        package enum Mode: String, Sendable, CaseIterable {
+            /// A command that no phone could decode is invalid.
+            case refuse
+            /// It is sent, counted and logged.
+            case warn
+        }
+
+        /// The file of the app's shapes; nil: commands are not checked.
+        package var file: String?
+        package var mode = Mode.refuse
+    }
+
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
         /// The name under `apps` in the file. Used only in logs, metrics and the names of environment variables.
@@ -198,6 +212,7 @@ extension WorkerConfiguration {
         /// The policy of commands that name none.
         package var policy = WorkerConfiguration.defaultPolicyName
         package var channels = Channels()
+        package var shapes = Shapes()
 
         package init(name: String) {
             self.name = name

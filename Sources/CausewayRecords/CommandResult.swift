@@ -87,10 +87,14 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var status: Int?
     /// Apple's reason, or Causeway's own.
     public var reason: String?
+    /// Why Causeway made the command itself: `lifetime`; nil: a producer made it.
+    public var cause: String?
     public var apnsId: String?
     public var priority: Int?
     public var demoted: Bool?
     public var budgetLeft: Int?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
     public var policy: String?
     public var attempts: Int
     /// `aps.timestamp` as it was sent, UNIX seconds.
@@ -124,6 +128,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var ranges: Int
     public var reason: String?
     public var demoted: Bool?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
     /// `aps.timestamp` as it was sent, UNIX seconds.
     public var timestamp: Int64
     public var source: RecordSource
@@ -141,6 +147,8 @@ public struct BroadcastResult: Codable, Hashable, Sendable {
     public var reason: String?
     /// What to do about the reason.
     public var advice: String?
+    /// The fields that were dropped because the body was too large.
+    public var dropped: [String]?
     public var source: RecordSource
     public var times: ResultTimes
 }

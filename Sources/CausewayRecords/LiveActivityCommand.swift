@@ -66,12 +66,20 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// A token as a registration would bring it. Only for a single activity.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
-    private init(_ app: String, _ address: Address, _ event: Event, _ timestamp: Date, _ contentState: ContentState?) {
+    private init(
+        _ app: String,
+        _ address: Address,
+        _ event: Event,
+        _ timestamp: Date,
+        _ contentState: ContentState?,
+        _ alert: Alert? = nil
+    ) {
         self.app = app
         self.address = address
         self.event = event
         self.timestamp = timestamp
         self.contentState = contentState
+        self.alert = alert
     }
 }
 
@@ -118,15 +126,9 @@ extension LiveActivityCommand {
         contentState: ContentState,
         alert: Alert
     ) throws -> LiveActivityCommand {
-        let start = Start(
-            device: device,
-            activityTemplate: nil,
-            attributesType: attributesType,
-            attributes: try JSONValue(encoding: attributes)
-        )
-        var command = LiveActivityCommand(app, .activity(activity), .start(start), timestamp, contentState)
-        command.alert = alert
-        return command
+        let attributes = try JSONValue(encoding: attributes)
+        let start = Start(device: device, activityTemplate: nil, attributesType: attributesType, attributes: attributes)
+        return LiveActivityCommand(app, .activity(activity), .start(start), timestamp, contentState, alert)
     }
 
     /// Starts an activity on each device of an audience.
@@ -142,15 +144,14 @@ extension LiveActivityCommand {
         contentState: ContentState,
         alert: Alert
     ) throws -> LiveActivityCommand {
+        let attributes = try JSONValue(encoding: attributes)
         let start = Start(
             device: nil,
             activityTemplate: activityTemplate,
             attributesType: attributesType,
-            attributes: try JSONValue(encoding: attributes)
+            attributes: attributes
         )
-        var command = LiveActivityCommand(app, .audience(audience), .start(start), timestamp, contentState)
-        command.alert = alert
-        return command
+        return LiveActivityCommand(app, .audience(audience), .start(start), timestamp, contentState, alert)
     }
 }
 

@@ -80,7 +80,8 @@ actor ConfigurationReload {
         let change = ConfigurationChange(from: running, to: wanted)
         running = change.configuration
         source.threshold.level = running.log.level
-        if !change.taken.isEmpty { apply(running) }
+        // A file of shapes may have changed although no key has.
+        if !change.taken.isEmpty || running.apps.contains(where: { $0.shapes.file != nil }) { apply(running) }
         if !change.needingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
         }

@@ -15,6 +15,9 @@ package enum StartExamination {
     ) -> [(key: String, message: String)] {
         var findings = Findings(requiresFiles: requiresFiles)
         keys(configuration, &findings)
+        for app in configuration.apps {
+            findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in _ = try app.contractRule() }
+        }
         let apns = configuration.apns
         findings.examine("apns.caFile", file: apns.caFile) { _ in _ = try WorkerSetup.tls(of: apns) }
         findings.examine("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {

@@ -69,6 +69,7 @@ package final class Worker: Service {
         let wakeup = setup.wakeup
         let fleetTokens = try setup.makeFleetTokens()
         let channelKeeper = try setup.makeChannelKeeper()
+        let lifetimeKeeper = try setup.makeLifetimeKeeper()
         await fleetTokens?.begin()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
@@ -86,6 +87,7 @@ package final class Worker: Service {
             if let configurationReload { group.addTask { await configurationReload.run() } }
             if let exporter = setup.traceExporter { group.addTask { await exporter.run() } }
             if let fleetTokens { group.addTask { await fleetTokens.run() } }
+            group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
                 group.addTask { await channelKeeper.run(setup.channelRequests.stream) { setup.tellLanes($1, to: $0) } }
             }

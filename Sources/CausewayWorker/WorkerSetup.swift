@@ -28,11 +28,7 @@ struct WorkerSetup: @unchecked Sendable {
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingExchange = RereadingExchange()
     /// Requests of the lanes to the keeper of channels. If the buffer is full, a request is dropped and a later command repeats it.
-    let channelRequests = AsyncStream.makeStream(
-        of: ChannelRequest.self,
-        bufferingPolicy: .bufferingOldest(WorkerSetup.channelRequestsMax)
-    )
-    private static let channelRequestsMax = 4_096
+    let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Nil: traces are not exported.
     let traceExporter: TraceExporter?
@@ -48,6 +44,9 @@ struct WorkerSetup: @unchecked Sendable {
         self.configuration = configuration
         self.logger = logger
         var delivery = Self.delivery(configuration)
+        for (position, app) in configuration.apps.enumerated() {
+            delivery.applications[position].contract = try app.contractRule()
+        }
         delivery.recordsMax = recordsMax
         delivery.blockBytesMax = memory.blockBytesMax
         self.delivery = delivery
@@ -64,6 +63,7 @@ struct WorkerSetup: @unchecked Sendable {
             ),
             laneCount: laneCount
         )
+        registry.lifetimes.isNeeded = configuration.limitsLifetimes
         let log = SharedKindLog(logger: logger, events: registry.events)
         self.log = log
         for key in keys where signers[key]?.isKeyReadableByOthers == true {
@@ -126,6 +126,11 @@ struct WorkerSetup: @unchecked Sendable {
             },
             note: { note in ChannelNotes.tell(note, log, status, pool: pool) }
         )
+    }
+
+    /// The keeper of limited lifetimes. It does nothing while no policy limits any: a reload may change that.
+    func makeLifetimeKeeper() throws -> LifetimeKeeper {
+        try LifetimeKeeper(configuration.kafka, redis: redis, status: registry.lifetimes, log: log)
     }
 
     /// - Parameter refuse: called if Redis contradicts the configuration.
@@ -213,9 +218,12 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the numbers of another configuration into the lanes' mailboxes. It must have the same apps.
+    /// Puts the numbers and the contracts of another configuration into the lanes' mailboxes. It must have the same apps.
     func offerSettings(of configuration: WorkerConfiguration) {
-        let settings = Self.delivery(configuration).settings
+        var settings = Self.delivery(configuration).settings
+        // The files were read when the configuration was examined. If one has changed again and is wrong now, all contracts stay.
+        settings.applicationContracts = try? configuration.apps.map { try $0.contractRule() }
+        registry.lifetimes.isNeeded = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offer(settings) }
     }
 

@@ -30,9 +30,12 @@ public struct Delivery: ~Copyable {
 
     var records: Records
     var activities: Activities
-    var partitions = PartitionTable()
+    var partitions = PartitionTable<Partition>()
     /// The last `aps` dictionary that was read. A state for many activities is read once.
     var lastAps = RepeatedAps()
+    /// What the apps' phones can decode.
+    var contracts: LaneContracts
+    var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
     /// When the activities and calls that wait for reading ahead are looked at again; `.max`: nothing waits for it.
@@ -79,11 +82,12 @@ public struct Delivery: ~Copyable {
             DefaultIdentifier.bytesMax(topic: configuration.registrationsTopic)
         )
         policies = PolicyTable(configuration.policies)
+        contracts = LaneContracts(configuration.applications, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
         // Receiving stops at `activitiesReceivedMax`. After that, each registration that is held may still release a command.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
-        // At most three calls name a record at a time. An unregistration has two calls for each app.
-        let callsMax = recordsMax * max(3, configuration.applications.count * 2)
+        // At most four calls name a record at a time. An unregistration has up to three calls for each app.
+        let callsMax = recordsMax * max(4, configuration.applications.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
@@ -108,6 +112,9 @@ public struct Delivery: ~Copyable {
     public mutating func take(_ settings: ReloadableSettings) {
         configuration.take(settings)
         policies = PolicyTable(configuration.policies)
+        if settings.applicationContracts != nil {
+            contracts = LaneContracts(configuration.applications, salt: configuration.seed)
+        }
         readAhead.take(configuration)
     }
 
@@ -138,8 +145,14 @@ public struct Delivery: ~Copyable {
     mutating func countWithoutResult(of record: UInt32) {
         countersByApplication[Int(records[record].application)].supersededWithoutResult &+= 1
     }
+    mutating func countUndecodable(_ application: UInt16) {
+        countersByApplication[Int(application)].undecodable &+= 1
+    }
     mutating func countStartBudgetWait(of record: UInt32) {
         countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
+    }
+    mutating func countTrimmedBody(of record: UInt32) {
+        countersByApplication[Int(records[record].application)].trimmedBodies &+= 1
     }
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func uncountPush() { counters.pushes &-= 1 }
@@ -158,6 +171,10 @@ public struct ApplicationCounters: Sendable, Equatable {
     public var supersededWithoutResult: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
+    /// Commands that no phone could decode, rejected or not.
+    public var undecodable: UInt64 = 0
+    /// Bodies that were too large, and from which fields were dropped.
+    public var trimmedBodies: UInt64 = 0
 }
 
 /// Counters of the core. They only grow, except that a push which finds no stream is taken back.

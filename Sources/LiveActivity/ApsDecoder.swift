@@ -29,8 +29,12 @@ extension Command {
                 alert = ByteRange(from: position, to: members.position)
             case .staleDate:
                 (staleDate, members.position) = try text.seconds(position, field)
-            case .contentState, .attributes:
+            case .contentState:
                 members.position = try text.object(position, depth: 2, field)
+                contentState = ByteRange(from: position, to: members.position)
+            case .attributes:
+                members.position = try text.object(position, depth: 2, field)
+                attributes = ByteRange(from: position, to: members.position)
             case .aps:
                 members.position = try text.skipValue(position, depth: 2, field)
             default:

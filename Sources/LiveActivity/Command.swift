@@ -34,6 +34,9 @@ public struct Command: Sendable, BitwiseCopyable {
     public var timestampDigits: ByteRange
     /// The value of `aps.alert`, inside ``aps``.
     public var alert: ByteRange
+    /// The value of `aps.content-state`, and of a start's `aps.attributes`, inside ``aps``.
+    public var contentState: ByteRange
+    public var attributes: ByteRange
     /// The object of custom keys, including its braces.
     public var payload: ByteRange
     /// The members of ``payload`` without its braces and without the white space at both ends; also absent if there are none.
@@ -49,9 +52,22 @@ public struct Command: Sendable, BitwiseCopyable {
     public var dismissalDate: Int64
     /// For a held command: the version of the older command that brought the alert; its timestamp is 0 if there is none.
     public var alertVersion: Version
-    /// The length of the request body that ``Body/write(_:from:into:)`` composes: at most ``Limits/bodyBytes``, to a channel
-    /// ``Limits/broadcastBodyBytes``.
+    /// The length of the request body that ``Body/write(_:from:into:)`` composes. Only a command of any size may exceed
+    /// ``bodyBytesMax``.
     public var bodyCount: Int
+
+    /// The length of the longest body to the command's address.
+    @inlinable
+    public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytes : Limits.broadcastBodyBytes }
+
+    /// Whether APNs takes a body of this length.
+    @inlinable
+    public var fits: Bool { bodyCount <= bodyBytesMax }
+
+    /// The fault of a command that does not fit.
+    public var sizeFault: Fault {
+        Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyCount)
+    }
 
     /// Refuses a timestamp that is further ahead of the clock than clocks may differ.
     /// - Parameter now: UNIX seconds.

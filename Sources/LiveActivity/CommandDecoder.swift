@@ -7,25 +7,40 @@ extension Command {
         return try decode(record, recalling: &nothing)
     }
 
+    /// Decodes a record whose body may be too large (``fits``): its policy may say what is dropped.
+    public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+        var nothing = RepeatedAps.nothing
+        return try decodeAnySize(record, recalling: &nothing)
+    }
+
     /// Decodes one of many records.
     /// - Parameter last: the dictionary that was read last. If the record's dictionary is the same, it is not read again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
     ) throws(Fault) -> Command {
-        try decode(record, recalling: &last, isHeld: false)
+        try decode(record, recalling: &last, isHeld: false, isLimited: true)
+    }
+
+    /// Decodes one of many records, whose body may be too large (``fits``).
+    public static func decodeAnySize(
+        _ record: UnsafeRawBufferPointer,
+        recalling last: inout RepeatedAps
+    ) throws(Fault) -> Command {
+        try decode(record, recalling: &last, isHeld: false, isLimited: false)
     }
 
     /// Decodes a command that ``CommandRecord`` wrote.
     public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
-        return try decode(record, recalling: &nothing, isHeld: true)
+        return try decode(record, recalling: &nothing, isHeld: true, isLimited: true)
     }
 
     private static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
-        isHeld: Bool
+        isHeld: Bool,
+        isLimited: Bool
     ) throws(Fault) -> Command {
         let text = try JSONText(record)
         var command = Command.blank
@@ -50,11 +65,8 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(aps)
         command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
-        let isBroadcast = !command.channel.isAbsent
-        guard command.bodyCount <= (isBroadcast ? Limits.broadcastBodyBytes : Limits.bodyBytes) else {
-            let field = isBroadcast ? Field.channel : .body
-            throw Fault(.bodyTooLarge, field, at: Int(command.aps.offset), amount: command.bodyCount)
-        }
+        // Checked here, because a command that is returned a second time is copied a second time.
+        guard command.fits || !isLimited else { throw command.sizeFault }
         return command
     }
 
@@ -76,6 +88,8 @@ extension Command {
         aps: .absent,
         timestampDigits: .absent,
         alert: .absent,
+        contentState: .absent,
+        attributes: .absent,
         payload: .absent,
         payloadMembers: .absent,
         priority: 0,

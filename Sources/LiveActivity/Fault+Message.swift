@@ -10,6 +10,14 @@ extension Fault {
         return "\(path.isEmpty ? "" : path + ": ")\(explanation) (at byte \(offset))"
     }
 
+    /// The same for a body that is too large even without the fields that its policy drops.
+    /// - Parameter names: the fields that the record had, separated by commas; empty for none.
+    public func message(in record: UnsafeRawBufferPointer, afterDropping names: [UInt8]) -> String {
+        guard !names.isEmpty else { return message(in: record) + "; it has no field that the policy drops" }
+        let list = String(decoding: names, as: UTF8.self).split(separator: ",").joined(separator: ", ")
+        return message(in: record) + "; this is without \(list), which the policy drops"
+    }
+
     private var explanation: String {
         let requirement = field.field.requirement
         switch code {

@@ -36,4 +36,10 @@ public enum Limits {
     /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead would make Redis
     /// refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300
+    /// The fields, elements and enums' raw values of all shapes of one app, the fields of one object, the nesting of types, and the types
+    /// of `ActivityAttributes`.
+    public static let shapeNodes = 4_096
+    public static let shapeFields = 128
+    public static let shapeDepth = 16
+    public static let shapeTypes = 64
 }

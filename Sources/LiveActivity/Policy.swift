@@ -105,6 +105,13 @@ public struct Policy: Sendable, Equatable {
     /// How long there must be no 429 before a doubling is taken back. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
+    /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
+    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is `invalid`.
+    public var oversize: [String] = []
+    /// How long after its start an activity is ended with its last state, in seconds; 0: it is not. 0...``lifetimeSecondsMax``.
+    public var lifetimeSeconds: Int64 = 0
+    /// Apple's system ends an activity after eight hours.
+    public static let lifetimeSecondsMax = 28_800
 
     public init(name: String) { self.name = name }
 

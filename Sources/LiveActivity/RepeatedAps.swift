@@ -48,12 +48,22 @@ public struct RepeatedAps: ~Copyable {
         return start &+ count
     }
 
+    /// Forgets the last dictionary: something else than its body was laid out under its number.
+    public mutating func forget() {
+        dictionary &+= 1
+        count = 0
+    }
+
     /// Remembers the dictionary that was just read.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         dictionary &+= 1
-        guard let bytes, range.count <= Limits.bodyBytes else { return }
+        // The dictionary remembered so far must not come back under this one's number.
+        guard let bytes, range.count <= Limits.bodyBytes else {
+            count = 0
+            return
+        }
         bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         count = Int(range.count)
         lastCommand.takeAps(of: command, movedBy: 0)
@@ -74,6 +84,8 @@ extension Command {
         aps = other.aps.moved(by: distance)
         timestampDigits = other.timestampDigits.moved(by: distance)
         alert = other.alert.moved(by: distance)
+        contentState = other.contentState.moved(by: distance)
+        attributes = other.attributes.moved(by: distance)
         staleDate = other.staleDate
         dismissalDate = other.dismissalDate
     }

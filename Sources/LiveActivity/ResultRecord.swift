@@ -19,6 +19,8 @@ public struct ResultRecord {
     public var status: UInt16 = 0
     /// APNs' reason, or Causeway's own.
     public var reason: UnsafeRawBufferPointer?
+    /// Causeway made the command, because the lifetime of the activity's policy was over.
+    public var isOfLifetime = false
     /// `apns-id`, a UUID: its first and its last eight bytes.
     public var apnsIdentifier: (UInt64, UInt64)?
     /// 5 or 10 as it was sent; 0 if nothing was sent.
@@ -27,6 +29,8 @@ public struct ResultRecord {
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this one, including its reserve; -1 if nothing was drawn.
     public var budgetLeft = -1
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there are none.
+    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// The number of requests that were made to APNs.
@@ -75,6 +79,10 @@ public struct ResultRecord {
         if superseded > 0 { writer.member("superseded", Int64(superseded)) }
         if status != 0 { writer.member("status", Int64(status)) }
         writer.member("reason", reason)
+        if isOfLifetime {
+            writer.key("cause")
+            writer.string("lifetime")
+        }
         if let apnsIdentifier {
             writer.key("apnsId")
             writer.uuid(apnsIdentifier.0, apnsIdentifier.1)
@@ -85,6 +93,7 @@ public struct ResultRecord {
             writer.boolean(true)
         }
         if budgetLeft >= 0 { writer.member("budgetLeft", Int64(budgetLeft)) }
+        writer.dropped(dropped)
         writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
         if timestamp >= 0 { writer.member("timestamp", timestamp) }

@@ -1,3 +1,4 @@
+import Numbers
 import Reactor
 
 /// The user name and password of a connection. No description shows them.
@@ -110,25 +111,15 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     private static func hostAndPort(_ text: Substring, _ portDefault: UInt16) throws(RedisURLError) -> Location {
-        var host = text
-        var port = portDefault
-        let closing = text.lastIndex(of: "]")
-        if let colon = text.lastIndex(of: ":"), closing.map({ $0 < colon }) ?? true {
-            guard let number = UInt16(text[text.index(after: colon)...]), number > 0 else { throw .port }
-            port = number
-            host = text[..<colon]
-        }
-        if host.first == "[" {
-            guard host.last == "]", SocketAddress(numeric: String(host.dropFirst().dropLast()), port: port) != nil
-            else {
-                throw .host
+        do {
+            let server = try HostAndPort(text, portDefault: portDefault)
+            return .host(server.host, port: server.port)
+        } catch {
+            switch error {
+            case .host: throw .host
+            case .port: throw .port
             }
-            host = host.dropFirst().dropLast()
-        } else if host.contains(where: { ":[]@% ".contains($0) }) {
-            throw .host
         }
-        guard !host.isEmpty, host.utf8.count <= 255 else { throw .host }
-        return .host(String(host), port: port)
     }
 
     private static func databaseQuery(_ text: Substring) throws(RedisURLError) -> Int {
@@ -164,23 +155,8 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// Nil if a percent sign is not followed by two hexadecimal digits, or the result is not UTF-8 or has a zero byte.
+    /// Nil also for a text with a zero byte: neither the server nor a path takes one.
     fileprivate var percentDecoded: String? {
-        var bytes: [UInt8] = []
-        var digitsLeft = 0
-        for byte in utf8 {
-            if digitsLeft > 0 {
-                guard let digit = Character(Unicode.Scalar(byte)).hexDigitValue else { return nil }
-                bytes[bytes.count - 1] = bytes[bytes.count - 1] << 4 | UInt8(digit)
-                digitsLeft -= 1
-            } else if byte == UInt8(ascii: "%") {
-                bytes.append(0)
-                digitsLeft = 2
-            } else {
-                bytes.append(byte)
-            }
-        }
-        guard digitsLeft == 0, !bytes.contains(0) else { return nil }
-        return String(validating: bytes, as: UTF8.self)
+        PercentEncoding.decode(self).flatMap { $0.utf8.contains(0) ? nil : $0 }
     }
 }

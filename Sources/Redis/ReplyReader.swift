@@ -28,48 +28,37 @@ public final class ReplyReader {
     /// The limit for all strings of one reply together.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
-    private let reader: UnsafeMutablePointer<redisReader>
-    private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+    private let parser: ReplyParser
     private let partial: UnsafeMutablePointer<PartialReply>
 
     /// Nil if memory could not be allocated.
     init?() {
-        functions = .allocate(capacity: 1)
-        functions.initialize(
-            to: redisReplyObjectFunctions(
-                createString: takeString,
-                createArray: takeArray,
-                createInteger: takeInteger,
-                createNil: takeNull,
-                freeObject: { _ in }
-            )
+        let callbacks = redisReplyObjectFunctions(
+            createString: takeString,
+            createArray: takeArray,
+            createInteger: takeInteger,
+            createNil: takeNull,
+            freeObject: { _ in }
         )
         partial = .allocate(capacity: 1)
         partial.initialize(to: PartialReply())
-        guard let reader = redisReaderCreateWithFunctions(functions) else {
+        guard let parser = ReplyParser(callbacks, context: partial) else {
             partial.pointee.deallocate()
             partial.deallocate()
-            functions.deallocate()
             return nil
         }
-        reader.pointee.privdata = UnsafeMutableRawPointer(partial)
-        // hiredis keeps its buffer. `next` limits how much may wait in it, and so how large it becomes.
-        reader.pointee.maxbuf = 0
-        self.reader = reader
+        self.parser = parser
+        // `next` limits how much may wait in the buffer, and so how large the buffer becomes.
+        self.parser.keepBuffer()
     }
 
     deinit {
-        redisReaderFree(reader)
         partial.pointee.deallocate()
         partial.deallocate()
-        functions.deallocate()
     }
 
     /// Takes received bytes. False if the reader has failed; then nothing more can be read.
-    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count > 0 else { return true }
-        return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
-    }
+    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {
         case reply(Reply)
@@ -80,16 +69,15 @@ public final class ReplyReader {
 
     /// Reads the next reply, if it has arrived completely.
     func next() -> Next {
-        var object: UnsafeMutableRawPointer?
-        guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
-        if object == nil {
-            // hiredis does not report a string's length before its end, so a too long string must be refused by its waiting bytes.
-            let waiting = Int(reader.pointee.len) - Int(reader.pointee.pos)
-            return waiting > Self.stringBytesMax + 64 ? .violation : .incomplete
+        switch parser.next() {
+        case .violation: return .violation
+        // hiredis does not report a string's length before its end, so a too long string must be refused by its waiting bytes.
+        case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
+        case .whole:
+            let reply = partial.pointee.whole()
+            partial.pointee.reset()
+            return reply.map { .reply($0) } ?? .violation
         }
-        let reply = partial.pointee.whole()
-        partial.pointee.reset()
-        return reply.map { .reply($0) } ?? .violation
     }
 
     /// Looks at a reply that has arrived and has not been read.
@@ -97,9 +85,7 @@ public final class ReplyReader {
     /// - Parameter offset: from the first unread byte to the reply's begin. The last reply read must have been complete.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply has not arrived completely.
     func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
-        let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
-        guard let buffer = reader.pointee.buf, position < length else { return nil }
-        let unread = UnsafeRawBufferPointer(start: buffer + position, count: length - position)
+        guard let unread = parser.unread else { return nil }
         return UnreadReplies(unread).reply(at: offset)
     }
 

@@ -132,7 +132,7 @@ public final class SharedHashes {
     }
 
     /// Calls a script with one key. The server may not know the script yet, so it gets the script first.
-    private func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
+    func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try searchingAgainAfterErrors { () throws(RedisError) in
             let location = try connections.location(of: key)
             let loading = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }

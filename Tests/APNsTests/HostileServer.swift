@@ -186,7 +186,7 @@ final class HostileFixture {
                 pool.submit(
                     PushRequest(
                         tag: tag,
-                        deviceToken: token,
+                        address: token,
                         priority: 5,
                         expiration: 0,
                         identifier: (1, tag),

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: Trouble.allCases)
-    func `Trouble of one app is not the others`(_ trouble: Trouble) throws {
+    func `One app's trouble does not affect the others`(_ trouble: Trouble) throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.budget = ConnectionBudget(connectionsMax: 2)
             $0.requestTimeoutMilliseconds = 60_000
@@ -114,7 +114,7 @@ extension PoolFixture {
                 pool.submit(
                     PushRequest(
                         tag: tag,
-                        deviceToken: token,
+                        address: token,
                         priority: 10,
                         expiration: 0,
                         identifier: (7, tag),

@@ -70,7 +70,7 @@ final class PoolFixture {
                 pool.submit(
                     PushRequest(
                         tag: tag,
-                        deviceToken: token,
+                        address: token,
                         priority: priority,
                         expiration: expiration,
                         identifier: (0x1234_5678_9abc_def0, tag),
@@ -93,7 +93,8 @@ final class PoolFixture {
                 pool.submit(
                     PushRequest(
                         tag: tag,
-                        channel: channel,
+                        address: channel,
+                        isBroadcast: true,
                         priority: priority,
                         expiration: expiration,
                         identifier: (0x1234_5678_9abc_def0, tag),

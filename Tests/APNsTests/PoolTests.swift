@@ -5,7 +5,7 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct PoolTests {
-    @Test func `Accepted push comes back with its tag`() throws {
+    @Test func `An accepted push comes back with its tag`() throws {
         let fixture = try PoolFixture()
         var request: ServedRequest?
         fixture.server.respond = {
@@ -27,7 +27,7 @@ import Testing
         #expect(fixture.pool.inFlight == 0)
     }
 
-    @Test func `Cold connection sends one request until answered`() throws {
+    @Test func `A cold connection sends one request and waits for its answer`() throws {
         let fixture = try PoolFixture()
         var held: ServedRequest?
         fixture.server.respond = {
@@ -53,7 +53,7 @@ import Testing
     }
 
     /// A 403 shows that APNs does not accept the token: the connection stays at one request at a time.
-    @Test func `Connection stays cold after forbidden`() throws {
+    @Test func `A connection stays cold after a 403`() throws {
         let fixture = try PoolFixture()
         fixture.server.respond = { $0.ordinal < 3 ? .status(403, reason: "Forbidden") : .accepted }
         fixture.pool.start()
@@ -67,7 +67,7 @@ import Testing
     }
 
     /// Even with few pushes, the next push tests whether a new connection works.
-    @Test func `New connection gets the next push`() throws {
+    @Test func `A new connection gets the next push`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -81,7 +81,7 @@ import Testing
         #expect(try fixture.recorder.only(1).connection == 1 && fixture.recorder.only(2).connection == 2)
     }
 
-    @Test func `Hundred thousand pushes come to one answer each`() throws {
+    @Test func `A hundred thousand pushes get one answer each`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         let total: UInt64 = 100_000
@@ -102,7 +102,7 @@ import Testing
         #expect(fixture.pool.statistics.identifiersChanged == 0)
     }
 
-    @Test func `Pushes spread over connections`() throws {
+    @Test func `Pushes are spread over the connections`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -118,7 +118,7 @@ import Testing
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
     }
 
-    @Test func `Retry goes to another connection`() throws {
+    @Test func `A retry goes to another connection`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -130,7 +130,7 @@ import Testing
     }
 
     /// Otherwise every push behind it would wait until the other connection has a stream, even if this one has many.
-    @Test func `Retry goes to its first connection where no other has room`() throws {
+    @Test func `A retry goes to its first connection where no other has room`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
@@ -144,7 +144,7 @@ import Testing
         fixture.pool.close()
     }
 
-    @Test func `Malformed push is answered at the end of the turn`() throws {
+    @Test func `A malformed push is answered at the end of the turn`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let sent = fixture.server.requests
@@ -156,7 +156,7 @@ import Testing
                 fixture.pool.submit(
                     PushRequest(
                         tag: UInt64(tag),
-                        deviceToken: $0,
+                        address: $0,
                         priority: 5,
                         expiration: 0,
                         identifier: (0, 0),
@@ -176,7 +176,7 @@ import Testing
         #expect(fixture.server.requests == sent)
     }
 
-    @Test func `Drain awaits what is in flight`() throws {
+    @Test func `A drain waits for the pushes in flight`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         var held: [ServedRequest] = []
@@ -197,7 +197,7 @@ import Testing
         #expect(fixture.server.connections.map(\.goAways) == [1])
     }
 
-    @Test func `Close inside an answer answers the rest`() throws {
+    @Test func `Closing the pool inside an answer answers the other pushes`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let before = fixture.recorder.answers

@@ -241,7 +241,7 @@ struct SentPushes: Sendable {
                 let isTaken = pool.submit(
                     PushRequest(
                         tag: tag,
-                        deviceToken: token,
+                        address: token,
                         priority: 5,
                         expiration: 0,
                         identifier: (1, tag),

@@ -66,7 +66,7 @@ import Testing
 
     /// Cuts the replica off: it gets no later write.
     private func cutOff(_ pair: Pair) {
-        pair.replica.freeze()
+        pair.replica.suspend()
         pair.primary.command("CLIENT", "KILL", "TYPE", "replica")
     }
 
@@ -90,7 +90,7 @@ import Testing
     private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
         pair.lane.store.close()
         pair.primary.kill()
-        pair.replica.thaw()
+        pair.replica.resume()
         pair.replica.command("REPLICAOF", "NO", "ONE")
         let lane = try lane(pair.replica, replicas: 0)
         defer { lane.store.close() }
@@ -114,7 +114,7 @@ import Testing
         #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
         // Until the next question nothing is asked.
         #expect(pair.lane.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
-        pair.replica.thaw()
+        pair.replica.resume()
         pair.lane.events = []
         #expect(answer(register, tag: 3, pair.lane)?.verdict == .registered)
         #expect(pair.lane.turn { pair.lane.events.contains(.replicas(.following)) })
@@ -158,7 +158,7 @@ import Testing
     /// The replica is connected but frozen: other calls lose only the time of one WAIT a second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try pair(replicas: 1)
-        pair.replica.freeze()
+        pair.replica.suspend()
         let began = pair.lane.loop.nowMilliseconds
         #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
         #expect(pair.lane.store.issue(update, key: .activity("other"), tag: 2) == .issued)
@@ -171,13 +171,13 @@ import Testing
         #expect(pair.lane.store.issue(register, key: key, tag: 5) == .issued)
         #expect(pair.lane.turn { pair.lane.store.outstandingCount == 0 })
         #expect(pair.lane.events.last == .replied(5, OwnedReply(.registered)))
-        pair.replica.thaw()
+        pair.replica.resume()
         pair.lane.store.close()
     }
 
     @Test func `A primary that is killed during WAIT leaves no call without an end`() throws {
         let pair = try pair(replicas: 1, deadlineMilliseconds: 600_000)
-        pair.replica.freeze()
+        pair.replica.suspend()
         for tag in 0..<20 as Range<UInt64> {
             let call = tag.isMultiple(of: 2) ? register : update
             #expect(pair.lane.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
@@ -191,7 +191,7 @@ import Testing
         let failed = pair.lane.events.compactMap { if case .failed(let tag, _, .stream) = $0 { tag } else { nil } }
         #expect(failed == Array(0..<20))
         #expect(pair.lane.store.outstandingCount == 0)
-        pair.replica.thaw()
+        pair.replica.resume()
         try pair.primary.start()
         #expect(pair.lane.turnUntilReady())
         pair.lane.events = []

@@ -307,6 +307,35 @@ struct CheckTests {
         #expect(try ProgramRun.run("check", "--commands", "-", input: input).exitCode == 0)
     }
 
+    @Test func `It tells what a policy drops from a body that is too large`() throws {
+        func command(_ field: String) -> String {
+            good.replacing(
+                #""content-state":{}"#,
+                with: #""content-state":{"\#(field)":"\#(String(repeating: "x", count: 4_096))"}"#
+            )
+        }
+        let input = [command("lineups"), command("score")].joined(separator: "\n")
+        let run = try ProgramRun.run(
+            "check",
+            "--config",
+            Repository.path("Config/causeway.yaml"),
+            "--commands",
+            "-",
+            input: input,
+            environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "lineups"]
+        )
+        #expect(run.errorLines.first == "stdin:1: the request body has 4176 bytes; a worker drops lineups and sends 68")
+        #expect(
+            run.outputLines.count == 1
+                && run.outputLines.first?.hasPrefix("stdin:2: body: the request body has 4174 bytes") == true
+        )
+        #expect(run.exitCode == 1)
+        #expect(
+            try ProgramRun.run("check", "--commands", "-", input: input).outputLines.count == 2,
+            "nothing is dropped by default"
+        )
+    }
+
     @Test func `A file that does not exist`() throws {
         let run = try ProgramRun.run("check", "--commands", "/nowhere.json")
         #expect(run.outputLines == ["/nowhere.json: cannot be opened: No such file or directory"])

@@ -54,9 +54,9 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         values += try registrations.read(1).map(\.value)
         try awaitRedis("an update token") { try inspect(Self.started).output.contains("sha256") }
         tokens = try values.map { String(try #require($0.firstMatch(of: /"token":"([0-9a-f]+)"/)).1) }
-        try send(Self.update(Self.started, sequence: 1, status: "driverEnRoute", priority: 10))
+        try send(Self.update(Self.started, number: 1, status: "driverEnRoute", priority: 10))
         try Self.awaitOutcome("accepted", in: results)
-        try send(Self.update(Self.held, sequence: 2, status: "driverArrived", priority: nil))
+        try send(Self.update(Self.held, number: 2, status: "driverArrived", priority: nil))
         try Self.awaitOutcome("held", in: results)
         #expect(worker.terminate() == 0)
     }
@@ -136,10 +136,10 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
           "alert": {"title": "Your driver is assigned", "body": "Tomasz comes"}, "input-push-token": 1}}
         """
 
-    private static func update(_ activity: String, sequence: Int, status: String, priority: Int?) -> String {
+    private static func update(_ activity: String, number: Int, status: String, priority: Int?) -> String {
         let urgency = priority.map { "\"priority\": \($0), " } ?? ""
         return """
-            {"id": "update-\(sequence)", "app": "\(app)", "activity": "\(activity)", "sequence": \(sequence), \(urgency)
+            {"id": "update-\(number)", "app": "\(app)", "activity": "\(activity)", \(urgency)
              "aps": {"timestamp": 1790000000, "event": "update", "content-state": {\(content), "status": "\(status)"},
               "alert": {"title": "Tomasz is on his way", "body": "White Prius"}}}
             """

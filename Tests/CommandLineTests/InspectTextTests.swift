@@ -3,6 +3,8 @@ import LiveActivity
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 @Suite("The text of causeway inspect", .ownThread)
@@ -146,6 +148,12 @@ struct InspectTextTests {
         #expect(
             line("life") { $0.updatesUntilMilliseconds = Self.now + 28_740_000 }
                 == "began 1 min ago (14:12:20); updates until 22:12:20, for 7 h 59 min"
+        )
+        #expect(
+            line("life") {
+                $0.updatesUntilMilliseconds = Self.now + 28_740_000
+                $0.lifetimeEndsMilliseconds = Self.now + 28_140_000
+            } == "began 1 min ago (14:12:20); its lifetime ends at 22:02:20"
         )
         #expect(
             line("life") { $0.updatesUntilMilliseconds = Self.now - 1 }

@@ -4,6 +4,8 @@ import Redis
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 extension ReplayScene {
@@ -240,7 +242,7 @@ struct ReplayAudienceTests {
         let lines = report.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
         let newer = lines.first { $0["audience"]?.text == "newer" }
         #expect(newer?["reason"]?.text == "send" && newer?["activity"] == nil)
-        #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .bool(true))
+        #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
         // A report on one activity has nothing to do with audiences.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:])

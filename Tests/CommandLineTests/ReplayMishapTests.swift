@@ -6,6 +6,8 @@ import LiveActivity
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 @Suite("causeway replay: missing ranges, Ctrl-C, a missing app", .serialized, .ownThread)
@@ -93,7 +95,7 @@ struct ReplayMishapTests {
         let lines = String(decoding: rest, as: UTF8.self).split(separator: "\n")
         #expect(lines.count > 1 && lines.count < count)
         let report = try #require(lines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        #expect(report["isComplete"] == .bool(false))
+        #expect(report["isComplete"] == .boolean(false))
         #expect(report["counts"]?["tokenUnknown"]?.whole == Int64(lines.count - 1))
         let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         #expect(text.contains("stopped before the end"))

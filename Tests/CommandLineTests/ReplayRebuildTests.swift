@@ -3,6 +3,8 @@ import LiveActivity
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 @Suite("causeway replay rebuild", .serialized, .ownThread)

@@ -7,6 +7,8 @@ import Redis
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 /// Topics, a group's offsets and a Redis in any state, for `causeway replay`. No worker runs.

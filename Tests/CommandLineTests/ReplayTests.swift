@@ -5,6 +5,8 @@ import LiveActivity
 import Testbed
 import Testing
 
+import enum CausewayRecords.JSONValue
+
 @testable import causeway
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
@@ -47,14 +49,14 @@ struct ReplayTests {
         #expect(try scene.counts(run) == expected)
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         #expect(report["records"]?.whole == end && report["withoutAlert"]?.whole == 1)
-        #expect(report["replay"]?.text == "report" && report["isComplete"] == .bool(true))
+        #expect(report["replay"]?.text == "report" && report["isComplete"] == .boolean(true))
         #expect(report["invalid"]?["unknownApp"]?.whole == 1 && report["invalid"]?["timestampInFuture"]?.whole == 1)
         #expect(report["apps"]?[ReplayScene.app]?["send"]?.whole == 1)
         let lines = run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
         #expect(lines.count { $0["reason"]?.text != "invalid" } == 9)
         let failed = lines.first { $0["activity"]?.text == "failed" }
         #expect(failed?["reason"]?.text == "sendAgain" && failed?["source"]?.text == "causeway.commands/0/4")
-        #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .bool(true))
+        #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.redis.contents() == before)
         #expect(try scene.count() == end)
 
@@ -123,7 +125,7 @@ struct ReplayTests {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         let sent = try #require(report["sent"]?["sent"]?.whole)
         #expect(sent >= ReplaySending.failuresMax && sent < count)
-        #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .bool(false))
+        #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .boolean(false))
     }
 
     @Test func `If Redis stops answering, the replay reports what was sent and how to continue`() throws {

@@ -1,3 +1,4 @@
+import Documents
 import Foundation
 import Testbed
 import Testing
@@ -123,8 +124,8 @@ struct ConfigurationPageTests {
         #expect(try parsed(["text": .text(text)])["text"] as? String == text)
     }
 
-    private func parsed(_ node: JSONNode) throws -> [String: Any] {
-        try #require(try JSONSerialization.jsonObject(with: Data(node.text().utf8)) as? [String: Any])
+    private func parsed(_ node: DocumentValue) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(node.json.utf8)) as? [String: Any])
     }
 
     private func member(_ path: [String], of schema: [String: Any]) throws -> [String: Any] {

@@ -15,7 +15,7 @@ struct PolicyTests {
     @Test func `Every number reaches its policy, and the rest has the built-in default`() throws {
         for key in ConfigurationSchema.policyKeys {
             guard case .integer(let range) = key.shape else {
-                Issue.record("\(key.name) is no number")
+                #expect(key.name == "oversize", "\(key.name) is no number")
                 continue
             }
             // The smallest value, unless another key forbids it; and different from the default.
@@ -37,6 +37,18 @@ struct PolicyTests {
                 #expect(other.display(policies[1]) == other.display(Policy(name: "x")), "\(key.name), \(other.name)")
             }
             #expect(policies[0].startBudget.pushes == 7)
+        }
+    }
+
+    @Test func `What is dropped from a body that is too large is an ordered list of names`() throws {
+        let policies = try load(smallestFile + "policies:\n  odd: {oversize: [lineups, match.commentary]}\n").policies
+        #expect(policies.map(\.oversize) == [[], ["lineups", "match.commentary"]])
+        let variable = try load(smallestFile, environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "b, a"])
+        #expect(variable.policies[0].oversize == ["b", "a"])
+        let many = (1...9).map { "f\($0)" }.joined(separator: ", ")
+        for (list, fault) in [("a..b", "is not a field's name"), (many, "has 9 fields, 8 are allowed")] {
+            let found = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
+            #expect(found.count == 1 && found.first?.contains(fault) == true, "\(found)")
         }
     }
 

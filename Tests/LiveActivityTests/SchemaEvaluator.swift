@@ -1,3 +1,4 @@
+import Documents
 import Foundation
 
 @testable import RecordReference
@@ -23,7 +24,7 @@ struct SchemaEvaluator {
                 return patterns(in: member.value)
             }
         case .array(let elements): elements.flatMap { patterns(in: $0) }
-        case .text, .number, .boolean: []
+        case .null, .text, .number, .boolean: []
         }
     }
 

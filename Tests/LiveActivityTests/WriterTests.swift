@@ -130,7 +130,9 @@ struct JSONWriterTests {
 @Suite("Records that are written")
 struct WrittenRecordTests {
     @Test func `a result with every field`() throws {
-        let object = try withTexts(["id\"1", "com.example", "m1", "Unregistered", "causeway.commands", "slow"]) {
+        let object = try withTexts([
+            "id\"1", "com.example", "m1", "Unregistered", "causeway.commands", "slow", "lineups,a.b",
+        ]) {
             texts in
             var result = ResultRecord(
                 outcome: .unregistered,
@@ -147,7 +149,9 @@ struct WrittenRecordTests {
             result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
             result.priority = 5
             result.isDemoted = true
+            result.isOfLifetime = true
             result.budgetLeft = 0
+            result.dropped = texts[6]!
             result.policy = texts[5]
             result.attempts = 2
             result.timestamp = 1_790_000_000
@@ -161,8 +165,8 @@ struct WrittenRecordTests {
         let expected: [String: Any] = [
             "command": "id\"1", "app": "com.example", "activity": "m1", "outcome": "unregistered", "superseded": 12,
             "status": 410, "reason": "Unregistered", "apnsId": "01234567-89ab-cdef-fedc-ba9876543210", "priority": 5,
-            "demoted": true,
-            "budgetLeft": 0, "policy": "slow", "attempts": 2, "timestamp": 1_790_000_000,
+            "demoted": true, "cause": "lifetime",
+            "budgetLeft": 0, "dropped": ["lineups", "a.b"], "policy": "slow", "attempts": 2, "timestamp": 1_790_000_000,
             "source": ["topic": "causeway.commands", "partition": 3, "offset": 1_234_567_890_123] as [String: Any],
             "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "answered": 5],
         ]

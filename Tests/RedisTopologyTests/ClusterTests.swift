@@ -2,6 +2,7 @@ import ActivityStore
 import Glibc
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 

@@ -1,4 +1,5 @@
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 

@@ -13,7 +13,7 @@ import Testing
         abs(milliseconds / 1_000 - Int64(time(nil))) <= 60
     }
 
-    @Test func `One server`() throws {
+    @Test func `One server is queried`() throws {
         let server = try ServerProcess()
         server.command("HSET", "{app:one}", "s", "1", "h", "two")
         server.command("SET", "{app:odd}", "text")
@@ -25,6 +25,12 @@ import Testing
         #expect(throws: RedisError.self) { try queries.hash(bytes("{app:odd}")) }
         #expect(try queries.values([bytes("{app:none}"), bytes("{app:odd}")]) == [[], bytes("text")])
         #expect(throws: RedisError.self) { try queries.values([bytes("{app:one}")]) }
+        server.command("ZADD", "{app:times}", "1790000000123", "one")
+        #expect(try queries.score(of: bytes("one"), in: bytes("{app:times}")) == 1_790_000_000_123)
+        #expect(try queries.score(of: bytes("two"), in: bytes("{app:times}")) == nil)
+        #expect(try queries.score(of: bytes("one"), in: bytes("{app:none}")) == nil)
+        #expect(throws: RedisError.self) { try queries.score(of: bytes("one"), in: bytes("{app:odd}")) }
+        server.command("DEL", "{app:times}")
         #expect(try isNow(queries.serverTimeMilliseconds()))
         let app = try queries.scan(match: "{app:*}")
         #expect(Set(app.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && app.isComplete)
@@ -44,7 +50,7 @@ import Testing
         #expect(try queries.hash(bytes("{app:one}")).isEmpty)
     }
 
-    @Test func `A cluster, also while a slot moves`() throws {
+    @Test func `A cluster is queried, also while a slot moves`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let keys = (0..<300).map { "{app:activity-\($0)}" }
         for key in keys {
@@ -106,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `The primary that Sentinels name`() throws {
+    @Test func `The primary that Sentinels name is queried`() throws {
         let primary = try ServerProcess()
         let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(primary.port) 1"])
         primary.command("HSET", "{app:one}", "s", "1")

@@ -1,3 +1,5 @@
+import Foundation
+
 /// The result of decoding a value against a shape.
 struct Decoding {
     /// Why `JSONDecoder` would throw; nil if it would not.
@@ -12,7 +14,7 @@ struct Decoding {
     }
 
     enum Problem: UInt8 {
-        case missing, isNull, wrongType, numberDoesNotFit, notOneOfTheCases, notTwoDates, boundsOutOfOrder
+        case missing, isNull, wrongType, wrongForm, numberDoesNotFit, notOneOfTheCases, notTwoDates, boundsOutOfOrder
     }
 }
 
@@ -51,7 +53,7 @@ extension Shape {
 
     private func isParent(_ candidate: Int, of node: Int) -> Bool {
         let kind = nodes[candidate].kind
-        return (kind == .object || kind == .array) && nodes[candidate].children.contains(node)
+        return (kind == .object || kind == .array || kind == .dictionary) && nodes[candidate].children.contains(node)
     }
 
     /// The depth is that of the declared shape, so a payload cannot make the recursion deeper.
@@ -75,10 +77,13 @@ extension Shape {
         switch declared.kind {
         case .string:
             if kind != .string { fail(.wrongType) }
-        case .int:
-            if kind != .number { fail(.wrongType) } else if tape.integer(index) == nil { fail(.numberDoesNotFit) }
-        case .double:
-            if kind != .number { fail(.wrongType) } else if tape.double(index) == nil { fail(.numberDoesNotFit) }
+        case .int, .unsigned, .float, .double:
+            if kind != .number { fail(.wrongType) } else if !fits(tape, index, declared) { fail(.numberDoesNotFit) }
+        case .any:
+            break
+        case .url, .data, .uuid:
+            guard kind == .string else { return fail(.wrongType) }
+            if !hasForm(tape.string(index), declared.kind) { fail(.wrongForm) }
         case .bool:
             if kind != .yes, kind != .no { fail(.wrongType) }
         case .date:
@@ -94,6 +99,10 @@ extension Shape {
                     raw.withUnsafeBytes { tape.stringEquals(index, $0) }
                 }
             if !isCase { fail(.notOneOfTheCases) }
+        case .numberEnumeration:
+            guard kind == .number else { return fail(.wrongType) }
+            let cases = names[declared.children].map { Int64(String(decoding: $0, as: UTF8.self)) }
+            if !cases.contains(tape.integer(index)) { fail(.notOneOfTheCases) }
         case .array:
             guard kind == .array else { return fail(.wrongType) }
             var element = index + 1
@@ -101,9 +110,42 @@ extension Shape {
                 decode(nodes, declared.children.lowerBound, tape, at: element, nowSeconds: nowSeconds, into: &decoding)
                 element = Int(tape[element].next)
             }
+        case .dictionary:
+            guard kind == .object else { return fail(.wrongType) }
+            tape.forEachMember(of: index) { key, value in
+                // The first of equal keys counts.
+                var name = tape.string(key)
+                let first = name.withUTF8 { tape.member(UnsafeRawBufferPointer($0), of: index) }
+                guard decoding.mismatch == nil, first == value else { return }
+                decode(nodes, declared.children.lowerBound, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
+            }
         case .object:
             guard kind == .object else { return fail(.wrongType) }
             decodeFields(nodes, node, tape, at: index, nowSeconds: nowSeconds, into: &decoding)
+        }
+    }
+
+    private func fits(_ tape: borrowing JSONTape, _ index: Int, _ declared: Node) -> Bool {
+        if declared.kind == .double { return tape.double(index) != nil }
+        if declared.kind == .float {
+            return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
+        }
+        guard let number = tape.integer(index) else {
+            // The upper half of 64 bits.
+            let text = String(decoding: tape.bytes(index), as: UTF8.self)
+            let isPlain = text.allSatisfy(\.isNumber)
+            let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }
+            return declared.kind == .unsigned && declared.bits == 64 && number != nil
+        }
+        if declared.kind == .unsigned { return number >= 0 && (declared.bits == 64 || number >> declared.bits == 0) }
+        return declared.bits == 64 || (-(1 << (declared.bits - 1))..<1 << (declared.bits - 1)).contains(number)
+    }
+
+    private func hasForm(_ text: String, _ kind: Kind) -> Bool {
+        switch kind {
+        case .url: URL(string: text) != nil
+        case .uuid: UUID(uuidString: text) != nil
+        default: Data(base64Encoded: text) != nil
         }
     }
 

@@ -2,10 +2,14 @@
 ///
 /// As JSON, a shape is an object of fields. The value of a field is one of:
 /// - `"string"`, `"int"`, `"double"`, `"bool"`
+/// - `"int8"` to `"int64"`, `"uint"`, `"uint8"` to `"uint64"`, `"float"`, `"decimal"`
 /// - `"date"`: a `Date`, in JSON a number of seconds since 2001-01-01
 /// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two such numbers
-/// - `{"enum": ["a", "b"]}`: a `String` enum with these raw values
+/// - `"url"`, `"data"`, `"uuid"`: texts that `URL`, `Data` in base64 and `UUID` are decoded from
+/// - `"any"`: any value, null, or nothing
+/// - `{"enum": ["a", "b"]}`: an enum with these raw values, texts or whole numbers
 /// - `{"array": <field>}`
+/// - `{"dictionary": <field>}`: an object with any keys
 /// - `{"object": {…}}`: a nested struct
 /// - `{"optional": <field>}`. A question mark after one of the plain names means the same: `"string?"`.
 ///
@@ -15,17 +19,20 @@ public struct Shape: Sendable {
     public static let nodesMax = 4_096
 
     enum Kind: UInt8 {
-        case string, int, double, bool, date, dateRange, enumeration, array, object
+        case string, int, unsigned, double, float, bool, date, dateRange, url, data, uuid, any
+        case enumeration, numberEnumeration, array, dictionary, object
     }
 
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// For an object: its fields. For an array: its one element. Both are ranges of `nodes`. For an enumeration: its raw values, a
-        /// range of `names`.
+        /// For an object: its fields. For an array or a dictionary: its one element. All are ranges of `nodes`. For an enumeration: its raw
+        /// values, a range of `names`.
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 for an element and for the root.
         var name: Int
+        /// For a whole number: the size of its type.
+        var bits = 64
     }
 
     /// Why a text is not a shape.
@@ -101,11 +108,15 @@ public struct Shape: Sendable {
                 name.removeLast()
                 nodes[node].isOptional = true
             }
-            guard let kind = Self.scalar(name) else { throw Fault(place: place, reason: "unknown type \(name)") }
+            guard let (kind, bits) = Self.scalar(name) else {
+                throw Fault(place: place, reason: "unknown type \(name)")
+            }
             nodes[node].kind = kind
+            nodes[node].bits = bits
+            if kind == .any { nodes[node].isOptional = true }
         case .object:
             guard tape.childCount(index) == 1 else {
-                throw Fault(place: place, reason: "expected one of enum, array, object, optional")
+                throw Fault(place: place, reason: Self.forms)
             }
             try setComposite(node, tape, key: tape.string(index + 1), at: index + 2, place: place)
         default:
@@ -127,38 +138,55 @@ public struct Shape: Sendable {
         case ("enum", .array):
             let first = names.count
             var raws: [[UInt8]] = []
-            var isStrings = true
+            var (isStrings, isNumbers) = (true, true)
             tape.forEachElement(of: index) { element in
                 isStrings = isStrings && tape[element].kind == .string
-                raws.append(isStrings ? Array(tape.string(element).utf8) : [])
+                isNumbers = isNumbers && tape.integer(element) != nil
+                raws.append(isStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
             }
-            guard isStrings, !raws.isEmpty else { throw Fault(place: place, reason: "an enum is a list of strings") }
+            guard isStrings || isNumbers, !raws.isEmpty else {
+                throw Fault(place: place, reason: "an enum is a list of strings, or of whole numbers")
+            }
             names.append(contentsOf: raws)
-            nodes[node].kind = .enumeration
+            nodes[node].kind = isStrings ? .enumeration : .numberEnumeration
             nodes[node].children = first..<names.count
-        case ("array", _):
+        case ("array", _), ("dictionary", _):
             guard nodes.count < Self.nodesMax else { throw Fault(place: place, reason: "too many fields") }
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, name: -1))
             let element = nodes.count - 1
-            nodes[node].kind = .array
+            nodes[node].kind = key == "array" ? .array : .dictionary
             nodes[node].children = element..<element + 1
             try set(element, tape, at: index, place: "\(place)[]")
         case ("object", .object):
             nodes[node].kind = .object
             try addFields(tape, of: index, to: node, place: place)
         default:
-            throw Fault(place: place, reason: "expected one of enum, array, object, optional")
+            throw Fault(place: place, reason: Self.forms)
         }
     }
 
-    private static func scalar(_ name: String) -> Kind? {
+    private static let forms = "expected one of enum, array, dictionary, object, optional"
+
+    private static func scalar(_ name: String) -> (Kind, bits: Int)? {
         switch name {
-        case "string": .string
-        case "int": .int
-        case "double": .double
-        case "bool": .bool
-        case "date": .date
-        case "dateRange": .dateRange
+        case "string": (.string, 0)
+        case "int", "int64": (.int, 64)
+        case "int8": (.int, 8)
+        case "int16": (.int, 16)
+        case "int32": (.int, 32)
+        case "uint", "uint64": (.unsigned, 64)
+        case "uint8": (.unsigned, 8)
+        case "uint16": (.unsigned, 16)
+        case "uint32": (.unsigned, 32)
+        case "double", "decimal": (.double, 0)
+        case "float": (.float, 0)
+        case "bool": (.bool, 0)
+        case "date": (.date, 0)
+        case "dateRange": (.dateRange, 0)
+        case "url": (.url, 0)
+        case "data": (.data, 0)
+        case "uuid": (.uuid, 0)
+        case "any": (.any, 0)
         default: nil
         }
     }

@@ -1,4 +1,5 @@
-/// An answer of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels.
+/// An answer of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels. The simulator shares no table with
+/// the client, so that one wrong entry does not make both agree.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic

@@ -55,6 +55,8 @@ extension StoreCall.Operation {
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmLeaves(let atMilliseconds): .confirmLeaves(atMilliseconds: atMilliseconds)
+        case .noteLife(let note): .noteLife(note)
+        case .checkLife(let began): .checkLife(beganMilliseconds: began)
         }
     }
 }

@@ -11,6 +11,8 @@ public struct StoreModel: Sendable {
     /// By ``key(_:)``. Activities and devices are separate.
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
+    /// The timetables of lifetimes: what is known about each activity's life, by ``key(_:)``.
+    public internal(set) var lives: [String: LifeState] = [:]
 
     public init(nowMilliseconds: Int64) {
         self.nowMilliseconds = nowMilliseconds
@@ -27,6 +29,13 @@ public struct StoreModel: Sendable {
 
     public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
         let key = Self.key(call.subject)
+        switch call.operation {
+        case .noteLife(let note):
+            LifeState.note(note, in: &lives[key])
+            return StoreReply(.settled)
+        case .checkLife(let began): return StoreReply(lives[key]?.beganMilliseconds == began ? .retry : .superseded)
+        default: break
+        }
         switch call.subject.kind {
         case .activity: return performOnActivity(key, call.operation)
         case .device: return performOnDevice(key, call.operation)
@@ -37,6 +46,7 @@ public struct StoreModel: Sendable {
     public mutating func flushAll() {
         activities.removeAll()
         devices.removeAll()
+        lives.removeAll()
     }
 
     private mutating func performOnActivity(
@@ -69,8 +79,8 @@ public struct StoreModel: Sendable {
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, lifetime) = activity.settle(operation, now: now)
-        case .address, .holdStart, .registerDevice, .settleStart, .refundStart:
-            preconditionFailure("an operation on a device")
+        case .address, .holdStart, .registerDevice, .settleStart, .refundStart, .noteLife, .checkLife:
+            preconditionFailure("an operation on a device or a lifetime")
         }
         if lifetime == .renewed { activity.expiresAtMilliseconds = now + StoreLimits.activityLifetimeMilliseconds }
         if activity.expiresAtMilliseconds != nil { activities[key] = activity }
@@ -97,7 +107,7 @@ public struct StoreModel: Sendable {
         case .settleStart(let start, _, let retirement): (reply, lifetime) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, lifetime) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen:
+        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen, .noteLife, .checkLife:
             preconditionFailure("an operation on an activity")
         }
         if lifetime == .renewed { device.expiresAtMilliseconds = now + StoreLimits.deviceLifetimeMilliseconds }

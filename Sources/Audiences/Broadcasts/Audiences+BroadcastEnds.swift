@@ -167,6 +167,7 @@ extension Audiences {
             )
             result.status = slot.status
             if slot.outcome == .failed { result.advice = slot.advice }
+            result.dropped = slot.dropped.bytes
             result.write(to: &writer)
         }
     }
@@ -186,6 +187,7 @@ extension Audiences {
             result.isOvertaken = slot.outcome == .superseded
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired
+            result.dropped = slot.dropped.bytes
             result.recordMilliseconds = slot.order.recordMilliseconds
             result.admittedMilliseconds = slot.order.admittedMilliseconds
             result.write(to: &writer)

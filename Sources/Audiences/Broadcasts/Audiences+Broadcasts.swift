@@ -17,6 +17,7 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ order: FanoutOrder,
+        _ dropped: UnsafeRawBufferPointer,
         to target: AudienceChannel,
         of application: UInt16,
         now: Moment
@@ -37,7 +38,7 @@ extension Audiences {
         )
         let epoch = partition.pointee.epoch
         let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
-        let broadcast = addBroadcast(command, from: value, record, order, epoch: epoch, to: channel, now)
+        let broadcast = addBroadcast(command, from: value, record, order, dropped, epoch, to: channel, now)
         let last = channels[channel].newest
         if last == .max { channels[channel].oldest = broadcast } else { broadcasts[last].next = broadcast }
         channels[channel].newest = broadcast
@@ -75,7 +76,8 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ order: FanoutOrder,
-        epoch: UInt32,
+        _ dropped: UnsafeRawBufferPointer,
+        _ epoch: UInt32,
         to channel: UInt32,
         _ now: Moment
     ) -> UInt32 {
@@ -105,6 +107,7 @@ extension Audiences {
                 alertSeconds: alertSeconds,
                 identifier: identifier,
                 trace: HeapBytes(copying: record.trace),
+                dropped: HeapBytes(copying: dropped),
                 body: body,
                 layout: layout
             )

@@ -37,6 +37,8 @@ struct BroadcastSlot: BitwiseCopyable {
     var alertSeconds: Int64
     var identifier: HeapBytes
     var trace: HeapBytes
+    /// The names of the fields that were dropped because the body was too large.
+    var dropped: HeapBytes
     var body: HeapBytes
     var layout: Body.Layout
 
@@ -55,10 +57,10 @@ struct BroadcastSlot: BitwiseCopyable {
     var outstanding: UInt8 = 0
 
     var hasAlert: Bool { !layout.alert.isAbsent }
-    var heldBytes: Int { MemoryLayout<Self>.size + body.count + identifier.count + trace.count }
+    var heldBytes: Int { MemoryLayout<Self>.size + body.count + identifier.count + trace.count + dropped.count }
 
     func freeBytes() {
-        for bytes in [identifier, trace, body, reason] { bytes.free() }
+        for bytes in [identifier, trace, dropped, body, reason] { bytes.free() }
     }
 }
 

@@ -32,6 +32,7 @@ extension Audiences {
                 body: HeapBytes(copying: incoming.body),
                 layout: incoming.layout,
                 trace: HeapBytes(copying: incoming.trace),
+                dropped: HeapBytes(copying: incoming.dropped),
                 partition: incoming.partition,
                 offset: incoming.offset,
                 recordMilliseconds: incoming.recordMilliseconds,

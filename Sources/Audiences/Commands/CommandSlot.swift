@@ -41,6 +41,8 @@ struct CommandSlot: BitwiseCopyable {
     /// The body for members that join, in the form of ``JoinerBody``.
     var joinerBody = HeapBytes.none
     var trace: HeapBytes
+    /// The names of the fields that were dropped because the body was too large.
+    var dropped: HeapBytes
     /// The command as it is written to the fan-out topic.
     var value = HeapBytes.none
     var partition: Int32
@@ -68,7 +70,9 @@ struct CommandSlot: BitwiseCopyable {
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, value] { bytes.free() }
+        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, dropped, value] {
+            bytes.free()
+        }
     }
 }
 

@@ -67,4 +67,6 @@ public struct ComposedRecord {
     public var order: FanoutOrder?
     /// The trace that was received beside the command; empty for none.
     public var trace: UnsafeRawBufferPointer
+    /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty for none.
+    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
 }

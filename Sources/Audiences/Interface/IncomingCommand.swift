@@ -39,6 +39,8 @@ public struct IncomingCommand {
     public var receivedMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
+    /// The names of the fields that were dropped because the body was too large, kept for the fan-out records; empty for none.
+    public var dropped: UnsafeRawBufferPointer
 
     public init(
         record: UInt32,
@@ -62,7 +64,8 @@ public struct IncomingCommand {
         offset: Int64,
         recordMilliseconds: Int64,
         receivedMilliseconds: Int64,
-        trace: UnsafeRawBufferPointer
+        trace: UnsafeRawBufferPointer,
+        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         self.record = record
         self.application = application
@@ -86,6 +89,7 @@ public struct IncomingCommand {
         self.recordMilliseconds = recordMilliseconds
         self.receivedMilliseconds = receivedMilliseconds
         self.trace = trace
+        self.dropped = dropped
     }
 }
 

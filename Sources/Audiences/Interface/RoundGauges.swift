@@ -31,7 +31,8 @@ extension Audiences {
     /// Adds the present numbers of each app. A version that was passed over counts as a round that has not reached its members.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
-            for passedOver in partition.passedOver.lowest {
+            guard partition.pointee.phase == .assigned else { return }
+            for passedOver in partition.pointee.passedOver.lowest {
                 let application = Int(passedOver.application)
                 gauges[application].oldestRoundMilliseconds = min(
                     gauges[application].oldestRoundMilliseconds ?? .max,

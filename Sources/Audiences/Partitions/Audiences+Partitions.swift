@@ -6,7 +6,8 @@ extension Audiences {
     ///
     /// - Returns: the number that the partition's records must name, or nil if the lane has too many partitions.
     public mutating func assign(number: Int32) -> UInt32? {
-        partitions.assign(number: number, windowOffsets: configuration.ledgerWindowOffsets)
+        let windowOffsets = configuration.ledgerWindowOffsets
+        return partitions.assign { FanoutPartition(number: number, epoch: $0, windowOffsets: windowOffsets) }
     }
 
     /// Takes over what earlier owners of an assigned partition have settled above the committed offset. Must be called before the

@@ -5,8 +5,15 @@ public import LiveActivity
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room for it, it is passed over, and ``rereading(_:now:)`` asks for it later.
     ///
-    /// - Parameter order: the contents of its headers; nil if Causeway did not write them.
-    public mutating func receive(_ record: IncomingRecord, order: FanoutOrder?, now: Moment) {
+    /// - Parameters:
+    ///   - order: the contents of its headers; nil if Causeway did not write them.
+    ///   - dropped: the names of the fields that were dropped because the body was too large, separated by commas.
+    public mutating func receive(
+        _ record: IncomingRecord,
+        order: FanoutOrder?,
+        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        now: Moment
+    ) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
             note(record.offset, of: partition, now: now)
         else { return }
@@ -22,7 +29,16 @@ extension Audiences {
             return partition.pointee.ledger.settle(record.offset)
         }
         if let channel = order.channel {
-            return receiveBroadcast(command, from: value, record, order, to: channel, of: application, now: now)
+            return receiveBroadcast(
+                command,
+                from: value,
+                record,
+                order,
+                dropped,
+                to: channel,
+                of: application,
+                now: now
+            )
         }
         let key = RoundKey(
             application: application,
@@ -35,7 +51,7 @@ extension Audiences {
         }
         partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
-        let version = addVersion(command, from: value, record, order, epoch: partition.pointee.epoch, key, now)
+        let version = addVersion(command, from: value, record, order, dropped, partition.pointee.epoch, key, now)
         addToRound(version, now: now)
     }
 
@@ -86,7 +102,8 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ order: FanoutOrder,
-        epoch: UInt32,
+        _ dropped: UnsafeRawBufferPointer,
+        _ epoch: UInt32,
         _ key: RoundKey,
         _ now: Moment
     ) -> UInt32 {
@@ -123,6 +140,7 @@ extension Audiences {
                 alertVersion: order.alertVersion ?? command.version,
                 identifier: identifier,
                 trace: HeapBytes(copying: record.trace),
+                dropped: HeapBytes(copying: dropped),
                 body: body,
                 layout: layout,
                 alertSeconds: alertSeconds

@@ -44,6 +44,8 @@ struct VersionSlot: BitwiseCopyable {
     var alertVersion: Version
     var identifier: HeapBytes
     var trace: HeapBytes
+    /// The names of the fields that were dropped because the body was too large.
+    var dropped: HeapBytes
     /// The body as it is sent, with its own alert if it has one.
     var body: HeapBytes
     var layout: Body.Layout
@@ -97,11 +99,11 @@ struct VersionSlot: BitwiseCopyable {
 
     var heldBytes: Int {
         MemoryLayout<Self>.size + body.count + alternateBody.count + identifier.count + trace.count + policyName.count
-            + activityTemplate.count + openDictionary.count
+            + activityTemplate.count + openDictionary.count + dropped.count
     }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, body, alternateBody] {
+        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, dropped, body, alternateBody] {
             bytes.free()
         }
     }

@@ -30,17 +30,12 @@ extension Audiences {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         switch production.kind {
         case .fanout: return composeFanout(production)
-        case .rangeResult:
-            composeRangeResult(production.index)
-            let version = versions[production.index]
-            return ComposedRecord(
-                key: rounds[version.round].identifier.bytes,
-                value: writer.bytes,
-                order: nil,
-                trace: version.trace.bytes
-            )
-        case .commandResult:
-            composeCommandResult(production.index)
+        case .rangeResult, .commandResult:
+            if production.kind == .rangeResult {
+                composeRangeResult(production.index)
+            } else {
+                composeCommandResult(production.index)
+            }
             let version = versions[production.index]
             return ComposedRecord(
                 key: rounds[version.round].identifier.bytes,
@@ -101,7 +96,8 @@ extension Audiences {
             key: writer.bytes,
             value: command.value.bytes,
             order: order,
-            trace: command.trace.bytes
+            trace: command.trace.bytes,
+            dropped: command.dropped.bytes
         )
     }
 
@@ -134,6 +130,7 @@ extension Audiences {
             result.isOvertaken = slot.isOvertaken
             result.isDemoted = slot.order.grant.isDemoted
             result.isAlertExpired = slot.order.isAlertExpired
+            result.dropped = slot.dropped.bytes
             result.recordMilliseconds = slot.order.recordMilliseconds
             result.admittedMilliseconds = slot.order.admittedMilliseconds
             result.write(to: &writer)

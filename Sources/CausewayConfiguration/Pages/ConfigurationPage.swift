@@ -1,3 +1,5 @@
+import Documents
+
 /// A text about all keys, written from `ConfigurationSchema`. The repository holds a copy of each; a test compares them.
 package enum ConfigurationPage: String, CaseIterable, Sendable {
     /// `Config/causeway.yaml`, the documented file.
@@ -16,9 +18,9 @@ package enum ConfigurationPage: String, CaseIterable, Sendable {
         switch self {
         case .yaml:
             YAMLPage.text(of: .file, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
-        case .jsonSchema: JSONSchemaPage.file(.file).text() + "\n"
+        case .jsonSchema: JSONSchemaPage.file(.file).json
         case .markdown: MarkdownPage.text(of: ConfigurationSchema.descriptions)
-        case .chartSchema: JSONSchemaPage.chart(.file).text() + "\n"
+        case .chartSchema: JSONSchemaPage.chart(.file).json
         }
     }
 }

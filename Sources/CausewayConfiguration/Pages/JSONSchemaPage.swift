@@ -1,3 +1,5 @@
+import Documents
+
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
 /// It refuses most of what the worker refuses. It accepts what the worker accepts, with two exceptions: a file without the
@@ -8,19 +10,19 @@ struct JSONSchemaPage {
     let isForChart: Bool
 
     /// The schema of the whole file.
-    static func file(_ section: PageSection) -> JSONNode {
-        let head: [(name: String, value: JSONNode)] = [
-            ("$schema", "https://json-schema.org/draft/2020-12/schema"),
-            ("title", "Causeway's configuration"),
+    static func file(_ section: PageSection) -> DocumentValue {
+        let head: [DocumentValue.Member] = [
+            .init("$schema", "https://json-schema.org/draft/2020-12/schema"),
+            .init("title", "Causeway's configuration"),
         ]
         return .object(head + JSONSchemaPage(isForChart: false).members(of: section))
     }
 
     /// The part of the chart's schema for `config`.
-    static func chart(_ section: PageSection) -> JSONNode {
+    static func chart(_ section: PageSection) -> DocumentValue {
         let description = "The program's configuration: the keys of Config/causeway.yaml. CONFIG.md lists them."
         return .object(
-            JSONSchemaPage(isForChart: true).members(of: section) + [("description", .text(description))]
+            JSONSchemaPage(isForChart: true).members(of: section) + [.init("description", .text(description))]
         )
     }
 
@@ -36,85 +38,86 @@ struct JSONSchemaPage {
         section.members.lowerBound > section.standardMembers.count
     }
 
-    private func members(of section: PageSection) -> [(name: String, value: JSONNode)] {
-        let required = section.members.filter { isRequired($0.member) }.map { JSONNode.text($0.name) }
-        var members: [(name: String, value: JSONNode)] = [
-            ("type", required.isEmpty ? ["object", "null"] : "object"),
-            ("additionalProperties", false),
-            ("properties", .object(section.members.map { ($0.name, value(of: $0.member)) })),
+    private func members(of section: PageSection) -> [DocumentValue.Member] {
+        let required = section.members.filter { isRequired($0.member) }.map { DocumentValue.text($0.name) }
+        var members: [DocumentValue.Member] = [
+            .init("type", required.isEmpty ? ["object", "null"] : "object"),
+            .init("additionalProperties", false),
+            .init("properties", .object(section.members.map { .init($0.name, value(of: $0.member)) })),
         ]
-        if !required.isEmpty { members.append(("required", .list(required))) }
+        if !required.isEmpty { members.append(.init("required", .array(required))) }
         return members
     }
 
-    private func value(of member: PageSection.Member) -> JSONNode {
+    private func value(of member: PageSection.Member) -> DocumentValue {
         switch member {
         case .key(let key):
             return schema(of: key)
         case .section(let section):
-            let description = section.meaning.map { [("description", JSONNode.text($0.onOneLine))] } ?? []
+            let description = section.meaning.map { [DocumentValue.Member("description", .text($0.onOneLine))] } ?? []
             return .object((section.named.map { named($0, section) } ?? members(of: section)) + description)
         }
     }
 
     /// A section whose members the operator names.
-    private func named(_ named: NamedSection, _ section: PageSection) -> [(name: String, value: JSONNode)] {
+    private func named(_ named: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
         let isRequired = isRequired(named)
-        var members: [(name: String, value: JSONNode)] = [("type", isRequired ? "object" : ["object", "null"])]
+        var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]
         if let pattern = named.nameRule.pattern {
-            let each = section.members.map { (name: pattern, value: value(of: $0.member)) }
-            members += [("patternProperties", .object(each)), ("additionalProperties", false)]
+            let each = section.members.map { DocumentValue.Member(pattern, value(of: $0.member)) }
+            members += [.init("patternProperties", .object(each)), .init("additionalProperties", false)]
         }
-        if isRequired { members.append(("minProperties", .number(named.members.lowerBound))) }
-        return members + [("maxProperties", .number(named.members.upperBound))]
+        if isRequired { members.append(.init("minProperties", .number(UInt64(named.members.lowerBound)))) }
+        return members + [.init("maxProperties", .number(UInt64(named.members.upperBound)))]
     }
 
-    private func schema(of key: KeyDescription) -> JSONNode {
+    private func schema(of key: KeyDescription) -> DocumentValue {
         var members = form(of: key)
-        if let pattern = key.pattern, key.shape == .text { members.append(("pattern", .text(pattern))) }
-        if !isForChart, case .value(let value) = key.standard { members.append(("default", Self.node(value))) }
+        if let pattern = key.pattern, key.shape == .text { members.append(.init("pattern", .text(pattern))) }
+        if !isForChart, case .value(let value) = key.standard { members.append(.init("default", Self.node(value))) }
         let standard = key.standardText.map { "Default \($0)." } ?? "Required."
-        members.append(("description", .text("\(key.explanation) \(standard)")))
+        members.append(.init("description", .text("\(key.explanation) \(standard)")))
         return .object(members)
     }
 
-    private func form(of key: KeyDescription) -> [(name: String, value: JSONNode)] {
+    private func form(of key: KeyDescription) -> [DocumentValue.Member] {
         switch key.shape {
         case .integer(let range):
             [
-                ("type", ["integer", "null"]), ("minimum", .number(range.lowerBound)),
-                ("maximum", .number(range.upperBound)),
+                .init("type", ["integer", "null"]), .init("minimum", .number(UInt64(range.lowerBound))),
+                .init("maximum", .number(UInt64(range.upperBound))),
             ]
         case .choice(let choices):
-            [("enum", .list(choices.map { .text($0) } + [.null]))]
+            [.init("enum", .array(choices.map { .text($0) } + [.null]))]
         case .choices(let choices):
             [
-                ("type", ["array", "null"]),
-                ("items", ["type": "string", "enum": .list(choices.map { .text($0) })]),
-                ("minItems", 1), ("uniqueItems", true),
+                .init("type", ["array", "null"]),
+                .init("items", ["type": "string", "enum": .array(choices.map { .text($0) })]),
+                .init("minItems", 1), .init("uniqueItems", true),
             ]
         case .texts:
             [
-                ("type", ["array", "null"]), ("items", ["type": "string", "minLength": 1]), ("uniqueItems", true),
+                .init("type", ["array", "null"]), .init("items", ["type": "string", "minLength": 1]),
+                .init("uniqueItems", true),
             ]
         case .properties:
             [
-                ("type", ["object", "null"]),
-                ("additionalProperties", ["type": ["string", "number", "boolean"]]),
+                .init("type", ["object", "null"]),
+                .init("additionalProperties", ["type": ["string", "number", "boolean"]]),
             ]
         case .text where key.isRequired:
-            [("type", "string"), ("minLength", 1)]
+            [.init("type", "string"), .init("minLength", 1)]
         case .text:
-            [("type", ["string", "null"])]
+            [.init("type", ["string", "null"])]
         }
     }
 
-    private static func node(_ value: KeyValue) -> JSONNode {
+    private static func node(_ value: KeyValue) -> DocumentValue {
         switch value {
         case .text(let text): .text(text)
-        case .integer(let number): .number(number)
-        case .choices(let texts), .texts(let texts): .list(texts.map { .text($0) })
-        case .properties(let properties): .object(properties.map { ($0.name, .text($0.value)) })
+        case .integer(let number): .number(UInt64(number))
+        case .choices(let texts), .texts(let texts): .array(texts.map { .text($0) })
+        case .properties(let properties): .object(properties.map { .init($0.name, .text($0.value)) })
         }
     }
 }

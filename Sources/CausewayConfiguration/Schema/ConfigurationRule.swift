@@ -132,6 +132,13 @@ extension ConfigurationRule {
         return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
     }
 
+    /// A member of `content-state`, with dots between the keys of nested objects.
+    static let fieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
+        DroppedFields.isName(text)
+            ? nil
+            : "is not a field's name: 1 to \(DroppedFields.nameBytesMax) letters, digits, '_' and '-', with dots between keys"
+    }
+
     /// An audience id, or the beginning of audience ids followed by `*`.
     static let audiencePattern = ConfigurationRule { text in
         let isGood = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")

@@ -10,6 +10,10 @@ extension ConfigurationSchema {
         Broadcast channels (iOS 18 and newer): one request reaches all subscribers of an audience. The app needs \
         Apple's Broadcast Capability.
         """,
+        "apps.*.shapes": """
+        What the app's phones can decode. APNs accepts a content state that does not fit the app's Swift types, and \
+        phones show nothing. With a file of shapes, such a command does not reach APNs.
+        """,
     ]
 
     /// The keys of each member of `apps`.
@@ -92,5 +96,25 @@ extension ConfigurationSchema {
             \.channels.environments,
             "The environments that get channels: a channel belongs to one of Apple's environments."
         ),
+        .optionalFile(
+            "shapes.file",
+            \.shapes.file,
+            """
+            The shapes of all ActivityAttributes of the app, which `ActivityShapes` writes in the app's test; at most \
+            65,536 bytes. The worker reads the file again whenever it reads this configuration again, so send SIGHUP \
+            after a change of the file alone.
+            """
+        )
+        .otherwise("no check")
+        .reloadable,
+        .choice(
+            "shapes.mode",
+            \.shapes.mode,
+            """
+            What becomes of a command that no phone could decode. refuse: it is `invalid` and goes to the dead letters. \
+            warn: it is sent, counted in causeway_undecodable_total, and named in the log.
+            """
+        )
+        .reloadable,
     ]
 }

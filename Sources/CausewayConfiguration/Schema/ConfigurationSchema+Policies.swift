@@ -140,6 +140,18 @@ extension ConfigurationSchema {
         )
         .source("Our choice."),
         .integer(
+            "lifetimeSeconds",
+            \.lifetimeSeconds,
+            0...Policy.lifetimeSecondsMax,
+            """
+            How long after its start an activity is ended with its last state. 0: Causeway does not end it. Apple's system \
+            ends an activity after 8 hours, and the app learns of that only when it runs: documented by Apple. 28200 (7 h \
+            50 min) ends it before. Use at least 300; less is for tests. An activity that the app started counts from the first \
+            sign of life that Causeway gets. A registration counts with the app's policy.
+            """
+        )
+        .source("Our choice: a producer ends its activities itself."),
+        .integer(
             "expiration.startSeconds",
             \.expiration.startSeconds,
             1...43_200,
@@ -171,5 +183,20 @@ extension ConfigurationSchema {
         .source("Our choice."),
         .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200, "How long APNs stores an end.")
             .source("Documented by Apple: an ended activity stays on the Lock Screen for up to four hours."),
+        .texts(
+            "oversize",
+            \.oversize,
+            .fieldName,
+            """
+            What to drop if a body is too large for APNs: more than 4,096 bytes, or 5,120 to a channel that the command \
+            names. The listed members of content-state are dropped one after the other, in this order, until the body \
+            fits; the result names them (`dropped`). Dots lead into nested objects: [lineups, match.commentary]. The \
+            app's Swift type must declare them as optional. A start's attributes are never dropped. An alert that a \
+            newer state would carry drops nothing: it is left out if there is no room. If the body is still too large, \
+            or the list is empty, the command is invalid.
+            """
+        )
+        .limits("at most \(DroppedFields.countMax) names of letters, digits, '_', '-' and dots")
+        .source("Our choice: the producer decides what a phone can do without."),
     ]
 }

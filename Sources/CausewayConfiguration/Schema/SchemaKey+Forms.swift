@@ -61,10 +61,7 @@ extension SchemaKey {
             .text,
             rule,
             meaning,
-            read: { value in
-                guard case .text(let text) = value else { return nil }
-                return text
-            },
+            read: \.text,
             show: { .text($0) }
         )
     }
@@ -82,10 +79,7 @@ extension SchemaKey {
             .text,
             rule.orEmpty,
             meaning,
-            read: { value in
-                guard case .text(let text) = value else { return nil }
-                return .some(text.isEmpty ? nil : text)
-            },
+            read: { $0.text.map { $0.isEmpty ? nil : $0 } },
             show: { $0.map { .text($0) } }
         )
     }
@@ -106,10 +100,7 @@ extension SchemaKey {
             .choice(Choice.allCases.map(\.rawValue)),
             .any,
             meaning,
-            read: { value in
-                guard case .text(let text) = value else { return nil }
-                return Choice(rawValue: text)
-            },
+            read: { $0.text.flatMap { Choice(rawValue: $0) } },
             show: { .text($0.rawValue) }
         )
     }

@@ -19,6 +19,11 @@ enum KeyValue: Sendable {
     case texts([String])
     case properties([KafkaProperty])
 
+    /// Nil for a value of another form.
+    var text: String? {
+        if case .text(let text) = self { text } else { nil }
+    }
+
     /// The value as the file writes it; nil for properties, which may be secret, unless there are none.
     var display: String? {
         switch self {

@@ -210,7 +210,7 @@ struct DemoCommand: StagedRun {
     func linger(on stage: Stage, until interruption: Interruption) {
         guard stays else { return }
         StandardStreams.printError("The page and its phones stay until Ctrl-C.")
-        while interruption.pending == nil { usleep(100_000) }
+        interruption.await()
     }
 
     private var disturbances: [Disturbance] {

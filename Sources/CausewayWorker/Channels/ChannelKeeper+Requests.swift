@@ -30,70 +30,34 @@ package enum ChannelAnswer: Sendable {
     case refused(environment: String, ChannelRefusal)
 }
 
-/// The requests for one audience. The keeper carries them out one after the other: a creation takes seconds, and an end that comes
-/// meanwhile must count after it.
-struct AudienceLine {
-    struct Key: Hashable {
-        var app: String
-        var audience: String
-    }
-
-    /// The requests that run or wait, oldest first. The first one runs; each other one runs when its gate is finished.
-    private var turns: [(number: Int, gate: AsyncStream<Never>.Continuation)] = []
-
-    var isEmpty: Bool { turns.isEmpty }
-
-    /// - Returns: the gate that the request must await.
-    mutating func join(_ number: Int) -> AsyncStream<Never> {
-        let (stream, gate) = AsyncStream.makeStream(of: Never.self)
-        turns.append((number, gate))
-        openFirst()
-        return stream
-    }
-
-    /// Ends a request that has run, or that was cancelled while it waited.
-    mutating func leave(_ number: Int) {
-        turns.removeAll { $0.number == number }
-        openFirst()
-    }
-
-    private func openFirst() { turns.first?.gate.finish() }
-}
-
 extension ChannelKeeper {
-    /// Carries out requests, at most ``requestsMax`` at a time, and the periodic work, until the requests end or its task is cancelled.
+    /// Carries out requests and the periodic work, until the requests end or its task is cancelled.
     ///
     /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         answer: @escaping @Sendable (ChannelRequest, ChannelAnswer) -> Void
     ) async {
-        await withTaskGroup(of: Void.self) { group in
+        await withDiscardingTaskGroup { group in
             group.addTask { await self.maintainAll() }
-            var (underWay, number) = (0, 0)
             for await request in requests {
-                if underWay == Self.requestsMax {
-                    await group.next()
-                    underWay -= 1
-                }
-                underWay += 1
-                number += 1
-                let (key, turn) = (AudienceLine.Key(app: request.app, audience: request.audience), number)
-                let gate = lines[key, default: AudienceLine()].join(turn)
-                group.addTask {
-                    for await _ in gate {}
-                    if !Task.isCancelled { await self.perform(request, answer: answer) }
-                    await self.endTurn(turn, of: key)
-                }
+                await lines.awaitRoom()
+                lines.add(request)
+                guard lines.takeSlot() else { continue }
+                group.addTask { await self.carryOutReady(answer: answer) }
             }
             group.cancelAll()
         }
         topic.close()
     }
 
-    private func endTurn(_ turn: Int, of key: AudienceLine.Key) {
-        lines[key]?.leave(turn)
-        if lines[key]?.isEmpty == true { lines[key] = nil }
+    /// Carries out one request after another, until none is ready.
+    private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelAnswer) -> Void) async {
+        while let request = lines.nextReady() {
+            if !Task.isCancelled { await perform(request, answer: answer) }
+            lines.end(request)
+        }
+        lines.leaveSlot()
     }
 
     private func perform(

@@ -34,8 +34,6 @@ package actor ChannelKeeper {
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
     /// The lease for one attempt. If the worker dies meanwhile, another worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The most requests of lanes that run at one time.
-    static let requestsMax = 16
     /// The interval between checks for what another process is creating.
     static let waitingInterval = Duration.milliseconds(100)
     /// How long the keeper does not ask again after a transient error, and after any other error.
@@ -58,8 +56,8 @@ package actor ChannelKeeper {
     /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
-    /// The audiences with requests that run or wait.
-    var lines: [AudienceLine.Key: AudienceLine] = [:]
+    /// The requests of lanes that run or wait.
+    let lines = AudienceLines()
 
     private struct Refused: Hashable {
         var place: Place

@@ -10,6 +10,9 @@ import LiveActivity
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads it: the numbers of a ``Deferral`` in their order, separated by spaces.
 ///
+/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by commas. A release that does
+///   not know this header ignores it.
+///
 /// The headers of the trace come with them.
 enum DeferredHeaders {
     private static let numbersCount = 18
@@ -24,6 +27,7 @@ enum DeferredHeaders {
         append("attempts", "\(deferral.count)", to: &headers)
         append("due", "\(dueMilliseconds)", to: &headers)
         append("state", state(of: deferral), to: &headers)
+        if !view.droppedFields.isEmpty { headers.append("dropped", view.droppedFields) }
     }
 
     private static func append(_ name: StaticString, _ text: String, to headers: inout ProducedHeaders) {

@@ -10,11 +10,12 @@ import LiveActivity
 ///   channel's id.
 /// - `channels`, for a start to an audience with channels: each channel in the same form, one after the other.
 /// - `without-channel`: why an audience that needs a channel had none.
+/// - `dropped`: the names of the fields that were dropped because the body was too large, separated by commas.
 ///
-/// Releases that do not know the last two headers ignore them. The headers of the trace come with them.
+/// Releases that do not know the last three headers ignore them. The headers of the trace come with them.
 enum FanoutHeaders {
     /// The most headers that are written here. A trace has two more.
-    static let count = 5
+    static let count = 6
     private static let numbersCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside it.
     private static let milliseconds = Int64(-1)...1 << 53
@@ -49,6 +50,13 @@ enum FanoutHeaders {
             startChannels: message.headers?.last("channels").map { text($0) },
             absence: message.headers?.last("without-channel").map { text($0) }
         )
+    }
+
+    /// The header `dropped` of a record of the fan-out or the deferred topic; empty if there is none, or if no worker wrote it.
+    static func dropped(of message: borrowing Message) -> UnsafeRawBufferPointer {
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        guard let names = message.headers?.last("dropped"), DroppedFields.isText(names) else { return nothing }
+        return names
     }
 
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }

@@ -71,7 +71,8 @@ extension IncomingCommand {
             offset: view.offset,
             recordMilliseconds: view.recordMilliseconds,
             receivedMilliseconds: view.receivedMilliseconds,
-            trace: view.trace
+            trace: view.trace,
+            dropped: view.droppedFields
         )
     }
 }
@@ -181,6 +182,7 @@ extension Lane {
         let record = audiences.compose(production)
         var headers = ProducedHeaders(capacity: FanoutHeaders.count + 2)
         if let order = record.order { FanoutHeaders.append(order, topic: setup.delivery.commandsTopic, to: &headers) }
+        if !record.dropped.isEmpty { headers.append("dropped", record.dropped) }
         let (trace, finished) = trace(of: production, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(

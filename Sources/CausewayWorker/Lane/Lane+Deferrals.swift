@@ -10,7 +10,7 @@ extension Lane {
     /// newer state still replaces the older one there.
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
-        var headers = ProducedHeaders(capacity: 7)
+        var headers = ProducedHeaders(capacity: 8)
         let due = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
         DeferredHeaders.append(view, topic: setup.delivery.name(of: view.topic), dueMilliseconds: due, to: &headers)
         if let trace = CarriedTrace(view.trace) { trace.append(to: &headers) }

@@ -1,4 +1,5 @@
 import APNs
+import Delivery
 import Logging
 import Observability
 import Reactor
@@ -14,6 +15,18 @@ extension Lane {
             metadata()
         )
         if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
+    }
+
+    /// Logs a command that is sent although no phone could decode it.
+    func noteContractWarning() {
+        guard let warning = delivery.takeContractWarning() else { return }
+        note(
+            .commandUndecodable,
+            [
+                "app": "\(setup.registry.labels.apps[warning.application])", "source": "\(warning.source)",
+                "detail": "\(warning.message)",
+            ]
+        )
     }
 
     /// Logs what happened to a pool's connections, at a high level only if an operator must act.

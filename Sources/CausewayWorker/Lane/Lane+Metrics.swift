@@ -168,7 +168,9 @@ extension Lane {
         for application in setup.applications.indices {
             let counters = delivery.counters(of: application)
             metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
+            metrics.set(.trimmedBodies, application, to: Int64(clamping: counters.trimmedBodies))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
+            metrics.set(.undecodable, application, to: Int64(clamping: counters.undecodable))
             countWithoutResult(counters, of: application)
             var retries: UInt64 = 0
             var budget = 1.0

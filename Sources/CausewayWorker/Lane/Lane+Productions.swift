@@ -69,9 +69,11 @@ extension Lane {
                 result.timestamp = view.sentTimestamp
                 result.priority = view.priority
             }
+            result.isOfLifetime = view.isOfLifetime
             result.superseded = view.superseded
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft
+            result.dropped = view.droppedFields
             result.policy = view.policyName.isEmpty ? nil : view.policyName
             result.attempts = Int(view.attempts)
             result.recordMilliseconds = view.recordMilliseconds

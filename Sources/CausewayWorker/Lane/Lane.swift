@@ -148,6 +148,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
         takeOrders()
         takeDeliveryReports()
         takeRecords()
+        noteContractWarning()
         reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
@@ -264,9 +265,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
             trace: traces.carried(by: message)
         )
         if entry.topic == Intake.fanoutTopic {
-            audiences.receive(record, order: FanoutHeaders.order(of: message), now: now)
+            let dropped = FanoutHeaders.dropped(of: message)
+            audiences.receive(record, order: FanoutHeaders.order(of: message), dropped: dropped, now: now)
         } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
-            delivery.receive(record, deferred: deferral, now: now)
+            delivery.receive(record, deferred: deferral, dropped: FanoutHeaders.dropped(of: message), now: now)
         } else {
             delivery.receive(record, now: now)
         }

@@ -155,25 +155,11 @@ extension Lane {
     }
 
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
-        guard !push.isBroadcast else { return submit(broadcast: push, to: pool) }
-        return pool.pool.submit(
-            PushRequest(
-                tag: push.tag,
-                deviceToken: push.token,
-                priority: push.priority,
-                expiration: push.expiration,
-                identifier: push.apnsIdentifier,
-                body: push.body,
-                isRetry: push.isRetry
-            )
-        )
-    }
-
-    private func submit(broadcast push: AudiencePush, to pool: LanePool) -> Bool {
         pool.pool.submit(
             PushRequest(
                 tag: push.tag,
-                channel: push.token,
+                address: push.token,
+                isBroadcast: push.isBroadcast,
                 priority: push.priority,
                 expiration: push.expiration,
                 identifier: push.apnsIdentifier,
@@ -188,7 +174,7 @@ extension Lane {
         return pool.pool.submit(
             PushRequest(
                 tag: UInt64(record),
-                deviceToken: view.token,
+                address: view.token,
                 priority: view.priority,
                 expiration: view.expiration,
                 identifier: view.apnsIdentifier,

@@ -10,13 +10,14 @@ extension Delivery {
         _ record: UInt32,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
-        trace: UnsafeRawBufferPointer
+        trace: UnsafeRawBufferPointer,
+        dropped: UnsafeRawBufferPointer
     ) {
         // The slot's `subject` is the audience or the channel here, and `device` is the template of the activities' ids.
         var addressed = command
         let isOfChannel = !command.channel.isAbsent
         (addressed.activity, addressed.device) = (isOfChannel ? command.channel : command.audience, command.activity)
-        fill(record, with: addressed, from: value, trace: trace)
+        fill(record, with: addressed, from: value, trace: trace, dropped: dropped)
         records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
         if records[record].isReadAgain { removeAlertReadAgain(of: record) }
         completeIdentifier(of: record)

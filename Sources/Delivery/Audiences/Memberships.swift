@@ -84,7 +84,8 @@ extension ChangingMember {
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
             case .address, .settleDevice, .unregisterDevice, .refundStart, .confirmDeviceLeaves: .device
-            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves: .activity
+            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .noteLife, .checkLife:
+                .activity
             }
         self.init(record: ticket.record, application: ticket.application, kind: kind)
     }

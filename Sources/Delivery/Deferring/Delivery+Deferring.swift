@@ -268,7 +268,14 @@ extension Delivery {
     public mutating func takePoolRecovery() -> Bool { pools.takeRecovery() }
 
     /// Receives a command from the deferred topic, as `receive(_:now:)` receives other records.
-    public mutating func receive(_ record: IncomingRecord, deferred deferral: Deferral, now: Moment) {
+    ///
+    /// - Parameter dropped: the names of the fields that the command's first reader dropped, separated by commas.
+    public mutating func receive(
+        _ record: IncomingRecord,
+        deferred deferral: Deferral,
+        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        now: Moment
+    ) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(
             RecordSlot(
@@ -287,7 +294,7 @@ extension Delivery {
         guard let value = record.value else {
             return reject(record, index, code: "emptyRecord", detail: "a deferred command has no value")
         }
-        receiveCommand(value, index: index, record: record, deferral: deferral, now: now)
+        receiveCommand(value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
     }
 
     /// Restores what a deferred command had when it was deferred.

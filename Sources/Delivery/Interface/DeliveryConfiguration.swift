@@ -11,6 +11,8 @@ public struct DeliveryConfiguration: Sendable {
         public var hasSandbox: Bool
         /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
+        /// What the app's phones can decode; nil if nobody has said it.
+        public var contract: ContractRule?
 
         public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {
             self.bundleIdentifier = bundleIdentifier
@@ -71,6 +73,7 @@ public struct DeliveryConfiguration: Sendable {
         ReloadableSettings(
             policies: policies,
             applicationPolicies: applications.map(\.policy),
+            applicationContracts: applications.map(\.contract),
             retryMaxMilliseconds: retryMaxMilliseconds,
             deferAfterMilliseconds: deferAfterMilliseconds,
             deferredDelayMilliseconds: deferredDelayMilliseconds,
@@ -97,6 +100,10 @@ public struct DeliveryConfiguration: Sendable {
         )
         policies = settings.policies
         for position in applications.indices { applications[position].policy = settings.applicationPolicies[position] }
+        if let contracts = settings.applicationContracts {
+            precondition(contracts.count == applications.count)
+            for position in applications.indices { applications[position].contract = contracts[position] }
+        }
         retryMaxMilliseconds = settings.retryMaxMilliseconds
         deferAfterMilliseconds = settings.deferAfterMilliseconds
         deferredDelayMilliseconds = settings.deferredDelayMilliseconds
@@ -126,6 +133,9 @@ public struct DeliveryConfiguration: Sendable {
         precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds))
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.alertSeconds > 0)
+        precondition(
+            policy.oversize.count <= DroppedFields.countMax && policy.oversize.allSatisfy(DroppedFields.isName)
+        )
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }
 }
@@ -148,6 +158,8 @@ public struct ReloadableSettings: Sendable {
     public var policies: [Policy]
     /// The default policy of each app.
     public var applicationPolicies: [Int]
+    /// The contract of each app; nil leaves all contracts as they are.
+    public var applicationContracts: [ContractRule?]?
     public var retryMaxMilliseconds: Int64
     public var deferAfterMilliseconds: Int64
     public var deferredDelayMilliseconds: Int64

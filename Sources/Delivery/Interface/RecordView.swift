@@ -45,6 +45,8 @@ public struct RecordView {
     public var answeredMilliseconds: Int64 { slot.answeredMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
+    /// Causeway made the command, because the lifetime of the activity's policy was over.
+    public var isOfLifetime: Bool { slot.isOfLifetime }
     /// Earlier results of the record: first of a command that brought a token, then of commands that were held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
@@ -60,6 +62,8 @@ public struct RecordView {
     /// APNs' reason, or the code of the record's fault.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there are none.
+    public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.droppedFields) }
     /// The request body. It does not move until the push is answered, and is freed when the record has its outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
 

@@ -59,7 +59,7 @@ extension Delivery {
     private func holds(quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.blockBytes > configuration.blockBytesMax / 4 * quarters
-            || partitions.spansMore(than: configuration.ledgerWindowOffsets / 4 * quarters)
+            || partitions.contains { $0.pointee.ledger.span > Int64(configuration.ledgerWindowOffsets / 4 * quarters) }
     }
 
     private mutating func apply(_ decision: ReadAhead.Decision, now: Moment) {

@@ -15,9 +15,15 @@ package struct PolicyTable: Sendable {
 
     private let names: [[UInt8]]
     private let numbers: [Numbers]
+    /// What each policy drops from a body that is too large.
+    private let droppedFields: [DroppedFields]
+    private let lifetimes: [Int64]
+    /// Whether any policy limits the lifetime of activities.
+    package let hasLifetimes: Bool
 
     package init(_ policies: [Policy]) {
         names = policies.map { Array($0.name.utf8) }
+        droppedFields = policies.map { DroppedFields($0.oversize) }
         numbers = policies.map {
             Numbers(
                 pace: $0.pace,
@@ -29,9 +35,15 @@ package struct PolicyTable: Sendable {
                 endSeconds: $0.expiration.endSeconds
             )
         }
+        lifetimes = policies.map { $0.lifetimeSeconds * 1_000 }
+        hasLifetimes = lifetimes.contains { $0 > 0 }
     }
 
     package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
+
+    package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
+    /// After how many milliseconds an activity is ended; 0: never.
+    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<names.count {

@@ -5,7 +5,10 @@ extension Delivery {
     /// Adds a partition that was assigned to this lane.
     /// - Returns: the number that the partition's records name; nil if the lane already has `PartitionTable.limit` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
-        partitions.assign(topic: topic, number: number, windowOffsets: configuration.ledgerWindowOffsets)
+        let windowOffsets = configuration.ledgerWindowOffsets
+        return partitions.assign {
+            Partition(topic: topic, number: number, epoch: $0, windowOffsets: windowOffsets)
+        }
     }
 
     /// Says which records of a partition that was just assigned had been settled before and are read again, because the store

@@ -1,29 +1,7 @@
-/// A partition that is assigned to a lane.
-struct Partition: ~Copyable {
-    enum Phase {
-        /// Records are received and worked on.
-        case assigned
-        /// No record is begun, and records under way settle. The partition is released when none is left or the time is up.
-        case revoking
-    }
-
-    var ledger: PartitionLedger
-    var receipts = ReceiptTimes()
-    var phase = Phase.assigned
-    let epoch: UInt32
-    let topic: RecordTopic
-    let number: Int32
-    var settledBefore = SettledBefore()
-    /// Records of this assignment that are not settled.
-    var outstanding = 0
-    var lag = ReadAhead.Lag()
-
-    init(topic: RecordTopic, number: Int32, epoch: UInt32, windowOffsets: Int) {
-        self.topic = topic
-        self.number = number
-        self.epoch = epoch
-        ledger = PartitionLedger(windowOffsets: windowOffsets)
-    }
+/// An element of a ``PartitionTable``.
+public protocol AssignedPartition: ~Copyable {
+    /// Distinguishes the assignments of one place.
+    var epoch: UInt32 { get }
 }
 
 /// The partitions of a lane. A place is used again after a release. The epoch distinguishes a place's assignments, so that work
@@ -31,65 +9,63 @@ struct Partition: ~Copyable {
 ///
 /// Partitions are lent as pointers, which are valid until the next release. Records name their partitions all the time, and a
 /// reference would be counted each time.
-struct PartitionTable: ~Copyable {
+///
+/// What runs for each record is public, for the reason that ``Slab`` gives.
+public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
     /// The maximum number of partitions of a lane at a time.
-    static let limit = 4_096
+    package static var limit: Int { 4_096 }
 
-    private var places: [UnsafeMutablePointer<Partition>?] = []
+    private var places: [UnsafeMutablePointer<Assigned>?] = []
     private var nextEpoch: UInt32 = 1
 
-    init() {}
+    package init() {}
 
     deinit {
         for case let partition? in places { Self.destroy(partition) }
     }
 
-    private static func destroy(_ partition: UnsafeMutablePointer<Partition>) {
+    private static func destroy(_ partition: UnsafeMutablePointer<Assigned>) {
         partition.deinitialize(count: 1)
         partition.deallocate()
     }
 
-    mutating func assign(topic: RecordTopic, number: Int32, windowOffsets: Int) -> UInt32? {
+    /// - Parameter partition: makes the partition of an epoch.
+    /// - Returns: the partition's place; nil if the table is full.
+    package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
         let free = places.firstIndex { $0 == nil }
         guard free != nil || places.count < Self.limit else { return nil }
-        let partition = UnsafeMutablePointer<Partition>.allocate(capacity: 1)
-        partition.initialize(
-            to: Partition(topic: topic, number: number, epoch: nextEpoch, windowOffsets: windowOffsets)
-        )
+        let memory = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
+        memory.initialize(to: partition(nextEpoch))
         nextEpoch &+= 1
         guard let free else {
-            places.append(partition)
+            places.append(memory)
             return UInt32(places.count - 1)
         }
-        places[free] = partition
+        places[free] = memory
         return UInt32(free)
     }
 
-    mutating func release(_ place: UInt32) {
-        guard let partition = places[Int(place)] else { return }
+    package mutating func release(_ place: UInt32) {
+        guard let partition = self[place] else { return }
         places[Int(place)] = nil
         Self.destroy(partition)
     }
 
-    subscript(_ place: UInt32) -> UnsafeMutablePointer<Partition>? {
+    public subscript(_ place: UInt32) -> UnsafeMutablePointer<Assigned>? {
         Int(place) < places.count ? places[Int(place)] : nil
     }
 
-    /// Whether a partition's unsettled records span more than this many offsets.
-    func spansMore(than offsets: Int) -> Bool {
-        places.contains { partition in
-            guard let partition else { return false }
-            return partition.pointee.ledger.span > Int64(offsets)
-        }
+    /// The partition at `place`, if `epoch` is still its assignment.
+    public func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
+        guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
+        return partition
     }
 
-    func contains(where isWanted: (UnsafeMutablePointer<Partition>) -> Bool) -> Bool {
+    public func contains(where isWanted: (UnsafeMutablePointer<Assigned>) -> Bool) -> Bool {
         places.contains { $0.map(isWanted) ?? false }
     }
 
-    /// The partition at `place`, if `epoch` is still its assignment.
-    func current(_ place: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Partition>? {
-        guard let partition = self[place], partition.pointee.epoch == epoch else { return nil }
-        return partition
+    package func forEachAssigned(_ body: (UnsafeMutablePointer<Assigned>) -> Void) {
+        for case let partition? in places { body(partition) }
     }
 }

@@ -66,17 +66,20 @@ extension Delivery {
         )
     }
 
-    /// - Parameter deferral: what was written beside the command if it was deferred.
+    /// - Parameters:
+    ///   - deferral: what was written beside the command if it was deferred.
+    ///   - dropped: the names of the fields that the command's first reader dropped.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
         index: UInt32,
         record: IncomingRecord,
         deferral: Deferral? = nil,
+        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         var identifier = TextRange.absent
         do throws(Fault) {
-            let command = try Command.decode(value, recalling: &lastAps)
+            let command = try Command.decodeAnySize(value, recalling: &lastAps)
             identifier = command.identifier
             // The first reader's clock accepted a deferred command's timestamp. That clock may be ahead of this one.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
@@ -89,21 +92,44 @@ extension Delivery {
                 let detail = "policy: is not configured"
                 return reject(record, index, identifier, code: "unknownPolicy", detail: detail)
             }
-            if records[index].isReadAgain, command.event == .start { return settleWithoutAction(index) }
             records[index].application = application
             records[index].policy = policy
-            guard command.audience.isAbsent, command.channel.isAbsent else {
-                return handOver(index, command, from: value, trace: record.trace)
+            if records[index].isReadAgain, command.event == .start {
+                return settleStartReadAgain(index, command, from: value)
             }
-            let activity = findActivity(of: command, of: application, in: value)
-            fill(index, with: command, from: value, trace: record.trace)
-            records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
-            if records[index].isReadAgain { removeAlertReadAgain(of: index) }
-            if let deferral { restore(deferral, to: index, of: activity, now: now) }
-            enqueue(index, of: activity, now: now)
+            guard command.fits else {
+                return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
+            }
+            take(command, from: value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
         } catch {
             reject(record, index, identifier, fault: error)
         }
+    }
+
+    /// Puts a command, whose app and policy are in its slot, into its activity's list, unless its phones could not decode it.
+    @inline(__always)
+    mutating func take(
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        index: UInt32,
+        record: IncomingRecord,
+        deferral: Deferral?,
+        dropped: UnsafeRawBufferPointer,
+        now: Moment
+    ) {
+        if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }
+        guard command.audience.isAbsent, command.channel.isAbsent else {
+            return handOver(index, command, from: value, trace: record.trace, dropped: dropped)
+        }
+        if command.isOfLifetime(in: value) {
+            return beginEndOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
+        }
+        let activity = findActivity(of: command, of: records[index].application, in: value)
+        fill(index, with: command, from: value, trace: record.trace, dropped: dropped)
+        records.setBody(of: index, to: command, from: value, dictionary: lastAps.dictionary)
+        if records[index].isReadAgain { removeAlertReadAgain(of: index) }
+        if let deferral { restore(deferral, to: index, of: activity, now: now) }
+        enqueue(index, of: activity, now: now)
     }
 
     private mutating func receiveRegistration(
@@ -121,7 +147,7 @@ extension Delivery {
             records[index].application = application
             fill(index, with: registration, from: value, trace: record.trace)
             records.enter(.registering, index)
-            call(.register, index)
+            call(notesLife(ofRegistration: index, now: now) ? .noteLife : .register, index)
         } catch {
             reject(record, index, fault: error)
         }
@@ -145,6 +171,7 @@ extension Delivery {
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
             call(.unregisterDevice, index, application: application)
+            if policies.hasLifetimes { call(.noteLife, index, application: application) }
         }
     }
 
@@ -171,12 +198,14 @@ extension Delivery {
         _ index: UInt32,
         with command: Command,
         from value: UnsafeRawBufferPointer,
-        trace: UnsafeRawBufferPointer
+        trace: UnsafeRawBufferPointer,
+        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         // No record is added in the meantime, so the slot does not move.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
+        slot.pointee.isOfLifetime = command.isOfLifetime(in: value)
         slot.pointee.version = command.version
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }
@@ -189,7 +218,7 @@ extension Delivery {
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let count =
-            texts + trace.count + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
+            texts + trace.count + dropped.count + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + BlockRoom.reasonBytes
         var writer = RecordBlockWriter(block: records.allocateBlock(count))
         slot.pointee.block = writer.block
@@ -198,6 +227,7 @@ extension Delivery {
         slot.pointee.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.policyName = writer.append(command.policy, from: value)
         slot.pointee.trace = writer.append(trace)
+        slot.pointee.droppedFields = writer.append(dropped)
         slot.pointee.commandIdentifier =
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)

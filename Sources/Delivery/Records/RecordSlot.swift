@@ -44,6 +44,8 @@ struct RecordSlot: BitwiseCopyable {
     /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
     /// next owner must read both. (R10)
     var mustBeReadAgainWithAnother = false
+    /// The command ends an activity because its lifetime is over. It does not replace the last state.
+    var isOfLifetime = false
     /// A registration's audiences have been told, and the commands held for its token are asked for.
     var hasToldAudiences = false
     /// Results that the record has had before. The command that it holds now was held, and the token that came with the first
@@ -215,6 +217,13 @@ extension RecordSlot {
         set { policyName = newValue }
     }
 
+    /// The names of the fields that were dropped because the command's body was too large, separated by commas. They use the place of
+    /// a fault in words, which only an invalid record has.
+    var droppedFields: Piece {
+        get { kind == .invalid ? Piece() : detail }
+        set { detail = newValue }
+    }
+
     /// The audiences that the member is in from now on; nil: its audiences do not change.
     var namedAudiences: UnsafeRawBufferPointer? {
         topic == .registrations && !hasToldAudiences ? bytes(audiences) : nil
@@ -240,6 +249,9 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because commands may be held for it.
     static let registerToken = FollowUps(rawValue: 2)
+    /// Takes the activity out of the timetable of lifetimes. If that came before the result and the worker crashed, the command,
+    /// read again, would find no life, and its result would say that it ended nothing.
+    static let endLife = FollowUps(rawValue: 4)
 }
 
 /// Whether Redis must remove the token of the activity or device, because APNs calls it dead.

@@ -27,6 +27,7 @@ extension Delivery {
                 call(.settleDevice, record)
             }
         }
+        if policies.hasLifetimes || slot.pointee.isOfLifetime { noteLife(of: record, outcome) }
         finishRider(of: record)
         if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none,
             !slot.pointee.followUps.contains(.registerToken)
@@ -101,6 +102,9 @@ extension Delivery {
         if stage == .refunding {
             records.enter(.dropped, record)
             records.free(record)
+        } else if stage == .finished, followUps.contains(.endLife) {
+            records[record].followUps.remove(.endLife)
+            call(.noteLife, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
             call(.settleDevice, record)

@@ -43,6 +43,9 @@ extension Delivery {
             activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
+        case .noToken where records[record].isOfLifetime:
+            // Held, the end could be sent to a later life, whose token releases it.
+            finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isOvertaken(activity) { return overtakeCurrent(of: activity, now: now) }
             hold(record, of: activity)

@@ -54,7 +54,7 @@ extension Delivery {
         case .address: true
         case .admit: !records[ticket.record].isStart
         case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .limit, .refundStart,
-            .retire, .confirmActivityLeaves, .confirmDeviceLeaves:
+            .retire, .confirmActivityLeaves, .confirmDeviceLeaves, .noteLife, .checkLife:
             false
         }
     }
@@ -123,6 +123,7 @@ extension Delivery {
     /// Handles a call that no retry helps. A command fails with `reason`; a call that decides nothing is dropped.
     private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
+        if ticket.purpose == .noteLife { return lifeNoted(record) }
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         acknowledge(record)
         switch ticket.purpose {
@@ -135,7 +136,8 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
         case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .settle, .settleDevice, .refundStart, .retire: break
+        case .checkLife: lifeChecked(record, isOver: true, now: now)
+        case .settle, .settleDevice, .refundStart, .retire, .noteLife: break
         }
     }
 
@@ -145,6 +147,7 @@ extension Delivery {
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
+        if ticket.purpose == .noteLife { return lifeNoted(record) }
         if let leaves = reply.leaves { noteLeaves(ticket, leaves) }
         acknowledge(record)
         switch ticket.purpose {
@@ -155,7 +158,8 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: unregistered(record)
         case .limit: limited(record, now: now)
         case .confirmActivityLeaves, .confirmDeviceLeaves: leavesConfirmed(ticket, now: now)
-        case .settle, .settleDevice, .refundStart, .retire: break
+        case .checkLife: lifeChecked(record, isOver: reply.verdict != .retry, now: now)
+        case .settle, .settleDevice, .refundStart, .retire, .noteLife: break
         }
     }
 

@@ -37,7 +37,8 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves: return activity()
+        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityLeaves, .noteLife, .checkLife:
+            return activity()
         case .confirmDeviceLeaves where slot.pointee.device.count > 0: return device()
         case .address, .settleDevice, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
@@ -100,6 +101,10 @@ extension Delivery {
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
         case .confirmActivityLeaves, .confirmDeviceLeaves:
             return .confirmLeaves(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
+        case .noteLife: return .noteLife(lifeNote(of: slot, now: now))
+        case .checkLife:
+            let identifier = slot.pointee.bytes(slot.pointee.commandIdentifier)
+            return .checkLife(beganMilliseconds: LifetimeIdentifier.beganMilliseconds(in: identifier) ?? 0)
         }
     }
 

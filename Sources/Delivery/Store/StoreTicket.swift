@@ -25,13 +25,17 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// The audiences that a reply named know that the member left: an activity, or a device.
         case confirmActivityLeaves
         case confirmDeviceLeaves
+        /// Tells the timetable of lifetimes that the activity began, lives or has ended.
+        case noteLife
+        /// A command that ends an activity whose lifetime is over asks whether that life still lasts.
+        case checkLife
 
         /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.
         var isAwaited: Bool {
             switch self {
-            case .address, .admit, .hold, .register, .limit, .retire: true
+            case .address, .admit, .hold, .register, .limit, .retire, .checkLife: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleDevice, .refundStart, .confirmActivityLeaves,
-                .confirmDeviceLeaves:
+                .confirmDeviceLeaves, .noteLife:
                 false
             }
         }

@@ -12,7 +12,7 @@ extension Delivery {
         let activity = activity ?? activityOf(record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
-        if rider != .max, records.areSameVersion(rider, record) {
+        if rider != .max, !records[record].isOfLifetime, records.areSameVersion(rider, record) {
             countCoalesced(of: record)
             records.passToken(from: record, to: rider)
             tieIfReleased(record)
@@ -42,11 +42,14 @@ extension Delivery {
     }
 
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
-    private mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
+    mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
         let tail = activities[activity].waiting.last
         guard tail != .max else {
             activities[activity].waiting.append(record, in: &records)
             return true
+        }
+        if records[record].isOfLifetime || records[tail].isOfLifetime {
+            return mergeEndOfLifetime(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail) {
             mergeSame(record, with: tail, of: activity)

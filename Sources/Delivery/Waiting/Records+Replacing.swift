@@ -3,11 +3,13 @@ import LiveActivity
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
     /// Whether a newer command replaces an older unsent one, by their events. An end replaces its start, because no phone must
-    /// ring for something that is over.
+    /// ring for something that is over. An end of a lifetime brings no state, so the last state is sent first.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
-        case (.update, .update), (.update, .end), (.start, .start), (.start, .end), (.end, .end): true
+        case (.update, .end), (.start, .end): !address(of: newer).pointee.isOfLifetime
+        case (.end, .end): !address(of: newer).pointee.isOfLifetime || address(of: older).pointee.isOfLifetime
+        case (.update, .update), (.start, .start): true
         case (.update, .start), (.start, .update), (.end, _): false
         }
     }
@@ -22,10 +24,12 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether a newer command replaces an older one. Either may be `.max`, which means none.
+    /// Whether a newer command replaces an older one. Either may be `.max`, which means none. An end of a lifetime has no version of
+    /// its producer's, so any end or start of the producer replaces it.
     @inline(__always)
     func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }
+        if address(of: older).pointee.isOfLifetime, address(of: newer).pointee.event != .update { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)
     }
 }

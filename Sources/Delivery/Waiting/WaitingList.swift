@@ -20,6 +20,12 @@ struct WaitingList: BitwiseCopyable {
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)
+        putBackLast(record, in: &records)
+    }
+
+    /// Puts a record back that ``remove(_:in:)`` has taken out in the same call.
+    mutating func putBackLast(_ record: UInt32, in records: inout Records) {
+        precondition(records[record].stage == .waiting, "only a waiting record is in a list")
         records[record].waitingLink.next = .max
         if isEmpty { first = record } else { records[last].waitingLink.next = record }
         last = record
@@ -45,6 +51,12 @@ struct WaitingList: BitwiseCopyable {
         var previous = first
         while records[previous].waitingLink.next != record { previous = records[previous].waitingLink.next }
         return previous
+    }
+
+    /// The record behind a waiting one; nil if that one is the last.
+    func successor(of record: UInt32, in records: borrowing Records) -> UInt32? {
+        let next = records[record].waitingLink.next
+        return next == .max ? nil : next
     }
 
     mutating func replaceLast(by record: UInt32, in records: inout Records) {

@@ -36,7 +36,7 @@ package struct HTTPClient: Sendable {
         fields: String = "",
         body: [UInt8] = []
     ) throws(HTTPClientError) -> Answer {
-        var head = "\(method) \(address.path) HTTP/1.1\r\nHost: \(address.authority)\r\n"
+        var head = "\(method) \(address.path) HTTP/1.1\r\nHost: \(address.server)\r\n"
         if !body.isEmpty { head += "Content-Type: \(contentType)\r\n" }
         head += fields
         if !body.isEmpty || method != "GET" { head += "Content-Length: \(body.count)\r\n" }

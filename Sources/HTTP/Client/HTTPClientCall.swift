@@ -47,7 +47,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         }
         // The look-up may outlive the request, since nobody waits for its thread.
-        loop.resolve(host: client.address.host, port: client.address.port) { [weak self] resolution in
+        loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.resolved(resolution)
         }
     }
@@ -69,7 +69,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         stream.connect(
             to: place,
             tls: client.tls,
-            serverName: client.address.host,
+            serverName: client.address.server.host,
             timeoutMilliseconds: max(1, deadlineMilliseconds - loop.nowMilliseconds)
         )
     }
@@ -124,7 +124,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         let reason = error?.reason ?? ""
         switch error?.code {
         case .connectFailed:
-            let place = stream.peer.map { "\($0)" } ?? client.address.authority
+            let place = stream.peer.map { "\($0)" } ?? client.address.server.description
             connectToNext(after: (.unconnected, "nobody answers at \(place): \(reason)"))
         case .connectTimeout: end(.late, reason)
         case .certificate: connectToNext(after: (.certificate, "its certificate: \(reason)"))

@@ -31,7 +31,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
         let hosts = head.fields.values(of: "host").count
         guard hosts == 1 || !isModern && hosts == 0 else { throw .malformed }
         let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let path = HTTPQuery.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
+        guard let path = PercentEncoding.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
         else { throw .malformed }
         let request = HTTPRequestHead(
             method: String(words[0]),
@@ -53,8 +53,8 @@ package struct HTTPQuery: Sendable, Equatable {
     package init?(_ text: Substring) {
         for part in text.split(separator: "&") {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = Self.decode(sides[0]),
-                let value = Self.decode(sides.count == 2 ? sides[1] : "")
+            guard let name = PercentEncoding.decode(sides[0]),
+                let value = PercentEncoding.decode(sides.count == 2 ? sides[1] : "")
             else { return nil }
             // Of equal names the first counts.
             if values[name] == nil { values[name] = value }
@@ -63,21 +63,4 @@ package struct HTTPQuery: Sendable, Equatable {
 
     /// Nil if there is no such name.
     package subscript(name: String) -> String? { values[name] }
-
-    /// Resolves percent-encoding (RFC 3986, section 2.1).
-    static func decode(_ text: Substring) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(Hexadecimal.value),
-                let low = rest.popFirst().flatMap(Hexadecimal.value)
-            else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return String(validating: bytes, as: UTF8.self)
-    }
 }

@@ -50,6 +50,8 @@ public struct AudienceResultRecord {
     public var isDemoted = false
     /// The alert was too old, so the members were sent the state without it.
     public var isAlertExpired = false
+    /// As ``ResultRecord/dropped``.
+    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The `aps.timestamp` that was sent, UNIX seconds.
     public var timestamp: Int64
     /// The number of ranges that the members were divided into. Each has a result of its own.
@@ -93,6 +95,7 @@ public struct AudienceResultRecord {
             writer.key("demoted")
             writer.boolean(true)
         }
+        writer.dropped(dropped)
         writer.member("timestamp", timestamp)
         command.writeSource(to: &writer)
         writer.key("times")
@@ -115,6 +118,8 @@ public struct BroadcastResultRecord {
     public var reason: UnsafeRawBufferPointer
     /// What a person can do about the reason; empty for nothing.
     public var advice: StaticString = ""
+    /// As ``ResultRecord/dropped``.
+    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
     public var times: RoundTimes
 
     public init(
@@ -146,6 +151,7 @@ public struct BroadcastResultRecord {
             writer.key("advice")
             writer.string(advice)
         }
+        writer.dropped(dropped)
         command.writeSource(to: &writer)
         writer.key("times")
         writer.beginObject()

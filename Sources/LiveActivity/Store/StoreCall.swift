@@ -113,6 +113,13 @@ public struct StoreCall<Bytes> {
         /// are named again. Nothing is confirmed if the subject was registered or unregistered since, because that reply has
         /// named the audiences too.
         case confirmLeaves(atMilliseconds: Int64)
+
+        // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the activity.
+
+        /// Notes in the timetable what was learned about an activity's life: `settled`.
+        case noteLife(LifeNote)
+        /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`.
+        case checkLife(beganMilliseconds: Int64)
     }
 }
 

@@ -8,6 +8,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case invalidations
     case deferred
     case coalesced
+    case undecodable
+    case trimmedBodies
 
     // Pushes. Spent budget and demotions are counted with a push's first attempt, because Redis draws on the budget once per version.
     case pushes
@@ -86,6 +88,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case channelsDeleted
     case channelOrphans
     case channelRefusals
+    case lifetimesWaiting
+    case lifetimesEnded
     case tracesExported
     case tracesDropped
     case tracePostsFailed

@@ -63,6 +63,23 @@ extension MetricCatalog {
             "Log lines that were suppressed because their kind had too many, by kind.",
             "Something happens again and again; the kind's entry below says what."
         ),
+        .gauge(
+            .lifetimesWaiting,
+            "causeway_lifetimes_waiting",
+            .count("activities"),
+            [],
+            .kafka,
+            "Activities whose policy limits their lifetime, in all timetables at the last look. Each worker looks, so use the highest value of all workers.",
+            "About the activities that live. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
+        ),
+        .counter(
+            .lifetimesEnded,
+            "causeway_lifetimes_ended_total",
+            "commands",
+            [],
+            "Commands that this worker produced to end activities whose lifetime was over.",
+            "One for each activity. If there are many more than results with the cause lifetime, such commands wait or are lost."
+        ),
         .counter(
             .tracesExported,
             "causeway_traces_exported_total",

@@ -67,6 +67,22 @@ package enum MetricCatalog {
             "Commands replaced by a newer state before they reached Redis.",
             "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
         ),
+        .counter(
+            .undecodable,
+            "causeway_undecodable_total",
+            "commands",
+            [.configuredApp],
+            "Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with `shapes.mode: warn`.",
+            "Any growth means that a producer and the app disagree. The dead letters name the path, the value and the type; with warn, the log does."
+        ),
+        .counter(
+            .trimmedBodies,
+            "causeway_bodies_trimmed_total",
+            "commands",
+            [.configuredApp],
+            "Commands whose body was too large for APNs, and from which the policy's `oversize` fields were dropped.",
+            "The results' `dropped` names the fields. If it grows steadily, the producers' states are too large."
+        ),
     ]
 
     private static let pushes: [MetricDefinition] = [

@@ -7,6 +7,7 @@ package final class MetricRegistry: Sendable {
     package let events = RecentEvents()
     package let traces = TraceCounters()
     package let channels: ChannelStatus
+    package let lifetimes = LifetimeStatus()
     let layout: MetricLayout
 
     package init(labels: LabelSpace, laneCount: Int) {
@@ -47,6 +48,8 @@ package final class MetricRegistry: Sendable {
         }
         addTraces(to: &cells)
         addChannels(to: &cells)
+        cells[layout[.lifetimesWaiting].cell(0, 0)] = Int64(lifetimes.waiting)
+        cells[layout[.lifetimesEnded].cell(0, 0)] = Int64(lifetimes.ended)
         return MetricTotals(
             layout: layout,
             cells: cells,

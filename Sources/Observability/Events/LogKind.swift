@@ -25,6 +25,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case kafkaClientLine
     case kafkaCloseLate
     case resultNotProduced
+    case commandUndecodable
 
     case redisReady
     case redisLost
@@ -69,6 +70,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case fleetTokensBack
     case fleetTokenUnreadable
     case fleetTokenNotSigned
+    case lifetimesAway
+    case lifetimesBack
     case configurationReloaded
     case configurationRejected
     case configurationNeedsRestart

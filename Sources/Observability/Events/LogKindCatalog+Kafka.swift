@@ -106,5 +106,13 @@ extension LogKindCatalog {
             "The client refused a result, invalidation or dead letter. It is produced again.",
             "Read `error`: usually the topic does not exist, or the user may not write to it."
         ),
+        line(
+            .commandUndecodable,
+            "command-undecodable",
+            .warning,
+            "no phone can decode a command",
+            "The command does not fit the shapes of its app. It is sent because of `shapes.mode: warn`, and phones show nothing.",
+            "Read `detail`: correct the producer, or write the app's shapes again."
+        ),
     ]
 }

@@ -46,6 +46,21 @@ package enum LogKindCatalog {
             "Read `error`. If it happens again at once, the cause is the configuration or the machine."
         ),
         line(
+            .lifetimesAway,
+            "lifetimes-away",
+            .warning,
+            "activities whose lifetime is over cannot be ended now",
+            "Redis does not tell what is due, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
+            "Repair Redis or Kafka; see `error`. The user of Kafka must be allowed to write to the commands topic."
+        ),
+        line(
+            .lifetimesBack,
+            "lifetimes-back",
+            .notice,
+            "activities whose lifetime is over are ended again",
+            "Redis and Kafka answer again."
+        ),
+        line(
             .workerDraining,
             "worker-draining",
             .info,

@@ -23,7 +23,7 @@ struct CollectorRequest: Sendable {
     /// - Returns: the status of the answer.
     func post(_ body: [UInt8]) throws(Failure) -> Int {
         var client = HTTPClient(
-            address: HTTPAddress(host: address.host, port: address.port, path: address.path),
+            address: HTTPAddress(server: address.server, path: address.path),
             timeoutMilliseconds: timeoutMilliseconds
         )
         client.tls = tls

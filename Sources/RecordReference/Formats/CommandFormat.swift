@@ -1,3 +1,4 @@
+import Documents
 import LiveActivity
 
 extension RecordFormat {
@@ -85,7 +86,8 @@ private enum CommandFormat {
             RecordField(
                 "id",
                 .name(bytesMax: Limits.commandIdentifierBytes),
-                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`."
+                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`. `lifetime:` and a number is "
+                    + "the name of a command of Causeway's own."
             ),
             RecordField(
                 "sequence",

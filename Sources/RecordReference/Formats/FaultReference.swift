@@ -39,7 +39,8 @@ package struct FaultReference: Sendable {
             case .notAllowed: "A field is not allowed beside another one. The detail says which."
             case .missingPlaceholder: "The `activity` of a start to an audience lacks `{device}`."
             case .bodyTooLarge:
-                "The body would have more than 4,096 bytes (5,120 to a channel of your own). Send less state."
+                "The body would have more than 4,096 bytes (5,120 to a channel of your own). Send less state, or name what to drop "
+                    + "in the policy's `oversize`. The detail has the size, and what was dropped."
             }
     }
 

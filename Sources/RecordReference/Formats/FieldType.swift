@@ -1,3 +1,4 @@
+import Documents
 import LiveActivity
 
 /// What the value of a field may be.

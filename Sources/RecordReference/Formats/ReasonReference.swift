@@ -62,6 +62,12 @@ package struct ReasonReference: Sendable {
         ReasonReference("noReason", "any", "APNs answered with this status and no reason."),
         ReasonReference("unknownApp", "`invalid`", "`app` is not a bundle id of the configuration."),
         ReasonReference("unknownPolicy", "`invalid`", "`policy` is not in the configuration."),
+        ReasonReference(
+            "undecodable",
+            "`invalid`",
+            "The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead letter names the path, "
+                + "the value and the type that is expected."
+        ),
         ReasonReference("missingKey", "`invalid`", "A tombstone's key is empty, or longer than an id."),
         ReasonReference("notDeferred", "`invalid`", "Somebody else wrote to the deferred topic."),
         ReasonReference(

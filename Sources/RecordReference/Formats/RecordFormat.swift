@@ -1,3 +1,5 @@
+import Documents
+
 /// One key of a record.
 package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {

@@ -1,3 +1,4 @@
+import Documents
 import LiveActivity
 
 extension RecordFormat {
@@ -42,6 +43,11 @@ extension RecordFormat {
                     "How many older commands this one replaced that have no result of their own."
                 ),
                 ResultFields.status, ResultFields.reason,
+                RecordField(
+                    "cause",
+                    .choice(["lifetime"]),
+                    "Present if Causeway made the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over."
+                ),
                 RecordField("apnsId", .uuid, "`apns-id` of the push. Apple's console finds the push by it."),
                 RecordField("priority", .values([5, 10]), "As it was sent."),
                 ResultFields.demoted,
@@ -50,6 +56,7 @@ extension RecordFormat {
                     .count,
                     "Pushes of priority 10 that the activity's budget allows now. Present if the budget was asked."
                 ),
+                ResultFields.dropped,
                 RecordField("policy", .policyName, "The policy that the command named."),
                 RecordField("attempts", .count, .always, "Requests to APNs."),
                 ResultFields.sentTimestamp,
@@ -117,7 +124,7 @@ extension RecordFormat {
                     .choice(["alertExpired"]),
                     "The alert was too old, so the state was sent without it."
                 ),
-                ResultFields.demoted,
+                ResultFields.demoted, ResultFields.dropped,
                 RecordField("timestamp", .timestamp, .always, "`aps.timestamp` as it was sent."),
                 ResultFields.source,
                 ResultFields.times([.record, .admitted, .first, .last]),
@@ -150,6 +157,7 @@ extension RecordFormat {
                 ),
                 ResultFields.status, ResultFields.reason,
                 RecordField("advice", .text, "What to do about the reason."),
+                ResultFields.dropped,
                 ResultFields.source,
                 ResultFields.times([.first, .last]),
             ],
@@ -191,6 +199,12 @@ private enum ResultFields {
         "demoted",
         .boolean,
         "`true`: a push of priority 10 was sent at 5, because a budget did not allow 10."
+    )
+    static let dropped = RecordField(
+        "dropped",
+        .array(of: .text, countMax: DroppedFields.countMax),
+        "The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. A command that was held "
+            + "for a token and is sent later names them in its result `held` only."
     )
     static let sentTimestamp = RecordField(
         "timestamp",

@@ -1,3 +1,5 @@
+import Documents
+
 /// `Config/asyncapi.yaml`: the topics that producers and app servers use, as an AsyncAPI 3 document.
 package enum AsyncAPIFile {
     package static let path = "Config/asyncapi.yaml"

@@ -1,3 +1,5 @@
+import Documents
+
 /// A file of the repository that is generated from the formats.
 package struct ReferenceFile: Sendable {
     /// From the root of the repository.

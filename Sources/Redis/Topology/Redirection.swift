@@ -1,4 +1,5 @@
 import Numbers
+import Reactor
 
 /// The content of MOVED or ASK: the server that has the slot, for good (MOVED) or for one call (ASK).
 struct Redirection: Equatable {
@@ -54,7 +55,7 @@ extension RedisURL.Location {
 extension RedisURL.Location: CustomStringConvertible {
     public var description: String {
         switch self {
-        case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .host(let host, let port): HostAndPort(host: host, port: port).description
         case .unix(let path): path
         }
     }

@@ -68,6 +68,16 @@ public final class RedisQueries {
         return values
     }
 
+    /// The score of a member of a sorted set; nil if the set has no such member or does not exist.
+    public func score(of member: [UInt8], in key: [UInt8]) throws(RedisError) -> Double? {
+        let reply = try ask([(key: key, command: [Array("ZSCORE".utf8), key, member])])[0].valueOrThrow()
+        if case .null = reply { return nil }
+        guard let score = reply.text.flatMap({ Double($0) }), score.isFinite else {
+            throw RedisError(.protocolViolation)
+        }
+        return score
+    }
+
     /// The keys on all primaries that match a glob pattern, each once.
     ///
     /// Keys that are created or deleted during the scan may be missing or present; all others are complete.

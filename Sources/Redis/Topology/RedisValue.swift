@@ -35,46 +35,35 @@ final class ValueReader {
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
-    private let reader: UnsafeMutablePointer<redisReader>
-    private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+    private let parser: ReplyParser
     private let partial: UnsafeMutablePointer<PartialValue>
 
     /// Nil if memory could not be allocated.
     init?() {
-        functions = .allocate(capacity: 1)
-        functions.initialize(
-            to: redisReplyObjectFunctions(
-                createString: takeString,
-                createArray: takeArray,
-                createInteger: takeInteger,
-                createNil: takeNull,
-                freeObject: { _ in }
-            )
+        let callbacks = redisReplyObjectFunctions(
+            createString: takeString,
+            createArray: takeArray,
+            createInteger: takeInteger,
+            createNil: takeNull,
+            freeObject: { _ in }
         )
         partial = .allocate(capacity: 1)
         partial.initialize(to: PartialValue())
-        guard let reader = redisReaderCreateWithFunctions(functions) else {
+        guard let parser = ReplyParser(callbacks, context: partial) else {
             partial.deinitialize(count: 1)
             partial.deallocate()
-            functions.deallocate()
             return nil
         }
-        reader.pointee.privdata = UnsafeMutableRawPointer(partial)
-        self.reader = reader
+        self.parser = parser
     }
 
     deinit {
-        redisReaderFree(reader)
         partial.deinitialize(count: 1)
         partial.deallocate()
-        functions.deallocate()
     }
 
     /// Takes received bytes. False if the reader has failed.
-    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count > 0 else { return true }
-        return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
-    }
+    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
     enum Next {
         case value(RedisValue)
@@ -83,13 +72,11 @@ final class ValueReader {
     }
 
     func next() -> Next {
-        var object: UnsafeMutableRawPointer?
-        guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
-        guard object != nil else {
-            let waiting = Int(reader.pointee.len) - Int(reader.pointee.pos)
-            return waiting > Self.replyBytesMax ? .violation : .incomplete
+        switch parser.next() {
+        case .violation: .violation
+        case .incomplete(let bytes): bytes > Self.replyBytesMax ? .violation : .incomplete
+        case .whole: partial.pointee.takeWhole().map { .value($0) } ?? .violation
         }
-        return partial.pointee.takeWhole().map { .value($0) } ?? .violation
     }
 }
 

@@ -13,7 +13,9 @@ struct CheckCommand: ParsableCommand {
             Applies the same rules as the worker, so producers can run it in their builds. It reads the keys and \
             certificates that the configuration names, if they exist here, and makes librdkafka's clients without \
             connecting them. Each fault is one line on \
-            standard output: file:line: message. With a configuration, records must name its apps and policies. \
+            standard output: file:line: message. With a configuration, records must name its apps and policies, and \
+            commands must fit the shapes of their apps, if the files of shapes exist here; what a policy drops from a \
+            body that is too large is told on standard error. \
             Warnings, for values that are allowed but rarely intended, go to standard error.
 
             Examples:
@@ -52,6 +54,7 @@ struct CheckCommand: ParsableCommand {
     func run() throws {
         var faults = 0
         var names: RecordCheck.Names?
+        var contracts: [String: ContractRule] = [:]
         if let config {
             let loader = ConfigurationOption.startLoader(requiresFiles: files)
             do {
@@ -60,15 +63,23 @@ struct CheckCommand: ParsableCommand {
                     StandardStreams.printError("\(config): warning: \(warning)")
                 }
                 names = RecordCheck.Names(
-                    apps: Set(configuration.apps.map(\.bundleId)),
-                    policies: Set(configuration.policies.map(\.name))
+                    apps: Dictionary(configuration.apps.map { ($0.bundleId, $0.policy) }) { first, _ in first },
+                    policies: Dictionary(configuration.policies.map { ($0.name, DroppedFields($0.oversize)) }) {
+                        first,
+                        _ in
+                        first
+                    }
                 )
+                for app in configuration.apps {
+                    // The loader has reported a wrong file. Without `--files`, a file may be missing.
+                    if let rule = try? app.contractRule() { contracts[app.bundleId] = rule }
+                }
             } catch {
                 for fault in error.faults { StandardStreams.printOutput(fault.description) }
                 faults += error.faults.count
             }
         }
-        var check = RecordCheck(names: names)
+        var check = RecordCheck(names: names, contracts: contracts)
         do {
             for path in commands {
                 try check.check(InputFile(path: path), kind: .command, report: StandardStreams.printOutput)
@@ -80,6 +91,7 @@ struct CheckCommand: ParsableCommand {
             StandardStreams.printOutput("\(error)")
             faults += 1
         }
+        for remark in check.remarks { StandardStreams.printError(remark) }
         faults += check.faults
         StandardStreams.printError("records checked: \(check.records), faults: \(faults)")
         if faults > 0 { throw ExitCode.failure }

@@ -19,7 +19,7 @@ struct InspectCommand: ParsableCommand {
 
             Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
             to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots in a \
-            cluster); a Kafka user needs to read the results topic.
+            cluster, and +zscore if a policy has lifetimeSeconds); a Kafka user needs to read the results topic.
 
             Examples:
               causeway inspect -c causeway.yaml --app com.example.match final-2026
@@ -100,7 +100,7 @@ struct InspectCommand: ParsableCommand {
         } catch let error as RedisError {
             StandardStreams.printError("causeway inspect: \(error)")
             if error.code == .noPermission {
-                StandardStreams.printError("its Redis user needs +get +hgetall +scan +time ~{*")
+                StandardStreams.printError("its Redis user needs +get +hgetall +scan +time +zscore ~{*")
             }
             throw ExitCode.failure
         } catch let error as InspectionError {
@@ -140,9 +140,15 @@ struct InspectCommand: ParsableCommand {
             app: app,
             activity: activity,
             policy: app.policy(named: tail?.policyName),
+            lifetimeEndsMilliseconds: app.limitsLifetimes ? try lifetimeEnd(of: key, queries) : nil,
             nowMilliseconds: now
         )
         print(json ? [report.json(results: tail?.json).line] : report.lines() + (tail?.lines(now: now) ?? []))
+    }
+
+    private func lifetimeEnd(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
+        let timetable = LifetimeKey.stored(key.withUnsafeBytes { LifetimeKey.number(ofActivityKey: $0) })
+        return try queries.score(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
     }
 
     private func show(device: String, of app: InspectedApp, _ queries: RedisQueries) throws {

@@ -5,6 +5,8 @@ import Kafka
 import LiveActivity
 import Redis
 
+import enum CausewayRecords.JSONValue
+
 /// `causeway replay rebuild`.
 struct ReplayRebuildCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -79,7 +81,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         if let failure, !isInterrupted { run.say(failure) }
         guard let rebuilding, execute || failure == nil else { throw ExitCode.failure }
         if options.json {
-            run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .bool(execute)])
+            run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
         } else {
             if !registrations { run.printReport() }
             for line in rebuilding.tally.lines(isDone: execute) { StandardStreams.printOutput(line) }

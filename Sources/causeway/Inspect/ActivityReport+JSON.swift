@@ -1,6 +1,8 @@
 import ActivityStore
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 extension ActivityReport {
     /// For machines: the complete report. Times are UNIX milliseconds.
     func json(results: JSONValue?) -> JSONValue {
@@ -13,12 +15,12 @@ extension ActivityReport {
                     "registeredAt": registeredAtMilliseconds.map(JSONValue.integer),
                 ])
             } ?? .null,
-            "frequentUpdates": .bool(allowsFrequentUpdates),
+            "frequentUpdates": .boolean(allowsFrequentUpdates),
             "newest": newest.map {
                 .members([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)),
-                    "isEnd": .bool($0.isEnd), "state": .string($0.state.rawValue),
+                    "isEnd": .boolean($0.isEnd), "state": .string($0.state.rawValue),
                 ])
             } ?? .null,
             "sent": sent.map {
@@ -33,6 +35,7 @@ extension ActivityReport {
             ]),
             "budget": budget.json,
             "updatesUntil": updatesUntilMilliseconds.map(JSONValue.integer) ?? .null,
+            "lifetimeEnds": lifetimeEndsMilliseconds.map(JSONValue.integer) ?? .null,
             "results": results,
         ])
     }

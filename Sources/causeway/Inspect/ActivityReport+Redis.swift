@@ -2,6 +2,8 @@ import ActivityStore
 import CausewayWorker
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 extension ActivityReport {
     /// Reads the report from an activity's value in Redis, with the numbers of a policy.
     init(
@@ -9,6 +11,7 @@ extension ActivityReport {
         app: InspectedApp,
         activity: String,
         policy: Policy,
+        lifetimeEndsMilliseconds: Int64? = nil,
         nowMilliseconds now: Int64
     ) {
         let numbers = policy.pace
@@ -38,7 +41,8 @@ extension ActivityReport {
                 nextPushAtMilliseconds: inspection.waitUntilMilliseconds(numbers, nowMilliseconds: now)
             ),
             budget: Budget(inspection.budget(numbers, nowMilliseconds: now)),
-            updatesUntilMilliseconds: inspection.updatesUntilMilliseconds
+            updatesUntilMilliseconds: inspection.updatesUntilMilliseconds,
+            lifetimeEndsMilliseconds: lifetimeEndsMilliseconds
         )
     }
 }

@@ -91,6 +91,9 @@ extension ActivityReport {
         guard let end = updatesUntilMilliseconds else { return "not begun" }
         let birth = "began \(ago(end - Self.lifeMilliseconds))"
         if newest?.isEnd == true { return "\(birth); ended, only a start opens it again" }
+        if let lifetimeEndsMilliseconds {
+            return "\(birth); its lifetime ends at \(TimeText.clock(lifetimeEndsMilliseconds, now: nowMilliseconds))"
+        }
         return end > nowMilliseconds
             ? "\(birth); updates until \(TimeText.clock(end, now: nowMilliseconds)), for \(TimeText.span(end - nowMilliseconds))"
             : "\(birth); its 8 hours are over, only an end is sent"

@@ -1,6 +1,8 @@
 import ActivityStore
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 /// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, which all decisions use.
 struct ActivityReport {
     struct Token: Equatable {
@@ -58,6 +60,8 @@ struct ActivityReport {
     var budget: Budget
     /// The end of the eight hours after the activity's start; nil before its first admission or registration.
     var updatesUntilMilliseconds: Int64?
+    /// When the lifetime of the activity's policy is over; nil if no policy limits it.
+    var lifetimeEndsMilliseconds: Int64?
 }
 
 /// A command that Redis keeps: either there is no token, or a newer command carries its alert and is not known to have been sent yet.

@@ -1,5 +1,7 @@
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 /// All activities of an app in a few numbers, and those with the most pushes.
 struct AppOverview {
     /// The most activities that are looked at. If there are more, the numbers cover a part of them, and the output says so.
@@ -75,7 +77,7 @@ struct AppOverview {
     func json(app: InspectedApp, policy: Policy, now: Int64, isComplete: Bool) -> JSONValue {
         .members([
             "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(now),
-            "isComplete": .bool(isComplete),
+            "isComplete": .boolean(isComplete),
             "activities": .integer(Int64(activities)), "withToken": .integer(Int64(withToken)),
             "held": .integer(Int64(held)), "ended": .integer(Int64(ended)),
             "throttled": .integer(Int64(throttled)), "outOfBudget": .integer(Int64(outOfBudget)),

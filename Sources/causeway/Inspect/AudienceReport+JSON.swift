@@ -1,6 +1,8 @@
 import ActivityStore
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 extension AudienceReport {
     /// For machines: the complete report. Times are UNIX milliseconds.
     var json: JSONValue {
@@ -11,7 +13,7 @@ extension AudienceReport {
             "newest": newest.map {
                 .members([
                     "timestamp": .integer($0.version.timestamp),
-                    "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .bool($0.isSettled),
+                    "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .boolean($0.isSettled),
                 ])
             } ?? .null,
             "sent": admitted.map(Self.json) ?? .null,
@@ -43,10 +45,10 @@ extension AudienceReport {
     private static func json(_ admitted: AudienceInspection.Admitted) -> JSONValue {
         .members([
             "timestamp": .integer(admitted.grant.timestamp), "at": .integer(admitted.atMilliseconds),
-            "isEnd": .bool(admitted.isEnd), "isStart": .bool(admitted.isStart),
+            "isEnd": .boolean(admitted.isEnd), "isStart": .boolean(admitted.isStart),
             "priority": .integer(Int64(admitted.grant.priority)),
             "frequentPriority": .integer(Int64(admitted.grant.frequentPriority)),
-            "demoted": .bool(admitted.grant.isDemoted), "ranges": .integer(Int64(admitted.grant.rangeCount)),
+            "demoted": .boolean(admitted.grant.isDemoted), "ranges": .integer(Int64(admitted.grant.rangeCount)),
             "expiration": .integer(admitted.expiration),
         ])
     }
@@ -75,7 +77,7 @@ extension AudienceReport.UnderWay {
 extension AudienceCensus {
     fileprivate var json: JSONValue {
         .members([
-            "count": .integer(Int64(estimate)), "isExact": .bool(isComplete), "read": .integer(Int64(members)),
+            "count": .integer(Int64(estimate)), "isExact": .boolean(isComplete), "read": .integer(Int64(members)),
             "devices": .integer(Int64(devices)), "sandbox": .integer(Int64(sandbox)),
             "frequentUpdates": .integer(Int64(frequent)), "channels": .integer(Int64(onChannels)),
             "pages": .integer(Int64(pages)),

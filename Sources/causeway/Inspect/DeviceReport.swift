@@ -1,5 +1,7 @@
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 /// The known facts about one device: where activities can be started on it, and how many more at present.
 struct DeviceReport {
     struct Address {

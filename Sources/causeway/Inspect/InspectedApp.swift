@@ -13,6 +13,9 @@ struct InspectedApp {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }
 
+    /// Whether Redis may have a time at which an activity is ended.
+    var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
+
     func activityKey(_ activity: String) -> [UInt8] {
         ActivityKey.stored(app: Array(bundleIdentifier.utf8), activity: Array(activity.utf8))
     }

@@ -1,6 +1,8 @@
 import CausewayConfiguration
 import Kafka
 
+import enum CausewayRecords.JSONValue
+
 /// The results, beside what Redis says. Kafka may be away while Redis answers.
 struct ResultSection {
     private let tail: Result<ResultTail, KafkaError>

@@ -1,3 +1,5 @@
+import enum CausewayRecords.JSONValue
+
 extension ResultTail {
     /// A table for people, newest first. If it is empty, it says how far the search went.
     func lines(now: Int64) -> [String] {
@@ -19,9 +21,16 @@ extension ResultTail {
         let times = record["times"]
         let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.whole }.first
         let superseded = record["superseded"]?.whole.map { "\($0) superseded" }
-        let remarks = [record["reason"]?.text, superseded].compactMap(\.self).joined(separator: ", ")
+        let dropped: String? =
+            if case .array(let names)? = record["dropped"] {
+                "without " + names.compactMap { $0.text }.joined(separator: ", ")
+            } else {
+                nil
+            }
+        let cause = record["cause"]?.text.map { "because of its \($0)" }
+        let remarks = [record["reason"]?.text, cause, superseded, dropped].compactMap(\.self).joined(separator: ", ")
         let priority = record["priority"]?.whole
-            .map { record["demoted"] == .bool(true) ? "10, sent at \($0)" : "\($0)" }
+            .map { record["demoted"] == .boolean(true) ? "10, sent at \($0)" : "\($0)" }
         return [
             moment.map { TimeText.clock($0, now: now) } ?? "-",
             moment.map { TimeText.relative($0, to: now) } ?? "",
@@ -34,7 +43,7 @@ extension ResultTail {
 
     var json: JSONValue {
         .members([
-            "records": .array(records), "read": .integer(recordsRead), "isComplete": .bool(isComplete),
+            "records": .array(records), "read": .integer(recordsRead), "isComplete": .boolean(isComplete),
         ])
     }
 }

@@ -3,6 +3,8 @@ import CausewayConfiguration
 import Foundation
 import Kafka
 
+import enum CausewayRecords.JSONValue
+
 /// The newest results of one activity, read backwards from the end of its partition. The partition follows from the producer's
 /// `partitioner`, so this needs the worker's own configuration.
 ///

@@ -9,18 +9,24 @@ struct RecordCheck {
 
     /// The names in a configuration that records may use.
     struct Names {
-        /// Bundle ids.
-        var apps: Set<String>
-        var policies: Set<String>
+        /// The policy of each app, by bundle id.
+        var apps: [String: String]
+        /// What each policy drops from a body that is too large.
+        var policies: [String: DroppedFields]
     }
 
     /// Nil: any name.
     var names: Names?
+    /// What the apps' phones can decode, by bundle id.
+    var contracts: [String: ContractRule]
     private(set) var records = 0
     private(set) var faults = 0
+    /// What a worker would do to records that have no fault, as `file:line: message`.
+    private(set) var remarks: [String] = []
 
-    init(names: Names?) {
+    init(names: Names?, contracts: [String: ContractRule] = [:]) {
         self.names = names
+        self.contracts = contracts
     }
 
     /// The most faults of one record that are looked for.
@@ -30,6 +36,9 @@ struct RecordCheck {
     mutating func check(_ file: InputFile, kind: Kind, report: (String) -> Void) throws {
         try file.forEachRecord { record in
             records += 1
+            if kind == .command, let remark = remark(on: record) {
+                remarks.append("\(file.name):\(record.line): \(remark)")
+            }
             let found = faults(of: record, kind: kind)
             faults += found.count
             for (line, message) in found { report("\(file.name):\(line): \(message)") }
@@ -59,6 +68,44 @@ struct RecordCheck {
         return found
     }
 
+    /// What a worker drops from a command that is too large; nil if it drops nothing, or if the command stays too large.
+    private func remark(on record: InputRecord) -> String? {
+        record.bytes.withUnsafeBytes { bytes in
+            guard let command = try? Command.decodeAnySize(bytes), !command.fits,
+                let fitting = try? fitting(command, in: bytes)
+            else { return nil }
+            return
+                "the request body has \(command.bodyCount) bytes; a worker drops \(fitting.dropped) and sends \(fitting.bodyCount)"
+        }
+    }
+
+    /// A command that is too large, without what its policy drops.
+    private struct Fitting {
+        var bodyCount: Int
+        var dropped: String
+        /// Why no phone could decode what is left.
+        var mismatch: (offset: Int, message: String)?
+    }
+
+    /// - Throws: the fault of a command that stays too large. Without a configuration nothing is dropped.
+    private func fitting(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> Fitting {
+        let policy = command.policy.isAbsent ? names?.apps[command.app.text(in: bytes)] : command.policy.text(in: bytes)
+        guard let fields = policy.flatMap({ names?.policies[$0] }), !fields.isEmpty else { throw command.sizeFault }
+        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+        defer { room.deallocate() }
+        let trimmed = fields.trim(bytes, of: command, into: room)
+        let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
+        let smaller = try Command.decode(rest)
+        let dropped = String(decoding: fields.text(of: trimmed), as: UTF8.self).split(separator: ",")
+        // What was dropped may come before the mismatch, so its line is that of the state.
+        let message = mismatch(of: smaller, in: rest)?.message
+        return Fitting(
+            bodyCount: smaller.bodyCount,
+            dropped: dropped.joined(separator: ", "),
+            mismatch: message.map { (Int(command.contentState.offset), $0) }
+        )
+    }
+
     private static func line(in record: InputRecord, at offset: Int) -> Int {
         record.line + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
@@ -75,7 +122,8 @@ struct RecordCheck {
             var messages: [(offset: Int, message: String)] = []
             switch kind {
             case .command:
-                let command = try Command.decode(bytes)
+                let command = try Command.decodeAnySize(bytes)
+                let fitting = command.fits ? nil : try fitting(command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(now: Clock.wallMilliseconds / 1_000)
                 } catch {
@@ -83,20 +131,38 @@ struct RecordCheck {
                 }
                 app = command.app
                 if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
+                if repaired.isDisjoint(with: [.contentState, .attributes]),
+                    let mismatch = fitting.map(\.mismatch) ?? mismatch(of: command, in: bytes)
+                {
+                    messages.append(mismatch)
+                }
             case .registration:
                 app = try Registration.decode(bytes).app
             }
             guard let names else { return .success(messages) }
             let name = app.text(in: bytes)
-            if !names.apps.contains(name), !repaired.contains(.app) {
+            if names.apps[name] == nil, !repaired.contains(.app) {
                 messages.append((0, "app: \(name) is not in the configuration"))
             }
-            if let policy, !names.policies.contains(policy), !repaired.contains(.policy) {
+            if let policy, names.policies[policy] == nil, !repaired.contains(.policy) {
                 messages.append((0, "policy: \(policy) is not in the configuration"))
             }
             return .success(messages)
         } catch {
             return .failure(error)
+        }
+    }
+
+    /// What no phone of the command's app could decode. Also for an app that only wants to be warned, because a check changes nothing.
+    private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
+        guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
+        let image = ContractImage(copying: rule.contract)
+        defer { image.deallocate() }
+        do throws(ContractMismatch) {
+            try image.check(command, in: bytes)
+            return nil
+        } catch {
+            return (error.offset, image.message(error, command, in: bytes))
         }
     }
 }

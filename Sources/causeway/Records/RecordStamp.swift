@@ -30,6 +30,6 @@ struct RecordStamp {
     }
 
     private static func command(_ record: [UInt8]) -> Command? {
-        try? record.withUnsafeBytes { try Command.decode($0) }
+        try? record.withUnsafeBytes { try Command.decodeAnySize($0) }
     }
 }

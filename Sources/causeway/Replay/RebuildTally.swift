@@ -1,3 +1,5 @@
+import enum CausewayRecords.JSONValue
+
 /// The counts of a rebuild of Redis.
 struct RebuildTally {
     enum Count: String, CaseIterable {

@@ -6,6 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
+import enum CausewayRecords.JSONValue
+
 /// The common part of all replays: it reads the range, keeps the newest command of each activity and audience, and asks Redis about them.
 struct ReplayRun {
     let name: String
@@ -146,7 +148,7 @@ struct ReplayRun {
             "timestamp": .integer(candidate.version.timestamp),
             "sequence": candidate.version.sequence > 0 ? .integer(Int64(clamping: candidate.version.sequence)) : nil,
             "reason": .string(decision.verdict.reason.rawValue),
-            "dropsAlert": decision.verdict.dropsAlert ? .bool(true) : nil,
+            "dropsAlert": decision.verdict.dropsAlert ? .boolean(true) : nil,
         ])
         StandardStreams.printOutput(line.line)
     }

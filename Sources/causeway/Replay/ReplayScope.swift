@@ -55,6 +55,16 @@ extension ReplayScope {
         return InspectedSegments(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
     }
 
+    /// The record as a worker takes it: without what its policy drops from a body that is too large; nil if the body stays too large.
+    private static func fitting(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]? {
+        if command.fits { return Array(value) }
+        return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
+            let count = DroppedFields(policy.oversize).trim(value, of: command, into: room).byteCount
+            let rest = UnsafeRawBufferPointer(rebasing: room[..<count])
+            return (try? Command.decode(rest)) == nil ? nil : Array(rest)
+        }
+    }
+
     /// Reads a record by the rules of a worker.
     func take(
         _ value: UnsafeRawBufferPointer?,
@@ -66,7 +76,7 @@ extension ReplayScope {
         let isNarrow = onlyApp != nil || onlyActivity != nil
         guard let value else { return isNarrow ? .passedOver : .invalid(code: "emptyRecord", app: nil) }
         do throws(Fault) {
-            let command = try Command.decode(value)
+            let command = try Command.decodeAnySize(value)
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
@@ -79,8 +89,11 @@ extension ReplayScope {
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", app: app)
             }
-            guard policy(of: command, app: app, in: value) != nil else {
+            guard let policy = policy(of: command, app: app, in: value) else {
                 return .invalid(code: "unknownPolicy", app: app)
+            }
+            guard let fitting = Self.fitting(value, of: command, policy: policy) else {
+                return .invalid(code: "\(command.sizeFault.code.name)", app: app)
             }
             let candidate = ReplayCandidate(
                 event: command.event,
@@ -91,7 +104,7 @@ extension ReplayScope {
                 timestampMilliseconds: place.timestampMilliseconds,
                 isUnread: isUnread,
                 key: key.map { Array($0) },
-                value: Array(value)
+                value: fitting
             )
             return .command(candidate, of: storedKey(of: candidate, addressee, app: app), app: app)
         } catch {

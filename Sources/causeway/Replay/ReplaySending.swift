@@ -6,6 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
+import enum CausewayRecords.JSONValue
+
 /// Writes commands of the range to the commands topic again, at a given rate.
 ///
 /// A copy keeps the time of its record. A token in it is as old as the record, and would otherwise displace a newer registration.

@@ -1,5 +1,7 @@
 import LiveActivity
 
+import enum CausewayRecords.JSONValue
+
 /// How many commands got which decision, in all and for each app.
 struct ReplayTally {
     private(set) var recordsRead = 0
@@ -83,7 +85,7 @@ struct ReplayTally {
             "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
             "invalid": .object(invalid.mapValues { .integer(Int64($0)) }),
             "withoutAlert": .integer(Int64(withoutAlert)),
-            "isComplete": .bool(isComplete),
+            "isComplete": .boolean(isComplete),
         ]
         return .object(members.merging(others) { $1 })
     }

@@ -11,12 +11,26 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 
+def check_shapes(row):
+    topic, app, text = row
+    types = [
+        {
+            "name": "MatchAttributes",
+            "attributes": {"match": "string"},
+            "contentState": {"away": "int", "home": "int", "kickOff": "date"},
+        }
+    ]
+    if topic != "causeway.shapes" or json.loads(text) != {"app": app, "attributesTypes": types}:
+        sys.exit(f"the library wrote other shapes: {text}")
+
+
 def main():
     from records import place
 
     place.programs = pathlib.Path(sys.argv[1]).resolve()
     text = subprocess.run([place.root / "Tests/Acceptance/kit/run"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    rows = [line.split("\t") for line in text.splitlines()]
+    *rows, shapes = [line.split("\t") for line in text.splitlines()]
+    check_shapes(shapes)
     for topic, key, value in rows:
         kind = topic.removeprefix("causeway.")
         place.validator(kind.removesuffix("s")).validate(json.loads(value))
@@ -30,7 +44,7 @@ def main():
         other = line.split("\t")
         if row[:2] != other[:2] or json.loads(row[2]) != json.loads(other[2]):
             sys.exit(f"the library and the example in Python differ: {row}, {other}")
-    print(f"{len(rows)} passed, 0 failed")
+    print(f"{len(rows) + 1} passed, 0 failed")
 
 
 main()

@@ -25,7 +25,10 @@ extension CoreHarness {
                     key: nil,
                     value: value
                 )
-                delivery.receive(record, deferred: seen.deferral, now: now)
+                Array(seen.dropped.utf8)
+                    .withUnsafeBytes { dropped in
+                        delivery.receive(record, deferred: seen.deferral, dropped: dropped, now: now)
+                    }
             }
         endBatch()
     }

@@ -11,10 +11,12 @@ struct SeenResult {
     var superseded: Int
     var status: UInt16
     var reason: String
+    var isOfLifetime: Bool
     var attempts: UInt8
     var priority: UInt8
     var isDemoted: Bool
     var budgetLeft: Int
+    var dropped: String
     var policy: String
     var sentTimestamp: Int64
     var topic: RecordTopic
@@ -32,10 +34,12 @@ struct SeenResult {
         superseded = view.superseded
         status = view.status
         reason = text(view.reason)
+        isOfLifetime = view.isOfLifetime
         attempts = view.attempts
         priority = view.priority
         isDemoted = view.isDemoted
         budgetLeft = view.budgetLeft
+        dropped = text(view.droppedFields)
         policy = text(view.policyName)
         sentTimestamp = view.sentTimestamp
         topic = view.topic
@@ -53,6 +57,8 @@ struct SeenDeferral {
     var command: String
     var cause: String
     var deferral: Deferral
+    /// The header with the names of dropped fields.
+    var dropped: String
     /// The record's value.
     var value: String
     var trace: String
@@ -61,6 +67,7 @@ struct SeenDeferral {
         command = view.name
         cause = "\(view.deferralCause.name)"
         deferral = view.deferral
+        dropped = text(view.droppedFields)
         trace = text(view.trace)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
@@ -166,8 +173,10 @@ extension StoreCall {
     /// A settlement, or a call that only updates records.
     var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves: true
-        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister: false
+        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmLeaves, .noteLife: true
+        case .address, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
+            .checkLife:
+            false
         }
     }
 }

@@ -1,3 +1,4 @@
+import ActivityShapes
 import CausewayRecords
 import Foundation
 
@@ -45,7 +46,11 @@ func show<Record: KafkaRecord>(_ record: Record) throws {
     print(Record.defaultTopic, record.key, String(decoding: try record.value(), as: UTF8.self), separator: "\t")
 }
 
+/// The shapes of the types above, which the app's unit test would write. On one line, like the records.
+let shapes = ActivityShapes.text(app: app, [try .activity(attributes: MatchAttributes(match: "final"), state: state)])
+
 try show(registration)
 try show(goal)
 try show(start)
 try show(end)
+print("causeway.shapes", app, shapes.split(separator: "\n").joined(separator: " "), separator: "\t")

@@ -17,7 +17,7 @@ extension DocumentValue {
                         + String(element.yaml(indentation: indentation + 2).trimmingPrefix { $0 == "\n" || $0 == " " })
                 }
                 .joined()
-        case .text, .number, .boolean, .array, .object:
+        case .null, .text, .number, .boolean, .array, .object:
             return " " + oneLine
         }
     }

@@ -1,5 +1,6 @@
 /// A value of a JSON or YAML document. The members of an object keep their order.
 package indirect enum DocumentValue: Equatable, Sendable {
+    case null
     case text(String)
     case number(UInt64)
     case boolean(Bool)
@@ -16,9 +17,9 @@ package indirect enum DocumentValue: Equatable, Sendable {
         }
     }
 
-    static func texts(_ values: [String]) -> DocumentValue { .array(values.map { .text($0) }) }
+    package static func texts(_ values: [String]) -> DocumentValue { .array(values.map { .text($0) }) }
 
-    static func numbers(_ values: [UInt64]) -> DocumentValue { .array(values.map { .number($0) }) }
+    package static func numbers(_ values: [UInt64]) -> DocumentValue { .array(values.map { .number($0) }) }
 }
 
 extension DocumentValue: ExpressibleByDictionaryLiteral, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
@@ -44,7 +45,7 @@ extension DocumentValue {
     }
 
     /// An object with a description, and perhaps a title, as its first members.
-    func described(_ description: String, title: String? = nil) -> DocumentValue {
+    package func described(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
@@ -70,14 +71,14 @@ extension DocumentValue {
                 "\(inner)\(Self.quoted($0.name)): \($0.value.json(indentation: indentation + 2))"
             }
             return "{\n" + lines.joined(separator: ",\n") + end + "}"
-        case .text, .number, .boolean: return line
+        case .null, .text, .number, .boolean: return line
         }
     }
 
     /// Whether the value contains no object with members, except for one.
     private var isFlat: Bool {
         switch self {
-        case .text, .number, .boolean: true
+        case .null, .text, .number, .boolean: true
         case .array(let elements): elements.allSatisfy(\.isScalar)
         case .object(let members):
             members.isEmpty || members.count <= 3 && members.allSatisfy { $0.value.isScalar || $0.value.isShortArray }
@@ -86,7 +87,7 @@ extension DocumentValue {
 
     private var isScalar: Bool {
         switch self {
-        case .text, .number, .boolean: true
+        case .null, .text, .number, .boolean: true
         case .array, .object: false
         }
     }
@@ -98,6 +99,7 @@ extension DocumentValue {
     /// The value as JSON in one line.
     package var oneLine: String {
         switch self {
+        case .null: "null"
         case .text(let text): Self.quoted(text)
         case .number(let number): String(number)
         case .boolean(let value): value ? "true" : "false"
@@ -113,9 +115,10 @@ extension DocumentValue {
             switch character {
             case "\"", "\\": result += "\\" + String(character)
             case "\n": result += "\\n"
-            default:
-                precondition(character.value >= 0x20, "the texts of the reference have no other control characters")
-                result.unicodeScalars.append(character)
+            case _ where character.value < 0x20:
+                result += character.value < 0x10 ? "\\u000" : "\\u00"
+                result += String(character.value, radix: 16)
+            default: result.unicodeScalars.append(character)
             }
         }
         return result + "\""

@@ -1,0 +1,108 @@
+import Foundation
+
+/// Writes the shapes of an app's types into a file that Causeway's workers read (`apps.<name>.shapes.file`).
+///
+/// Call it in a unit test of the app, with one example of each type:
+///
+///     try ActivityShapes.check(
+///         app: "com.example.ride",
+///         [.activity(attributes: RideAttributes.example, state: RideAttributes.ContentState.example)],
+///         file: URL(fileURLWithPath: "Shapes/ride.json")
+///     )
+///
+/// `check` fails if the file in the repository is not what the types say; `write` writes it. An example should have no nil and no empty
+/// array: what an example does not show is recorded from the type alone, or as `"any"`.
+///
+/// The types may be any `Codable` types; ActivityKit is not needed. The recorder decodes each example with a `Decoder` of its own and
+/// notes what the type asks for, so it sees optionals, nested types and coding keys as a `JSONDecoder` does. Dates must have the default
+/// strategy, as ActivityKit's decoder has.
+public enum ActivityShapes {
+    /// One type of `ActivityAttributes` with its `ContentState`.
+    public struct Activity: Sendable {
+        /// The name that commands have in `aps.attributes-type`.
+        public var name: String
+        public var attributes: FieldShape
+        public var contentState: FieldShape
+
+        /// Records the shapes of an example's types.
+        /// - Parameter name: the type's name, if commands use another one than Swift.
+        /// - Throws: the error of encoding or decoding an example.
+        public static func activity<Attributes: Codable, ContentState: Codable>(
+            attributes: Attributes,
+            state: ContentState,
+            name: String = "\(Attributes.self)"
+        ) throws -> Activity {
+            Activity(
+                name: name,
+                attributes: try ActivityShapes.shape(of: attributes),
+                contentState: try ActivityShapes.shape(of: state)
+            )
+        }
+    }
+
+    /// The file is not what the app's types say.
+    public struct Difference: Error, CustomStringConvertible {
+        public var file: String
+        /// The first line that differs, from 1.
+        public var line: Int
+        public var found: String
+        public var expected: String
+
+        public var description: String {
+            """
+            \(file):\(line): the app's types have other shapes than the file: found \(found), expected \(expected). \
+            Call ActivityShapes.write, and give the new file to the workers before this app is released.
+            """
+        }
+    }
+
+    /// The shape of a value's type, as the value shows it.
+    public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
+        let json = try JSONEncoder().encode([example])
+        // An example that its own type cannot decode would be recorded wrongly.
+        _ = try JSONDecoder().decode([Value].self, from: json)
+        let value = try JSONDecoder().decode(ExampleValue.self, from: json).elements.first
+        return Recorder.shape(of: Value.self, from: value, depth: 0)
+    }
+
+    /// The text of the file. Equal types give equal texts.
+    public static func text(app: String, _ activities: [Activity]) -> String {
+        let types = activities.map { activity in
+            """
+                {
+                  "name": \(FieldShape.quoted(activity.name)),
+                  "attributes": \(activity.attributes.rootText(indentation: 6)),
+                  "contentState": \(activity.contentState.rootText(indentation: 6))
+                }
+            """
+        }
+        return """
+            {
+              "app": \(FieldShape.quoted(app)),
+              "attributesTypes": [
+            \(types.joined(separator: ",\n"))
+              ]
+            }
+
+            """
+    }
+
+    /// Writes the file.
+    public static func write(app: String, _ activities: [Activity], to file: URL) throws {
+        try Data(text(app: app, activities).utf8).write(to: file, options: .atomic)
+    }
+
+    /// Compares the file with the app's types. For the app's continuous integration.
+    /// - Throws: a ``Difference``, or the error of reading the file.
+    public static func check(app: String, _ activities: [Activity], file: URL) throws {
+        let expected = text(app: app, activities).split(separator: "\n", omittingEmptySubsequences: false)
+        let found = String(decoding: try Data(contentsOf: file), as: UTF8.self)
+            .split(separator: "\n", omittingEmptySubsequences: false)
+        guard found != expected else { return }
+        func line(_ lines: [Substring], _ index: Int) -> String {
+            index < lines.count ? lines[index].trimmingCharacters(in: .whitespaces) : "no line"
+        }
+        let index = zip(found, expected).enumerated().first { $1.0 != $1.1 }?.offset ?? min(found.count, expected.count)
+        throw Difference(file: file.path, line: index + 1, found: line(found, index), expected: line(expected, index))
+    }
+}

@@ -1,0 +1,95 @@
+/// What JSON value a Swift value is decoded from.
+///
+/// The JSON form is that of a file of shapes: `"int"`, `"string?"`, `{"array": "date"}`, `{"object": {…}}`, `{"enum": ["a", "b"]}`.
+public indirect enum FieldShape: Equatable, Sendable {
+    /// A value of one of the kinds that have a name: `string`, `int`, `date` and others.
+    case scalar(String)
+    /// An enum with these raw values.
+    case texts([String])
+    case numbers([Int64])
+    case array(FieldShape)
+    /// A dictionary with `String` keys.
+    case dictionary(FieldShape)
+    case object([String: FieldShape])
+    case optional(FieldShape)
+
+    /// A value whose decoding the recorder cannot describe. Every value is allowed.
+    public static let any = FieldShape.scalar("any")
+
+    var isOptional: Bool { if case .optional = self { true } else { false } }
+
+    /// The same shape, but null or no value is allowed too.
+    var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
+
+    /// The shape of values of both shapes: the same one, one of them as an optional, or any value.
+    func merged(with other: FieldShape) -> FieldShape {
+        if self == other { return self }
+        switch (self, other) {
+        case (.optional(let inner), let other), (let other, .optional(let inner)):
+            if case .optional(let outer) = other { return inner.merged(with: outer).asOptional }
+            return inner.merged(with: other).asOptional
+        case (.array(let first), .array(let second)): return .array(first.merged(with: second))
+        case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
+        case (.object(let first), .object(let second)):
+            // A field that is asked for in one value only depends on something that the recorder does not see.
+            return .object(
+                first.merging(second) { $0.merged(with: $1) }
+                    .mapValuesWithKeys { key, shape in
+                        first[key] != nil && second[key] != nil ? shape : shape.asOptional
+                    }
+            )
+        default: return .any
+        }
+    }
+}
+
+extension [String: FieldShape] {
+    fileprivate func mapValuesWithKeys(_ change: (String, FieldShape) -> FieldShape) -> [String: FieldShape] {
+        reduce(into: [:]) { $0[$1.key] = change($1.key, $1.value) }
+    }
+}
+
+/// The text form: indented by two spaces, with keys in the order of their bytes, so that equal shapes have equal texts.
+extension FieldShape {
+    func text(indentation: Int) -> String {
+        switch self {
+        case .scalar(let name): return Self.quoted(name)
+        case .texts(let raws): return "{\"enum\": [\(raws.map(Self.quoted).joined(separator: ", "))]}"
+        case .numbers(let raws): return "{\"enum\": [\(raws.map { "\($0)" }.joined(separator: ", "))]}"
+        case .array(let element): return "{\"array\": \(element.text(indentation: indentation))}"
+        case .dictionary(let element): return "{\"dictionary\": \(element.text(indentation: indentation))}"
+        case .object(let fields): return "{\"object\": \(Self.text(of: fields, indentation: indentation))}"
+        case .optional(.scalar(let name)): return Self.quoted(name + "?")
+        case .optional(let inner): return "{\"optional\": \(inner.text(indentation: indentation))}"
+        }
+    }
+
+    /// The text of a root: an object's fields alone, or `"any"`.
+    func rootText(indentation: Int) -> String {
+        guard case .object(let fields) = self else { return Self.quoted("any") }
+        return Self.text(of: fields, indentation: indentation)
+    }
+
+    private static func text(of fields: [String: FieldShape], indentation: Int) -> String {
+        guard !fields.isEmpty else { return "{}" }
+        let margin = String(repeating: " ", count: indentation)
+        let lines = fields.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+            .map { "\(margin)  \(quoted($0.key)): \($0.value.text(indentation: indentation + 2))" }
+        return "{\n\(lines.joined(separator: ",\n"))\n\(margin)}"
+    }
+
+    static func quoted(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "\\\""
+            case "\\": result += "\\\\"
+            case _ where scalar.value < 0x20:
+                let digits = String(scalar.value, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
+    }
+}

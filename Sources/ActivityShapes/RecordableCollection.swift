@@ -1,0 +1,35 @@
+import Foundation
+
+/// Types whose elements can be recorded without decoding them one by one.
+protocol RecordableCollection {
+    static func shape(from example: ExampleValue?, depth: Int) -> FieldShape
+}
+
+extension Array: RecordableCollection where Element: Decodable {
+    static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
+        .array(Recorder.merged(Element.self, example?.elements ?? [], depth: depth))
+    }
+}
+
+extension Set: RecordableCollection where Element: Decodable {
+    static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
+        .array(Recorder.merged(Element.self, example?.elements ?? [], depth: depth))
+    }
+}
+
+extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
+    static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
+        // With other keys, Swift writes an array of keys and values, or keys that must be numbers.
+        guard Key.self == String.self else { return .any }
+        var values: [ExampleValue] = []
+        if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }
+        return .dictionary(Recorder.merged(Value.self, values, depth: depth))
+    }
+}
+
+extension Optional: RecordableCollection where Wrapped: Decodable {
+    static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
+        let value = example?.isNull == true ? nil : example
+        return Recorder.shape(of: Wrapped.self, from: value, depth: depth).asOptional
+    }
+}

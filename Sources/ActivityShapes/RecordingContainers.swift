@@ -1,0 +1,139 @@
+/// Notes the fields of an object.
+struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let recorder: Recorder
+    var codingPath: [any CodingKey] { [] }
+
+    /// A type that looks at the keys decides by them what it reads, as enums with associated values do.
+    var allKeys: [Key] {
+        recorder.note.isOwn = true
+        guard case .object(let members)? = recorder.example else { return [] }
+        return members.keys.sorted().compactMap { Key(stringValue: $0) }
+    }
+
+    private func example(_ key: Key) -> ExampleValue? {
+        let value = recorder.example?[key.stringValue]
+        return value?.isNull == true ? nil : value
+    }
+
+    private func note(_ shape: FieldShape, _ key: Key) {
+        let earlier = recorder.note.fields?[key.stringValue]
+        recorder.note.fields?[key.stringValue] = earlier.map { $0 == shape ? shape : .any } ?? shape
+    }
+
+    /// Every key is there, so that the type asks for its value too.
+    func contains(_ key: Key) -> Bool {
+        recorder.note.optionalKeys.insert(key.stringValue)
+        return true
+    }
+
+    func decodeNil(forKey key: Key) throws -> Bool {
+        recorder.note.optionalKeys.insert(key.stringValue)
+        return false
+    }
+
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        note(Recorder.shape(of: type, from: example(key), depth: recorder.depth), key)
+        do {
+            return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
+        } catch {
+            // The type may try another one.
+            recorder.note.fields?[key.stringValue] = .any
+            throw error
+        }
+    }
+
+    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        recorder.note.optionalKeys.insert(key.stringValue)
+        note(Recorder.shape(of: type, from: example(key), depth: recorder.depth), key)
+        return try? Recorder.value(of: type, from: example(key), depth: recorder.depth)
+    }
+
+    private func nested(_ key: Key) -> Recorder {
+        let inner = recorder.note.nested[key.stringValue] ?? Recorder.Note()
+        recorder.note.nested[key.stringValue] = inner
+        return Recorder(example: example(key), note: inner, depth: recorder.depth + 1)
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type,
+        forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try nested(key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try nested(key).unkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder {
+        recorder.note.isOwn = true
+        return Recorder(example: recorder.example?["super"], note: Recorder.Note(), depth: recorder.depth + 1)
+    }
+
+    func superDecoder(forKey key: Key) throws -> any Decoder { nested(key) }
+}
+
+/// Gives the elements of an array to a type that decodes them by itself.
+struct UnkeyedRecorder: UnkeyedDecodingContainer {
+    let elements: [ExampleValue]
+    let depth: Int
+    var currentIndex = 0
+
+    init(elements: [ExampleValue], depth: Int) {
+        self.elements = elements
+        self.depth = depth
+    }
+
+    var codingPath: [any CodingKey] { [] }
+    var count: Int? { elements.count }
+    var isAtEnd: Bool { currentIndex >= elements.count }
+
+    private mutating func next() -> ExampleValue? {
+        defer { currentIndex += 1 }
+        return isAtEnd ? nil : elements[currentIndex]
+    }
+
+    mutating func decodeNil() throws -> Bool {
+        guard !isAtEnd, elements[currentIndex].isNull else { return false }
+        currentIndex += 1
+        return true
+    }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try Recorder.value(of: type, from: next(), depth: depth)
+    }
+
+    private mutating func nested() -> Recorder { Recorder(example: next(), note: Recorder.Note(), depth: depth + 1) }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try nested().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try nested().unkeyedContainer() }
+    mutating func superDecoder() throws -> any Decoder { nested() }
+}
+
+/// Notes a value that has no fields.
+struct SingleRecorder: SingleValueDecodingContainer {
+    let recorder: Recorder
+    var codingPath: [any CodingKey] { [] }
+
+    func decodeNil() -> Bool {
+        recorder.note.isNullable = true
+        return recorder.example?.isNull ?? true
+    }
+
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        let shape = Recorder.shape(of: type, from: recorder.example, depth: recorder.depth)
+        if let earlier = recorder.note.single, earlier != shape { recorder.note.isOwn = true }
+        recorder.note.single = shape
+        do {
+            return try Recorder.value(of: type, from: recorder.example, depth: recorder.depth)
+        } catch {
+            recorder.note.isOwn = true
+            throw error
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import LiveActivity
+
+/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. An activity's key decides which timetable it is in, so
+/// that a cluster's servers share the timetables.
+public enum LifetimeKey {
+    /// The number of timetables.
+    public static let count = 32
+    static let bytesMax = 64
+
+    /// The key of a timetable, 0..<``count``.
+    public static func stored(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
+
+    /// The key of the hash that has what is known about the activities of a timetable.
+    public static func lives(_ number: Int) -> [UInt8] { stored(number) + [UInt8(ascii: "+")] }
+
+    /// The timetable that an activity is in.
+    public static func number(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
+        // FNV-1a, because all processes must agree.
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return Int((hash ^ hash >> 32) % UInt64(count))
+    }
+
+    /// All keys by their numbers. Made once, for the lanes.
+    static let all = (0..<count).map(stored)
+
+    /// The app and the activity that an activity's key names; nil: it is no such key.
+    public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
+        let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUID, ActivityKey.uppercaseUUID]
+        // A bundle id has none of the signs.
+        guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
+            let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
+        else { return nil }
+        let app = Array(key[1..<end])
+        return (app, ActivityKey.activity(ofKey: key, app: app))
+    }
+}

@@ -1,0 +1,71 @@
+import LiveActivity
+import Redis
+
+/// Writes the calls about lifetimes.
+extension StoreSession {
+    /// - Parameters:
+    ///   - activityKey: the key of the activity's own value.
+    ///   - key: the key of its timetable.
+    func issue(
+        _ operation: StoreCall<Bytes>.Operation,
+        tag: UInt64,
+        activityKey: Bytes,
+        key: Bytes,
+        on connection: RedisConnection
+    ) -> CallIssue {
+        if let obstacle = connection.obstacle { return obstacle }
+        let bytes = 64 + activityKey.count
+        switch operation {
+        case .noteLife(.over):
+            write(.life, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
+                $0.argument(letter: UInt8(ascii: "o"))
+                $0.argument(activityKey)
+            }
+        case .noteLife(.began(let at, let lifetime)):
+            note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, on: connection)
+        case .noteLife(.alive(let at, let lifetime)):
+            note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, on: connection)
+        case .noteLife(.ended(let began)):
+            name(UInt8(ascii: "e"), tag, key, activityKey, began: began, on: connection)
+        case .checkLife(let began):
+            name(UInt8(ascii: "c"), tag, key, activityKey, began: began, on: connection)
+        default: preconditionFailure("an operation of another kind")
+        }
+        return .issued
+    }
+
+    /// An operation that names the life that it means.
+    private func name(
+        _ letter: UInt8,
+        _ tag: UInt64,
+        _ key: Bytes,
+        _ activityKey: Bytes,
+        began: Int64,
+        on connection: RedisConnection
+    ) {
+        let bytes = 64 + activityKey.count
+        write(.life, tag, key, argumentCount: 3, argumentBytes: bytes, script: .lifetime, on: connection) {
+            $0.argument(letter: letter)
+            $0.argument(activityKey)
+            $0.argument(milliseconds: began)
+        }
+    }
+
+    private func note(
+        _ letter: UInt8,
+        _ tag: UInt64,
+        _ key: Bytes,
+        _ activityKey: Bytes,
+        at: Int64,
+        lifetime: Int64,
+        on connection: RedisConnection
+    ) {
+        let bytes = 96 + activityKey.count
+        write(.life, tag, key, argumentCount: 4, argumentBytes: bytes, script: .lifetime, on: connection) {
+            $0.argument(letter: letter)
+            $0.argument(activityKey)
+            $0.argument(milliseconds: at)
+            $0.argument(milliseconds: lifetime)
+        }
+    }
+}

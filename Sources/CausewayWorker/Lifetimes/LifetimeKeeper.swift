@@ -1,0 +1,106 @@
+import ActivityStore
+import CausewayConfiguration
+import Kafka
+import LiveActivity
+import Logging
+import Observability
+import Redis
+
+/// Ends activities whose policy's lifetime is over: claims what is due in the timetables of lifetimes, and produces a command for each.
+/// (R34)
+///
+/// Each worker has one. A claim is a lease: no other worker claims the same activity before it ends. A claimed activity stays in its
+/// timetable until the command has ended it, so nothing is lost if this worker dies at any moment: another worker claims it again.
+actor LifetimeKeeper {
+    /// Time between two looks at the timetables.
+    static let interval = Duration.seconds(1)
+    /// The time for which an activity is first claimed: longer than a command usually takes. Each further claim lasts twice as long as the
+    /// one before, up to 32 times.
+    static let leaseMilliseconds: Int64 = 20_000
+    /// An activity that could not be ended so long after its start is forgotten: Apple's system has ended it and taken it from the
+    /// Lock Screen. However long Kafka or APNs is away before, it is claimed again.
+    static let ageMaxMilliseconds: Int64 = 12 * 3_600_000
+    /// The most activities that one look claims from one timetable.
+    static let claimMax = 128
+
+    private let executor = BlockingExecutor(label: "lifetime keeper")
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    private let timetables: SharedHashes
+    private let topic: LifetimeTopic
+    private let status: LifetimeStatus
+    private let log: SharedKindLog
+    private var isTroubled = false
+
+    init(
+        _ kafka: WorkerConfiguration.Kafka,
+        redis: RedisConfiguration,
+        status: LifetimeStatus,
+        log: SharedKindLog
+    ) throws {
+        timetables = try SharedHashes(configuration: redis)
+        topic = LifetimeTopic(name: kafka.topics.commands, properties: try kafka.producerProperties)
+        self.status = status
+        self.log = log
+    }
+
+    /// Looks until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            // By the clock: that an activity is due is no event, and another worker may have put it into the timetable.
+            try? await Task.sleep(for: Self.interval)
+            guard !Task.isCancelled, status.isNeeded else { continue }
+            look()
+        }
+        topic.close()
+    }
+
+    /// Looks at all timetables once. Blocks for some round trips.
+    func look() {
+        var waiting = 0
+        var failure: (any Error)?
+        for number in 0..<LifetimeKey.count {
+            guard !Task.isCancelled else { return }
+            do {
+                waiting += try end(LifetimeKey.stored(number))
+            } catch let error as KafkaError {
+                // The other timetables' commands would wait as long.
+                failure = error
+                break
+            } catch {
+                // Another timetable may be on another server.
+                failure = error
+            }
+        }
+        guard let failure else {
+            status.note(waiting: waiting)
+            if isTroubled { log(.lifetimesBack) }
+            isTroubled = false
+            return
+        }
+        if !isTroubled { log(.lifetimesAway, ["error": "\(failure)"]) }
+        isTroubled = true
+    }
+
+    /// Ends what is due in a timetable.
+    ///
+    /// - Returns: the number of activities in the timetable.
+    private func end(_ timetable: [UInt8]) throws -> Int {
+        let claims = try timetables.claim(
+            timetable,
+            limit: Self.claimMax,
+            leaseMilliseconds: Self.leaseMilliseconds,
+            ageMaxMilliseconds: Self.ageMaxMilliseconds
+        )
+        let commands = claims.claimed.compactMap { LifetimeCommand($0, nowMilliseconds: claims.nowMilliseconds) }
+        guard !commands.isEmpty else { return claims.waiting }
+        try topic.produce(commands)
+        status.note(ended: commands.count)
+        return claims.waiting
+    }
+}
+
+extension WorkerConfiguration {
+    /// Whether a policy limits the lifetime of activities.
+    var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
+}

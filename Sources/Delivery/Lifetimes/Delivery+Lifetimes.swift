@@ -1,0 +1,184 @@
+import LiveActivity
+
+/// The lifetime that a policy sets for its activities. A timetable in Redis says when each of them is due; the worker's
+/// `LifetimeKeeper` produces a command that ends what is due. (R34)
+///
+/// What must hold:
+/// - A record that shows that an activity began, lives or has ended settles only when the timetable knows it. Records that are
+///   read again tell it again.
+/// - The command that ends an activity is made as often as necessary. It is admitted only while the timetable has the life that
+///   it names, so a late or repeated one ends no later life.
+/// - The command has no state, so it replaces none: it goes behind the state that waits.
+extension Delivery {
+    /// Tells the timetable what an outcome says of the activity's life.
+    mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
+        let slot = records.address(of: record)
+        guard slot.pointee.kind == .command, slot.pointee.isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        let tells =
+            switch (slot.pointee.event, outcome) {
+            // `duplicate`: the record may have been settled before the timetable had its note.
+            case (.start, .accepted), (.start, .unknown), (.start, .duplicate): true
+            case (.update, .accepted), (.update, .unchanged), (.update, .duplicate): true
+            case (.end, .accepted), (.end, .ended), (.end, .duplicate), (.end, .held): true
+            // It would have the same outcome again.
+            case (.end, .failed), (.end, .expired): slot.pointee.isOfLifetime
+            default: false
+            }
+        guard tells else { return }
+        if slot.pointee.isOfLifetime { records[record].followUps.insert(.endLife) } else { call(.noteLife, record) }
+    }
+
+    /// Whether the command's activity may be in a timetable: by the policy of the command or by the usual policy of its app. A command
+    /// whose own policy does not limit the lifetime takes its activity out. An end or a start always does, since an earlier command may
+    /// have named another policy.
+    private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
+        slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
+            || usualLifetimeMilliseconds(slot.pointee.application) > 0
+    }
+
+    private func usualLifetimeMilliseconds(_ application: UInt16) -> Int64 {
+        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy))
+    }
+
+    /// What a record tells the timetable. A time in the future is no evidence, so the present one counts instead.
+    func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifeNote {
+        let lifetime: Int64
+        let told: Int64
+        switch slot.pointee.kind {
+        case .registration:
+            lifetime = usualLifetimeMilliseconds(slot.pointee.application)
+            told = slot.pointee.registeredAtMilliseconds
+        case .command where slot.pointee.event != .end:
+            lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
+            told = slot.pointee.version.timestamp * 1_000
+        case .command where slot.pointee.isOfLifetime:
+            let began = LifetimeIdentifier.beganMilliseconds(in: slot.pointee.bytes(slot.pointee.commandIdentifier))
+            return began.map { .ended(beganMilliseconds: $0) } ?? .over
+        default: return .over
+        }
+        guard lifetime > 0 else { return .over }
+        let at = max(0, min(told, now.wallMilliseconds))
+        // Whether a start that is read again was accepted is not known.
+        guard slot.pointee.kind == .command, slot.pointee.isStart, !slot.pointee.isReadAgain else {
+            return .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime)
+        }
+        let answered = slot.pointee.answeredMilliseconds
+        return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
+    }
+
+    /// The timetable has what the record told it, or Redis refuses to note it.
+    mutating func lifeNoted(_ record: UInt32) {
+        let stage = records[record].stage
+        acknowledge(record)
+        switch stage {
+        case .registering: call(.register, record)
+        case .unregistering: unregistered(record)
+        default: break
+        }
+    }
+
+    /// Whether a registration shows that an activity lives whose app's policy limits the lifetime.
+    func notesLife(ofRegistration record: UInt32, now: Moment) -> Bool {
+        let slot = records.address(of: record)
+        return policies.hasLifetimes && slot.pointee.device.count == 0
+            && usualLifetimeMilliseconds(slot.pointee.application) > 0
+            && !AgeRules.isRegistrationOver(
+                registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
+                isPushToStart: false,
+                nowMilliseconds: now.wallMilliseconds
+            )
+    }
+
+    /// Passes over a start that is read again, but tells the timetable, which may have been lost, that the activity began.
+    mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
+        guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
+            policies.lifetimeMilliseconds(records[record].policy) > 0
+        else { return settleWithoutAction(record) }
+        fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
+        records[record].hasOwnToken = false
+        records.enter(.finished, record)
+        call(.noteLife, record)
+    }
+
+    /// Asks whether the life that a command ends still lasts, before the command enters its activity's list.
+    mutating func beginEndOfLifetime(
+        _ record: UInt32,
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer,
+        deferral: Deferral?,
+        now: Moment
+    ) {
+        fill(record, with: command, from: value, trace: trace)
+        records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+        if let deferral { restore(deferral, to: record, of: nil, now: now) }
+        records.enter(.registering, record)
+        call(.checkLife, record)
+    }
+
+    mutating func lifeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
+        if isRevoked(record) { return drop(record, now: now) }
+        records.enter(.received, record)
+        // Behind a start or an end of the producer, the life that Redis has is not the one that the command would end. The keeper makes
+        // the command again.
+        guard !isOver, !hasStartOrEnd(activityOf(record)) else { return finish(record, .superseded) }
+        enqueue(record, now: now)
+        endBatch(now: now)
+    }
+
+    /// Whether a start or an end of the producer is worked on, or waits for its turn.
+    private func hasStartOrEnd(_ activity: UInt32) -> Bool {
+        func isIt(_ record: UInt32) -> Bool {
+            let slot = records.address(of: record)
+            return slot.pointee.event != .update && !slot.pointee.isOfLifetime
+        }
+        let slot = activities.address(of: activity)
+        if slot.pointee.current != .max, isIt(slot.pointee.current) { return true }
+        var waiting = slot.pointee.waiting.head
+        while let record = waiting {
+            if isIt(record) { return true }
+            waiting = slot.pointee.waiting.successor(of: record, in: records)
+        }
+        return false
+    }
+
+    /// Merges two commands of which one or both end the activity because of its lifetime. Such an end has no state and replaces none:
+    /// updates up to its version precede it, whenever they come, and any start or end of the producer replaces it.
+    /// - Returns: whether the record is in the list.
+    mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
+        guard records[tail].isOfLifetime else {
+            activities[activity].waiting.append(record, in: &records)
+            return true
+        }
+        if records[record].isOfLifetime {
+            // One of them is enough. The other one's result must not take the life out of the timetable.
+            finish(record, .superseded)
+            return true
+        }
+        let isUpdate = records[record].event == .update
+        guard !isUpdate || !records.isNewer(record, than: tail) else {
+            records.passToken(from: record, to: tail)
+            finish(record, .ended)
+            return true
+        }
+        activities[activity].waiting.remove(tail, in: &records)
+        if isUpdate {
+            let isThere = merge(record, into: activity, now: now)
+            activities[activity].waiting.putBackLast(tail, in: &records)
+            return isThere
+        }
+        countCoalesced(of: tail)
+        let isThere = merge(record, into: activity, now: now)
+        supersede(tail, by: record, now: now)
+        return isThere
+    }
+}
+
+extension Command {
+    /// Whether the command ends an activity because its lifetime is over.
+    @inline(__always)
+    func isOfLifetime(in record: UnsafeRawBufferPointer) -> Bool {
+        event == .end && !identifier.isAbsent
+            && LifetimeIdentifier.beganMilliseconds(in: identifier.range.bytes(in: record)) != nil
+    }
+}

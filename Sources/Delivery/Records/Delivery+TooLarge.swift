@@ -1,0 +1,54 @@
+import LiveActivity
+
+/// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body fits (`oversize`).
+///
+/// The record is shortened before anything else is made of it. So the body, its digest, and what Redis holds, the deferred topic and the
+/// ranges of an audience get are those of the shorter state, and a record that is read again gives the same bytes.
+extension Delivery {
+    /// Takes a command, whose app and policy are in its slot. Not for the hot path: this copies the record and reads it again.
+    @inline(never)
+    mutating func receiveTooLarge(
+        _ command: Command,
+        index: UInt32,
+        record: IncomingRecord,
+        deferral: Deferral?,
+        now: Moment
+    ) {
+        let fields = policies.droppedFields(records[index].policy)
+        guard !fields.isEmpty, let value = record.value else {
+            return reject(record, index, command.identifier, fault: command.sizeFault)
+        }
+        withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
+            let trimmed = fields.trim(value, of: command, into: room)
+            let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
+            let names = fields.text(of: trimmed)
+            do throws(Fault) {
+                let smaller = try Command.decode(rest)
+                countTrimmedBody(of: index)
+                // The dictionary that was read last is not the one that is laid out.
+                lastAps.forget()
+                names.withUnsafeBytes { dropped in
+                    take(
+                        smaller,
+                        from: rest,
+                        index: index,
+                        record: record,
+                        deferral: deferral,
+                        dropped: dropped,
+                        now: now
+                    )
+                }
+            } catch {
+                var fault = error
+                fault.offset = command.sizeFault.offset
+                reject(
+                    record,
+                    index,
+                    command.identifier,
+                    code: fault.code.name,
+                    detail: fault.message(in: value, afterDropping: names)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+/// Why a text does not declare an app's shapes, and where.
+public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The keys down to the fault, such as `attributesTypes[0].contentState.home`; empty for the whole text.
+    public var place: String
+    public var reason: String
+
+    public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
+}
+
+extension Contract {
+    /// The length of a file of shapes, in bytes.
+    public static let fileBytesMax = Limits.recordBytes
+
+    /// Reads the shapes of one app from the text of a file, which may have several apps: JSON objects, one after the other.
+    ///
+    ///     {"app": "com.example.match", "attributesTypes": [
+    ///       {"name": "MatchAttributes", "attributes": {"home": "string"}, "contentState": {"goals": "int", "scorer": "string?"}}
+    ///     ]}
+    ///
+    /// A shape is an object of fields, or `"any"`. A field is the name of a ``ShapeKind``, followed by `?` if it is optional, or one of
+    /// `{"optional": field}`, `{"array": field}`, `{"dictionary": field}`, `{"object": fields}`, `{"enum": [raw values]}`.
+    public init(shapes bytes: UnsafeRawBufferPointer, ofApp app: String) throws(ShapesFault) {
+        let text: JSONText
+        do throws(Fault) {
+            text = try JSONText(bytes)
+            // Everything below reads valid JSON.
+            var position = text.skipWhitespace(0)
+            while position < text.count {
+                position = text.skipWhitespace(try text.skipValue(position, depth: 0, .record))
+            }
+        } catch {
+            throw ShapesFault(place: "", reason: "is not JSON: \(error.message(in: bytes))")
+        }
+        var reading = ShapesReading(text: text)
+        try reading.readApps(until: app)
+        self = reading.contract
+    }
+}
+
+extension ShapeNode {
+    fileprivate mutating func setBeginning(of name: String) {
+        guard name.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) else {
+            return
+        }
+        for (index, byte) in (Array(name.utf8) + [UInt8(ascii: "\"")]).prefix(8).enumerated() {
+            beginning |= UInt64(byte) << UInt64(index * 8)
+            beginningMask |= 0xFF << UInt64(index * 8)
+        }
+    }
+}
+
+/// One reading of a file. Not for the hot path.
+private struct ShapesReading {
+    let text: JSONText
+    var contract = Contract()
+
+    init(text: JSONText) { self.text = text }
+
+    mutating func readApps(until app: String) throws(ShapesFault) {
+        var others: [String] = []
+        var position = text.skipWhitespace(0)
+        while position < text.count {
+            let members = try members(of: position, place: "")
+            guard let value = members.last(where: { $0.key == "app" })?.value else {
+                throw ShapesFault(place: "app", reason: "is required, the app's bundle id")
+            }
+            let name = try string(value, place: "app")
+            if name == app {
+                guard contract.types.isEmpty else { throw ShapesFault(place: "app", reason: "\(app) occurs twice") }
+                try readApp(members)
+            } else {
+                others.append(name)
+            }
+            position = text.skipWhitespace(end(of: position))
+        }
+        guard contract.types.isEmpty else { return }
+        let found = others.isEmpty ? "is empty" : "has only \(others.joined(separator: ", "))"
+        throw ShapesFault(place: "", reason: "has no shapes of \(app): it \(found)")
+    }
+
+    private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
+        for member in members {
+            switch member.key {
+            // The simulator has a use for the team.
+            case "app", "teamId": break
+            case "attributesTypes":
+                for (index, type) in try elements(of: member.value, place: member.key).enumerated() {
+                    try readType(type, place: "attributesTypes[\(index)]")
+                }
+            default: throw ShapesFault(place: member.key, reason: "is not a key; use app, attributesTypes")
+            }
+        }
+        guard !contract.types.isEmpty else {
+            throw ShapesFault(place: "attributesTypes", reason: "must list at least one type")
+        }
+    }
+
+    private mutating func readType(_ position: Int, place: String) throws(ShapesFault) {
+        guard contract.types.count < Limits.shapeTypes else {
+            throw ShapesFault(place: place, reason: "more than \(Limits.shapeTypes) types")
+        }
+        var found: [String: Int] = [:]
+        for member in try members(of: position, place: place) {
+            guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
+                let place = "\(place).\(member.key)"
+                throw ShapesFault(place: place, reason: "is not a key; use name, attributes, contentState")
+            }
+            found[member.key] = member.value
+        }
+        func required(_ key: String) throws(ShapesFault) -> Int {
+            guard let value = found[key] else { throw ShapesFault(place: "\(place).\(key)", reason: "is required") }
+            return value
+        }
+        let name = try string(try required("name"), place: "\(place).name")
+        guard !name.isEmpty else { throw ShapesFault(place: "\(place).name", reason: "must not be empty") }
+        let (offset, count) = append(name)
+        var type = ContractType(nameOffset: offset, nameCount: count)
+        type.attributes = try root(try required("attributes"), place: "\(place).attributes")
+        type.contentState = try root(try required("contentState"), place: "\(place).contentState")
+        contract.types.append(type)
+    }
+
+    private mutating func append(_ text: String) -> (offset: UInt32, count: UInt32) {
+        let offset = contract.bytes.count
+        contract.bytes.append(contentsOf: text.utf8)
+        return (UInt32(offset), UInt32(contract.bytes.count - offset))
+    }
+
+    // MARK: - Shapes
+
+    private mutating func addNodes(_ count: Int, place: String) throws(ShapesFault) -> Int {
+        guard contract.nodes.count + count <= Limits.shapeNodes else {
+            throw ShapesFault(place: place, reason: "more than \(Limits.shapeNodes) fields in all")
+        }
+        let first = contract.nodes.count
+        contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
+        return first
+    }
+
+    private mutating func root(_ position: Int, place: String) throws(ShapesFault) -> UInt32 {
+        let node = try addNodes(1, place: place)
+        if text.peek(position) == UInt8(ascii: "\""), try string(position, place: place) == "any" {
+            return UInt32(node)
+        }
+        guard text.peek(position) == UInt8(ascii: "{") else {
+            throw ShapesFault(place: place, reason: "must be an object of fields, or \"any\"")
+        }
+        try setFields(node, position, place: place, depth: 1)
+        return UInt32(node)
+    }
+
+    private mutating func setFields(
+        _ node: Int,
+        _ position: Int,
+        place: String,
+        depth: Int
+    ) throws(ShapesFault) {
+        let fields = try members(of: position, place: place)
+        guard fields.count <= Limits.shapeFields else {
+            throw ShapesFault(place: place, reason: "\(fields.count) fields, \(Limits.shapeFields) are allowed")
+        }
+        let first = try addNodes(fields.count, place: place)
+        contract.nodes[node].kind = .object
+        (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(first), UInt32(fields.count))
+        for (index, field) in fields.enumerated() {
+            let (offset, count) = append(field.key)
+            contract.nodes[first + index].nameOffset = offset
+            contract.nodes[first + index].nameCount = count
+            contract.nodes[first + index].setBeginning(of: field.key)
+            try set(first + index, field.value, place: "\(place).\(field.key)", depth: depth)
+            let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
+            if isRequired { _ = contract.nodes[node].required.insert(index) }
+        }
+    }
+
+    /// - Parameter depth: the containers around the value.
+    private mutating func set(_ node: Int, _ position: Int, place: String, depth: Int) throws(ShapesFault) {
+        guard depth <= Limits.shapeDepth else {
+            throw ShapesFault(place: place, reason: "more than \(Limits.shapeDepth) nested types")
+        }
+        if text.peek(position) == UInt8(ascii: "\"") {
+            var word = try string(position, place: place)
+            if word.hasSuffix("?") {
+                word.removeLast()
+                contract.nodes[node].isOptional = true
+            }
+            guard let kind = Self.scalar(word) else {
+                throw ShapesFault(place: place, reason: "\"\(word)\" is not a type; the types are \(Self.scalarNames)")
+            }
+            contract.nodes[node].kind = kind
+            return
+        }
+        let forms = "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
+        guard text.peek(position) == UInt8(ascii: "{"), case let inner = try members(of: position, place: place),
+            inner.count == 1
+        else { throw ShapesFault(place: place, reason: forms) }
+        let value = inner[0].value
+        switch inner[0].key {
+        case "optional":
+            try set(node, value, place: place, depth: depth + 1)
+            contract.nodes[node].isOptional = true
+        case "array", "dictionary":
+            let element = try addNodes(1, place: place)
+            contract.nodes[node].kind = inner[0].key == "array" ? .array : .dictionary
+            (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(element), 1)
+            try set(element, value, place: "\(place)[]", depth: depth + 1)
+        case "object":
+            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(place: place, reason: forms) }
+            try setFields(node, value, place: place, depth: depth + 1)
+        case "enum": try setCases(node, value, place: place)
+        default: throw ShapesFault(place: place, reason: forms)
+        }
+    }
+
+    private mutating func setCases(_ node: Int, _ position: Int, place: String) throws(ShapesFault) {
+        let elements = try elements(of: position, place: place)
+        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodes else {
+            throw ShapesFault(place: place, reason: "an enum has 1 to \(Limits.shapeNodes) raw values")
+        }
+        let isText = text.peek(first) == UInt8(ascii: "\"")
+        contract.nodes[node].kind = isText ? .textCases : .numberCases
+        contract.nodes[node].first = UInt32(contract.cases.count)
+        contract.nodes[node].count = UInt32(elements.count)
+        for element in elements {
+            var raw = ShapeCase()
+            if isText {
+                (raw.offset, raw.count) = append(try string(element, place: place))
+            } else {
+                let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
+                guard let number = Int64(digits) else {
+                    throw ShapesFault(place: place, reason: "an enum's raw values are texts, or whole numbers")
+                }
+                raw.number = number
+            }
+            contract.cases.append(raw)
+        }
+    }
+
+    private static let scalarNames = ShapeKind.scalars.map { "\($0.name)" }.joined(separator: ", ")
+
+    private static func scalar(_ word: String) -> ShapeKind? {
+        switch word {
+        case "int64": .int64
+        case "uint64": .uint64
+        default: ShapeKind.scalars.first { "\($0.name)" == word }
+        }
+    }
+
+    // MARK: - JSON that is known to be valid
+
+    private func end(of position: Int) -> Int {
+        (try? text.skipValue(position, depth: 0, .record)) ?? text.count
+    }
+
+    private func string(_ position: Int, place: String) throws(ShapesFault) -> String {
+        guard let string = try? text.string(position, .record) else {
+            throw ShapesFault(place: place, reason: "must be a string")
+        }
+        return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
+    }
+
+    private func members(of start: Int, place: String) throws(ShapesFault) -> [(key: String, value: Int)] {
+        guard text.peek(start) == UInt8(ascii: "{") else {
+            throw ShapesFault(place: place, reason: "must be an object")
+        }
+        var members: [(key: String, value: Int)] = []
+        var position = text.skipWhitespace(start + 1)
+        while text.peek(position) == UInt8(ascii: "\"") {
+            let key = try string(position, place: place)
+            guard !members.contains(where: { $0.key == key }) else {
+                throw ShapesFault(place: place, reason: "has \"\(key)\" twice")
+            }
+            let value = (try? text.colon(end(of: position), .record)) ?? text.count
+            members.append((key, value))
+            position = text.skipWhitespace(text.skipWhitespace(end(of: value)) + 1)
+        }
+        return members
+    }
+
+    private func elements(of start: Int, place: String) throws(ShapesFault) -> [Int] {
+        guard text.peek(start) == UInt8(ascii: "[") else { throw ShapesFault(place: place, reason: "must be an array") }
+        var elements: [Int] = []
+        var position = text.skipWhitespace(start + 1)
+        while text.peek(position) != UInt8(ascii: "]"), position < text.count {
+            elements.append(position)
+            position = text.skipWhitespace(end(of: position))
+            if text.peek(position) == UInt8(ascii: ",") { position = text.skipWhitespace(position + 1) }
+        }
+        return elements
+    }
+}

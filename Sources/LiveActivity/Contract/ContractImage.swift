@@ -1,0 +1,113 @@
+import Glibc
+
+/// A contract at fixed addresses, so that a check counts no references. Its maker frees it.
+public struct ContractImage: BitwiseCopyable {
+    let nodes: UnsafePointer<ShapeNode>
+    let cases: UnsafeBufferPointer<ShapeCase>
+    let types: UnsafeBufferPointer<ContractType>
+    let bytes: UnsafeRawBufferPointer
+
+    public init(copying contract: Contract) {
+        let nodes = UnsafeMutablePointer<ShapeNode>.allocate(capacity: contract.nodes.count)
+        nodes.initialize(from: contract.nodes, count: contract.nodes.count)
+        self.nodes = UnsafePointer(nodes)
+        cases = Self.copy(contract.cases)
+        types = Self.copy(contract.types)
+        let text = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, contract.bytes.count), alignment: 1)
+        text.copyBytes(from: contract.bytes)
+        bytes = UnsafeRawBufferPointer(text)
+    }
+
+    private static func copy<Element: BitwiseCopyable>(_ elements: [Element]) -> UnsafeBufferPointer<Element> {
+        let copy = UnsafeMutableBufferPointer<Element>.allocate(capacity: elements.count)
+        _ = copy.initialize(from: elements)
+        return UnsafeBufferPointer(copy)
+    }
+
+    public func deallocate() {
+        nodes.deallocate()
+        cases.deallocate()
+        types.deallocate()
+        bytes.deallocate()
+    }
+
+    /// Whether a phone could decode the command. Allocates nothing.
+    ///
+    /// A start names its type, and is checked against the type's attributes and content state. An update or an end does not name its
+    /// type, so it must fit the content state of any type.
+    /// - Parameter record: the bytes from which `command` was decoded.
+    /// - Throws: the mismatch; if there are several types, of the one that reads the most of the value.
+    public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
+        // A command was decoded from these bytes, so they are a record.
+        guard let text = try? JSONText(record) else { return }
+        let walk = ContractWalk(image: self, text: text)
+        let isStart = command.event == .start
+        guard isStart || !command.contentState.isAbsent else { return }
+        var best: ContractMismatch?
+        for type in types {
+            if isStart, !isNamed(type, by: command.attributesType, of: record) { continue }
+            do throws(ContractMismatch) {
+                if isStart, !command.attributes.isAbsent {
+                    _ = try walk.value(Int(type.attributes), Int(command.attributes.offset))
+                }
+                if !command.contentState.isAbsent {
+                    _ = try walk.value(Int(type.contentState), Int(command.contentState.offset))
+                }
+                return
+            } catch {
+                if error.reached > best?.reached ?? 0 { best = error }
+            }
+        }
+        throw best ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
+    }
+
+    /// Where the names begin.
+    @inline(__always)
+    var start: UnsafeRawPointer { bytes.baseAddress.unsafelyUnwrapped }
+
+    @inline(__always)
+    func name(of node: Int) -> UnsafeRawBufferPointer {
+        text(nodes[node].nameOffset, nodes[node].nameCount)
+    }
+
+    @inline(__always)
+    func text(_ offset: UInt32, _ count: UInt32) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: bytes[Int(offset)..<Int(offset) &+ Int(count)])
+    }
+
+    private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
+        let declared = text(type.nameOffset, type.nameCount)
+        let given = name.range.bytes(in: record)
+        return name.isEscaped ? isSame(declared, asEscaped: given) : isSame(declared, given)
+    }
+}
+
+@inline(__always)
+func isSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    guard left.count == right.count else { return false }
+    guard let first = left.baseAddress, let second = right.baseAddress else { return left.isEmpty }
+    return memcmp(first, second, left.count) == 0
+}
+
+/// Whether a JSON string with escapes stands for these bytes.
+func isSame(_ plain: UnsafeRawBufferPointer, asEscaped escaped: UnsafeRawBufferPointer) -> Bool {
+    var bytes = UnescapedBytes(escaped)
+    for byte in plain where bytes.next() != byte { return false }
+    return bytes.next() == nil
+}
+
+extension Command {
+    /// A digest of everything that a contract is compared with.
+    ///
+    /// Equal digests of different values are as likely as one in 2^64. A producer who makes such a pair on purpose gets a state past
+    /// the check that the phones of its own app then drop.
+    public func contractDigest(in record: UnsafeRawBufferPointer) -> UInt64 {
+        var digest = Digest()
+        digest.add(contentState.bytes(in: record))
+        if event == .start {
+            digest.add(attributesType.range.bytes(in: record))
+            digest.add(attributes.bytes(in: record))
+        }
+        return digest.value
+    }
+}

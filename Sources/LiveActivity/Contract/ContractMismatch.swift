@@ -1,0 +1,155 @@
+import Numbers
+
+/// Why no phone could decode a command, and where.
+public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
+    enum Problem: UInt8, Sendable {
+        case missing, wrongType, outOfRange, notOneOfTheCases, wrongForm, boundsOutOfOrder, unknownType
+    }
+
+    var problem: Problem
+    /// The declared value in ``Contract``.
+    var node: Int
+    /// The position in the record: the start of the wrong value, or of the object that lacks a field.
+    public var offset: Int
+    /// How far the record was read: the end of the last field that was known, or the wrong value.
+    var reached: Int
+
+    static func unknownType(at offset: Int) -> ContractMismatch {
+        ContractMismatch(problem: .unknownType, node: 0, offset: offset, reached: offset)
+    }
+}
+
+/// Words for logs and dead letters. Not for the hot path.
+extension ContractImage {
+    /// The most raw values of an enum, and names of types, that a message lists.
+    private static let listedMax = 8
+    /// The longest value that is shown, in bytes.
+    private static let shownBytes = 40
+
+    /// The path of the value, what was found, what is expected, and the position: `aps.content-state.home.score: "2" must be int (at byte 118)`.
+    ///
+    /// A value is shown if it is short and cannot be a token.
+    /// - Parameter showsValue: whether the value itself is shown, or only its kind. A log should not have a person's data.
+    public func message(
+        _ mismatch: ContractMismatch,
+        _ command: Command,
+        in record: UnsafeRawBufferPointer,
+        showsValue: Bool = true
+    ) -> String {
+        guard let text = try? JSONText(record) else { return "" }
+        let place = "(at byte \(mismatch.offset))"
+        if mismatch.problem == .unknownType {
+            let found = found(text, mismatch.offset, showsValue: true)
+            return "aps.attributes-type: \(found) must be one of the app's types: \(typeList) \(place)"
+        }
+        let path = path(to: mismatch.offset, of: command, in: text)
+        let expected = expectation(nodes[mismatch.node])
+        guard mismatch.problem != .missing else {
+            let name = String(decoding: name(of: mismatch.node), as: UTF8.self)
+            return "\(path).\(name): missing, must be \(expected) \(place)"
+        }
+        let found = found(text, mismatch.offset, showsValue: showsValue)
+        let reason =
+            switch mismatch.problem {
+            case .outOfRange: "does not fit \(expected)"
+            case .boundsOutOfOrder: "must be \(expected), and its bounds are not in order"
+            default: "must be \(expected)"
+            }
+        return "\(path): \(found) \(reason) \(place)"
+    }
+
+    private var typeList: String {
+        var names: [String] = []
+        for type in types {
+            let name = String(decoding: text(type.nameOffset, type.nameCount), as: UTF8.self)
+            if !names.contains(name) { names.append(name) }
+        }
+        return list(names)
+    }
+
+    private func list(_ words: [String]) -> String {
+        words.prefix(Self.listedMax).joined(separator: ", ") + (words.count > Self.listedMax ? ", …" : "")
+    }
+
+    private func expectation(_ shape: ShapeNode) -> String {
+        let range = Int(shape.first)..<Int(shape.first) + Int(shape.count)
+        return switch shape.kind {
+        case .textCases:
+            "one of "
+                + list(cases[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
+        case .numberCases: "one of " + list(cases[range].map { "\($0.number)" })
+        case .date: "date, a number of seconds since 2001"
+        case .dateRange: "dateRange, an array of two numbers of seconds since 2001"
+        case .data: "data, a text in base64"
+        case .array: "array of \(nodes[Int(shape.first)].kind.name)"
+        case .dictionary: "dictionary of \(nodes[Int(shape.first)].kind.name)"
+        default: "\(shape.kind.name)"
+        }
+    }
+
+    private func found(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
+        switch text.peek(position) {
+        case UInt8(ascii: "{"): return "an object"
+        case UInt8(ascii: "["): return "an array"
+        case UInt8(ascii: "n"): return "null"
+        case UInt8(ascii: "t"), UInt8(ascii: "f"):
+            return showsValue ? (text.peek(position) == UInt8(ascii: "t") ? "true" : "false") : "a boolean"
+        case let first:
+            let isString = first == UInt8(ascii: "\"")
+            let kind = isString ? "a string" : "a number"
+            guard showsValue, let end = try? text.skipValue(position, depth: 0, .contentState) else { return kind }
+            let value = text.bytes(ByteRange(from: position, to: end))
+            return isHarmless(value) ? String(decoding: value, as: UTF8.self) : "\(kind) of \(value.count) bytes"
+        }
+    }
+
+    /// Shown are short texts without control characters, in which no run of hexadecimal digits could be a part of a token.
+    private func isHarmless(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count <= Self.shownBytes else { return false }
+        var run = 0
+        for byte in bytes {
+            run = Hexadecimal.value(byte) == nil ? 0 : run + 1
+            guard byte >= 0x20, byte != 0x7F, run < 16 else { return false }
+        }
+        return true
+    }
+
+    /// The keys and indexes from Apple's dictionary down to the value at `offset`.
+    private func path(to offset: Int, of command: Command, in text: JSONText) -> String {
+        let isState = command.contentState.isAbsent ? false : offset >= Int(command.contentState.offset)
+        let isInState = isState && offset < command.contentState.end
+        var path = isInState ? "aps.content-state" : "aps.attributes"
+        var position = Int((isInState ? command.contentState : command.attributes).offset)
+        while position != offset, let (name, inside) = step(from: position, towards: offset, in: text) {
+            path += name
+            position = inside
+        }
+        return path
+    }
+
+    /// The member or element that holds `offset`, and where its value begins.
+    private func step(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, value: Int)? {
+        let isObject = text.peek(start) == UInt8(ascii: "{")
+        guard isObject || text.peek(start) == UInt8(ascii: "[") else { return nil }
+        var position = start + 1
+        var index = 0
+        while position <= offset {
+            position = text.skipWhitespace(position)
+            var name = "[\(index)]"
+            if isObject {
+                guard let key = try? text.string(position, .contentState),
+                    let value = try? text.colon(key.next, .contentState)
+                else { return nil }
+                let bytes = text.bytes(key.range)
+                let isShown = isHarmless(bytes)
+                name = isShown ? ".\(String(decoding: bytes, as: UTF8.self))" : ".(key of \(bytes.count) bytes)"
+                position = value
+            }
+            guard let end = try? text.skipValue(position, depth: 0, .contentState) else { return nil }
+            if offset < end { return (name, position) }
+            position = text.skipWhitespace(end) + 1
+            index += 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,216 @@
+import Glibc
+
+/// Numbers as `JSONDecoder` reads them.
+extension ContractWalk {
+    /// Numbers with more characters are read as a whole.
+    private static let plainDigitsMax = 18
+    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a `Decimal`.
+    private static let plainCharactersMax = 37
+    /// The longest number that is read as a `Double`. The rest of a longer one cannot change whether it fits.
+    private static let readCharactersMax = 1_100
+
+    @inline(__always)
+    private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, node: node, offset: position, reached: position)
+    }
+
+    @inline(__always)
+    private func isNumber(_ position: Int) -> Bool {
+        let first = text.peek(position)
+        return first &- UInt8(ascii: "0") < 10 || first == UInt8(ascii: "-")
+    }
+
+    /// Reads a whole number that fits its type.
+    @inline(__always)
+    func integer(
+        _ kind: ShapeKind,
+        _ start: Int,
+        _ node: Int
+    ) throws(ContractMismatch) -> (value: Int64, next: Int) {
+        guard isNumber(start) else { throw fail(.wrongType, node, start) }
+        let isNegative = text.byte(start) == UInt8(ascii: "-")
+        var position = isNegative ? start &+ 1 : start
+        let digits = position
+        var value: Int64 = 0
+        while text.peek(position) &- UInt8(ascii: "0") < 10, position &- digits < Self.plainDigitsMax {
+            value = value &* 10 &+ Int64(text.byte(position) &- UInt8(ascii: "0"))
+            position &+= 1
+        }
+        let next = text.peek(position)
+        if next == UInt8(ascii: ".") || next | 0x20 == UInt8(ascii: "e") || next &- UInt8(ascii: "0") < 10 {
+            return try longInteger(kind, start, node)
+        }
+        if isNegative { value = 0 &- value }
+        guard fits(value, kind) else { throw fail(.outOfRange, node, start) }
+        return (value, position)
+    }
+
+    @inline(__always)
+    private func fits(_ value: Int64, _ kind: ShapeKind) -> Bool {
+        switch kind {
+        case .int8: Int8(exactly: value) != nil
+        case .int16: Int16(exactly: value) != nil
+        case .int32: Int32(exactly: value) != nil
+        case .uint8: UInt8(exactly: value) != nil
+        case .uint16: UInt16(exactly: value) != nil
+        case .uint32: UInt32(exactly: value) != nil
+        case .uint64: value >= 0
+        default: true
+        }
+    }
+
+    /// Reads a whole number of more than ``plainDigitsMax`` digits, or with a fraction or an exponent.
+    @inline(never)
+    private func longInteger(
+        _ kind: ShapeKind,
+        _ start: Int,
+        _ node: Int
+    ) throws(ContractMismatch) -> (value: Int64, next: Int) {
+        let next = try skip(start, node)
+        let number = double(start, next)
+        // Up to here a `Double` is exact, and `JSONDecoder` trusts it too.
+        if number.magnitude < 9_007_199_254_740_992 {
+            guard let value = Int64(exactly: number), fits(value, kind) else { throw fail(.outOfRange, node, start) }
+            return (value, next)
+        }
+        guard kind == .int64 || kind == .uint64, let whole = whole(start, next) else {
+            throw fail(.outOfRange, node, start)
+        }
+        let isNegative = text.byte(start) == UInt8(ascii: "-")
+        let isInRange =
+            kind == .uint64
+            ? !isNegative : whole <= (isNegative ? UInt64(Int64.max) &+ 1 : UInt64(Int64.max))
+        guard isInRange else { throw fail(.outOfRange, node, start) }
+        let value = Int64(truncatingIfNeeded: whole)
+        return (isNegative ? 0 &- value : value, next)
+    }
+
+    /// The magnitude of a large number; nil if it is not whole or exceeds 64 bits.
+    private func whole(_ start: Int, _ end: Int) -> UInt64? {
+        var value: UInt64 = 0
+        var fractionDigits = 0
+        var (isFraction, isExponent, isExponentNegative) = (false, false, false)
+        var exponent = 0
+        // Zeros are added when another digit follows, or by the exponent.
+        var zeros = 0
+        for position in start..<end {
+            let byte = text.byte(position)
+            let digit = byte &- UInt8(ascii: "0")
+            if digit < 10, isExponent {
+                exponent = min(exponent &* 10 &+ Int(digit), 1_000)
+            } else if digit < 10 {
+                if isFraction { fractionDigits &+= 1 }
+                zeros &+= 1
+                guard digit != 0 else { continue }
+                guard let shifted = Self.shift(value, zeros) else { return nil }
+                let (sum, isOver) = shifted.addingReportingOverflow(UInt64(digit))
+                guard !isOver else { return nil }
+                (value, zeros) = (sum, 0)
+            } else if byte == UInt8(ascii: ".") {
+                isFraction = true
+            } else if byte | 0x20 == UInt8(ascii: "e") {
+                isExponent = true
+            } else if byte == UInt8(ascii: "-"), isExponent {
+                isExponentNegative = true
+            }
+        }
+        let shift = zeros &- fractionDigits &+ (isExponentNegative ? -exponent : exponent)
+        return shift < 0 ? nil : Self.shift(value, shift)
+    }
+
+    /// The value with decimal zeros behind it; nil if it exceeds 64 bits.
+    private static func shift(_ value: UInt64, _ zeros: Int) -> UInt64? {
+        guard value > 0 else { return 0 }
+        guard zeros < 20 else { return nil }
+        var result = value
+        for _ in 0..<zeros {
+            let (product, isOver) = result.multipliedReportingOverflow(by: 10)
+            guard !isOver else { return nil }
+            result = product
+        }
+        return result
+    }
+
+    /// Reads any number that fits its type.
+    @inline(__always)
+    func number(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        guard isNumber(start) else { throw fail(.wrongType, node, start) }
+        var position = start &+ 1
+        while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
+        if text.peek(position) == UInt8(ascii: ".") {
+            position &+= 1
+            while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
+        }
+        let isPlain =
+            text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.plainCharactersMax
+        return isPlain ? position : try longNumber(kind, start, node)
+    }
+
+    @inline(never)
+    private func longNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let next = try skip(start, node)
+        let number = double(start, next)
+        // A `Decimal` has bounds of its own, which nothing that people count reaches.
+        let isZero = kind == .float ? Float(number) == 0 : number == 0
+        let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
+        guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw fail(.outOfRange, node, start) }
+        return next
+    }
+
+    private func hasOnlyZeros(_ start: Int, _ end: Int) -> Bool {
+        for position in start..<end {
+            let byte = text.byte(position)
+            if byte | 0x20 == UInt8(ascii: "e") { return true }
+            if (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(byte) { return false }
+        }
+        return true
+    }
+
+    /// The number between two positions.
+    func double(_ start: Int, _ end: Int) -> Double {
+        let count = min(end &- start, Self.readCharactersMax)
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
+            for index in 0..<count { characters[index] = CChar(truncatingIfNeeded: text.byte(start &+ index)) }
+            characters[count] = 0
+            guard let first = characters.baseAddress else { return 0 }
+            return strtod(first, nil)
+        }
+    }
+
+    func numberCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let (value, next) = try integer(.int64, position, node)
+        for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count)
+        where image.cases[number].number == value { return next }
+        throw fail(.notOneOfTheCases, node, position)
+    }
+}
+
+/// Texts that must have a form.
+enum SpecialText {
+    /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+    static func isUUID(_ bytes: UnescapedBytes) -> Bool {
+        var count = 0
+        for byte in bytes {
+            let isHyphen = count == 8 || count == 13 || count == 18 || count == 23
+            let isDigit = byte &- UInt8(ascii: "0") < 10 || (byte | 0x20) &- UInt8(ascii: "a") < 6
+            guard count < 36, isHyphen ? byte == UInt8(ascii: "-") : isDigit else { return false }
+            count &+= 1
+        }
+        return count == 36
+    }
+
+    /// Whether `Data(base64Encoded:)` reads the text: groups of four characters, the last one filled up with `=`.
+    static func isBase64(_ bytes: UnescapedBytes) -> Bool {
+        var count = 0
+        var padding = 0
+        for byte in bytes {
+            let letter = byte | 0x20
+            let isDigit =
+                letter &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "+")
+                || byte == UInt8(ascii: "/")
+            if byte == UInt8(ascii: "=") { padding &+= 1 } else if !isDigit || padding > 0 { return false }
+            count &+= 1
+        }
+        return count & 3 == 0 && padding <= 2
+    }
+}

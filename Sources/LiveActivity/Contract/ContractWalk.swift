@@ -1,0 +1,266 @@
+import Glibc
+
+/// Walks a value of a record beside its shape, in one pass over the bytes.
+///
+/// The rules are those of a `JSONDecoder` with default strategies for types whose decoding the compiler has written: unknown keys are
+/// ignored; the first of equal keys counts; a field that may be nil may be missing or null; a whole number may be written `2.0` or `2e3`.
+///
+/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The recursion follows the
+/// shape, whose depth is at most ``Limits/shapeDepth``.
+struct ContractWalk {
+    let image: ContractImage
+    let text: JSONText
+
+    @inline(__always)
+    private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, node: node, offset: position, reached: position)
+    }
+
+    /// Reads the value at `position`.
+    /// - Returns: the position after it.
+    func value(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
+        let shape = image.nodes + node
+        let first = text.peek(position)
+        if first == UInt8(ascii: "n") {
+            guard shape.pointee.isOptional || shape.pointee.kind == .any else { throw fail(.wrongType, node, position) }
+            return position &+ 4
+        }
+        switch shape.pointee.kind {
+        case .any: return try skip(position, node)
+        case .string: return try string(position, node).next
+        case .bool:
+            if first == UInt8(ascii: "t") { return position &+ 4 }
+            if first == UInt8(ascii: "f") { return position &+ 5 }
+            throw fail(.wrongType, node, position)
+        case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64:
+            return try integer(shape.pointee.kind, position, node).next
+        case .double, .float, .decimal, .date: return try number(shape.pointee.kind, position, node)
+        case .dateRange: return try dateRange(position, node)
+        case .url, .data, .uuid: return try specialText(shape.pointee.kind, position, node)
+        case .textCases: return try textCase(shape.pointee, position, node)
+        case .numberCases: return try numberCase(shape.pointee, position, node)
+        case .array: return try array(Int(shape.pointee.first), position, node)
+        case .dictionary: return try dictionary(Int(shape.pointee.first), position, node)
+        case .object: return try object(shape, position, node)
+        }
+    }
+
+    @inline(__always)
+    func skip(_ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        guard let next = try? text.skipValue(position, depth: 0, .contentState) else {
+            throw fail(.wrongType, node, position)
+        }
+        return next
+    }
+
+    @inline(__always)
+    func string(_ position: Int, _ node: Int) throws(ContractMismatch) -> JSONString {
+        guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.string(position, .contentState) else {
+            throw fail(.wrongType, node, position)
+        }
+        return string
+    }
+
+    // MARK: - Containers
+
+    /// Moves from the end of a member or element to the next one; nil at the end of the container.
+    @inline(__always)
+    private func following(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+        let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
+        let byte = text.peek(position)
+        if byte == UInt8(ascii: ",") { return text.skipWhitespace(position &+ 1) }
+        guard byte == closing else { throw fail(.wrongType, node, position) }
+        return nil
+    }
+
+    /// The position after a container whose last value ends at `position`.
+    @inline(__always)
+    private func end(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
+
+    /// The position of the first member or element; nil for an empty container.
+    @inline(__always)
+    private func firstInside(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+        guard text.peek(position) == opening else { throw fail(.wrongType, node, position) }
+        let inside = text.skipWhitespace(position &+ 1)
+        // In ASCII, "}" and "]" are two above their opening brackets.
+        return text.peek(inside) == opening &+ 2 ? nil : inside
+    }
+
+    @inline(__always)
+    private func key(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
+        let key = try string(position, node)
+        guard let value = try? text.colon(key.next, .contentState) else { throw fail(.wrongType, node, position) }
+        return (key, value)
+    }
+
+    private func object(
+        _ shape: UnsafePointer<ShapeNode>,
+        _ start: Int,
+        _ node: Int
+    ) throws(ContractMismatch) -> Int {
+        let (first, count) = (Int(shape.pointee.first), Int(shape.pointee.count))
+        var seen = FieldSet()
+        var end = start &+ 1
+        var known = start
+        var expected = 0
+        var member = try firstInside(start, UInt8(ascii: "{"), node)
+        while let position = member {
+            var field = expected
+            let value: Int
+            if expected < count, begins(image.nodes + (first &+ expected), position),
+                let next = try? text.colon(
+                    position &+ Int(image.nodes[first &+ expected].nameCount) &+ 2,
+                    .contentState
+                )
+            {
+                value = next
+            } else {
+                let key = try key(position, node)
+                value = key.value
+                field = self.field(first, count, key.0, expected)
+            }
+            if field >= 0, seen.insert(field) {
+                if let quick = quick(image.nodes + (first &+ field), value) {
+                    end = quick
+                } else {
+                    end = try self.value(first &+ field, value)
+                }
+                known = end
+                expected = field &+ 1
+            } else {
+                end = try skip(value, node)
+            }
+            member = try following(end, closing: UInt8(ascii: "}"), node)
+        }
+        if let missing = shape.pointee.required.first(notIn: seen) {
+            throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, reached: known)
+        }
+        return self.end(end)
+    }
+
+    /// Whether the string at `position` is this field's name, written without an escape.
+    @inline(__always)
+    private func begins(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
+        guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.beginningMask != 0,
+            (text.eightBytes(position &+ 1) ^ field.pointee.beginning) & field.pointee.beginningMask == 0
+        else { return false }
+        let count = Int(field.pointee.nameCount)
+        guard count >= 8 else { return true }
+        let (start, end) = (position &+ 1, position &+ 1 &+ count)
+        return text.byte(end) == UInt8(ascii: "\"")
+            && memcmp(text.base + start, image.start + Int(field.pointee.nameOffset), count) == 0
+    }
+
+    /// The end of a short text without escapes, or of a number without a fraction that fits any type of at least 32 bits; nil for all other
+    /// values, which are read by a call.
+    @inline(__always)
+    private func quick(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
+        switch shape.pointee.kind {
+        case .string:
+            guard text.count &- position > 16, text.byte(position) == UInt8(ascii: "\"") else { return nil }
+            let marks = nonPlainMarks(text.eightBytes(position &+ 1))
+            let end = position &+ 1 &+ (marks.trailingZeroBitCount &>> 3)
+            return marks != 0 && text.byte(end) == UInt8(ascii: "\"") ? end &+ 1 : nil
+        case .int64, .uint64, .double, .date:
+            guard text.count &- position > 16 else { return nil }
+            var end = position
+            while end &- position < 10, text.byte(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
+            let next = text.byte(end)
+            let isEnd = next == UInt8(ascii: ",") || next == UInt8(ascii: "}") || next <= 0x20
+            return isEnd && end > position ? end : nil
+        default: return nil
+        }
+    }
+
+    /// The field with this key; -1 if there is none. Producers mostly keep an order, so the search begins behind the last field.
+    @inline(never)
+    private func field(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
+        let bytes = text.bytes(key.range)
+        var field = expected
+        for _ in 0..<count {
+            if field >= count { field = 0 }
+            let name = image.name(of: first &+ field)
+            if key.isEscaped ? isSame(name, asEscaped: bytes) : isSame(name, bytes) { return field }
+            field &+= 1
+        }
+        return -1
+    }
+
+    private func array(_ inner: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        var end = start &+ 1
+        var element = try firstInside(start, UInt8(ascii: "["), node)
+        while let position = element {
+            end = try value(inner, position)
+            element = try following(end, closing: UInt8(ascii: "]"), node)
+        }
+        return self.end(end)
+    }
+
+    private func dictionary(_ inner: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        var end = start &+ 1
+        var member = try firstInside(start, UInt8(ascii: "{"), node)
+        while let position = member {
+            let (key, value) = try key(position, node)
+            do throws(ContractMismatch) {
+                end = try self.value(inner, value)
+            } catch {
+                guard occurs(key, in: start, before: position) else { throw error }
+                end = try skip(value, node)
+            }
+            member = try following(end, closing: UInt8(ascii: "}"), node)
+        }
+        return self.end(end)
+    }
+
+    /// Whether an object has a key before a position.
+    private func occurs(_ key: JSONString, in start: Int, before end: Int) -> Bool {
+        var position = text.skipWhitespace(start &+ 1)
+        while position < end {
+            guard let other = try? text.string(position, .contentState),
+                let value = try? text.colon(other.next, .contentState),
+                let next = try? text.skipValue(value, depth: 0, .contentState)
+            else { return false }
+            if areEqualUnescaped(text.bytes(other.range), text.bytes(key.range)) { return true }
+            position = text.skipWhitespace(text.skipWhitespace(next) &+ 1)
+        }
+        return false
+    }
+
+    /// A `JSONDecoder` reads two elements and does not look at further ones.
+    private func dateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        guard let first = try firstInside(start, UInt8(ascii: "["), node) else { throw fail(.wrongType, node, start) }
+        let lowerEnd = try number(.date, first, node)
+        guard let second = try following(lowerEnd, closing: UInt8(ascii: "]"), node) else {
+            throw fail(.wrongType, node, start)
+        }
+        let upperEnd = try number(.date, second, node)
+        guard double(first, lowerEnd) <= double(second, upperEnd) else { throw fail(.boundsOutOfOrder, node, start) }
+        return try skip(start, node)
+    }
+
+    // MARK: - Texts
+
+    private func textCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let string = try string(position, node)
+        let bytes = text.bytes(string.range)
+        for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count) {
+            let raw = image.text(image.cases[number].offset, image.cases[number].count)
+            if string.isEscaped ? isSame(raw, asEscaped: bytes) : isSame(raw, bytes) { return string.next }
+        }
+        throw fail(.notOneOfTheCases, node, position)
+    }
+
+    private func specialText(_ kind: ShapeKind, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
+        let string = try string(position, node)
+        let bytes = text.bytes(string.range)
+        let isGood =
+            switch kind {
+            // Apple's parser repairs nearly every text. Only an empty one is never a URL.
+            case .url: !string.isEmpty
+            case .uuid: SpecialText.isUUID(UnescapedBytes(bytes))
+            default: SpecialText.isBase64(UnescapedBytes(bytes))
+            }
+        guard isGood else { throw fail(.wrongForm, node, position) }
+        return string.next
+    }
+}

@@ -1,0 +1,209 @@
+/// The fields of `content-state` that a policy drops from a body that is too large, in the order in which they are dropped.
+///
+/// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state` is shortened. A start's
+/// `attributes` stay whole, because no later push could bring what they lacked.
+public struct DroppedFields: Sendable, Equatable {
+    /// The number of fields of one policy.
+    public static let countMax = 8
+    /// The length of one field's name.
+    public static let nameBytesMax = 63
+    /// The length of all names of one policy with the commas between them.
+    public static let textBytesMax = countMax * (nameBytesMax + 1) - 1
+
+    /// The names as the configuration writes them.
+    private let names: [[UInt8]]
+    /// The keys of each name's path.
+    private let paths: [[[UInt8]]]
+
+    /// - Parameter names: as in a policy's `oversize`.
+    public init(_ names: [String]) {
+        precondition(
+            names.count <= Self.countMax && names.allSatisfy(Self.isName),
+            "the configuration's rule was not applied"
+        )
+        self.names = names.map { Array($0.utf8) }
+        paths = self.names.map { $0.split(separator: UInt8(ascii: ".")).map { Array($0) } }
+    }
+
+    public var isEmpty: Bool { names.isEmpty }
+
+    /// Whether a text is a field's name: letters, digits, `_` and `-`, with single dots between keys.
+    public static func isName(_ text: String) -> Bool {
+        (1...nameBytesMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") }
+            && text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+                .allSatisfy { !$0.isEmpty }
+    }
+
+    /// Whether bytes from a record's header are names that commas separate.
+    public static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count <= textBytesMax
+            && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
+    }
+
+    static let separator = UInt8(ascii: ",")
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
+    /// A command's record without the fields that were dropped.
+    public struct Trimmed: Sendable, Equatable, BitwiseCopyable {
+        /// The number of the record's bytes.
+        public let byteCount: Int
+        /// One bit for each field of the policy that the record had and that was dropped.
+        let fields: UInt8
+
+        public var isUnchanged: Bool { fields == 0 }
+    }
+
+    /// Copies a command's record without as many fields, in their order, as its body needs to fit. Everything else stays as written. A
+    /// field that the record does not have is passed over.
+    ///
+    /// The work is bounded: each field costs one pass over `content-state`.
+    /// - Parameters:
+    ///   - command: was decoded from `record`.
+    ///   - room: has room for as many bytes as `record`.
+    /// - Returns: what was written to `room`. The body may still be too large.
+    public func trim(
+        _ record: UnsafeRawBufferPointer,
+        of command: Command,
+        into room: UnsafeMutableRawBufferPointer
+    ) -> Trimmed {
+        precondition(room.count >= record.count, "there is no room for the record")
+        room.copyMemory(from: record)
+        var count = record.count
+        var fields: UInt8 = 0
+        // An end may have no content state.
+        guard !command.contentState.isAbsent else { return Trimmed(byteCount: count, fields: 0) }
+        let state = Int(command.contentState.offset)
+        for (index, path) in paths.enumerated() {
+            guard command.bodyCount - (record.count - count) > command.bodyBytesMax else { break }
+            guard
+                let rest = Self.remove(path, from: state, in: UnsafeMutableRawBufferPointer(rebasing: room[..<count])),
+                rest < count
+            else { continue }
+            count = rest
+            fields |= 1 << UInt8(index)
+        }
+        return Trimmed(byteCount: count, fields: fields)
+    }
+
+    /// The names of the fields that were dropped, with commas between them.
+    public func text(of trimmed: Trimmed) -> [UInt8] {
+        let dropped = names.indices.filter { trimmed.fields & 1 << UInt8($0) != 0 }
+        return Array(dropped.map { names[$0] }.joined(separator: [Self.separator]))
+    }
+
+    /// Removes every member at a path.
+    /// - Returns: the number of bytes that are left; nil if the text cannot be read, which a decoded record's can.
+    private static func remove(
+        _ path: [[UInt8]],
+        from state: Int,
+        in record: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        do throws(Fault) {
+            var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
+            _ = try removal.walk(state, path[...])
+            return removal.finish()
+        } catch {
+            assertionFailure("the record has been decoded")
+            return nil
+        }
+    }
+}
+
+/// Removes members of an object in place, and closes the gaps.
+///
+/// What must hold: `written <= taken <= ` the position that is read. So bytes are only written where everything has been read.
+private struct MemberRemoval {
+    private let text: JSONText
+    private let record: UnsafeMutableRawBufferPointer
+    /// The bytes before this place are as they stay.
+    private var written = 0
+    /// The bytes before this position are written or removed.
+    private var taken = 0
+
+    init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
+        self.text = text
+        self.record = record
+    }
+
+    /// Walks the object at a position, and the objects in it that the path leads to. A key that comes twice is removed twice: which of
+    /// the two a reader takes is not defined.
+    /// - Returns: the position after the object.
+    mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
+        var members = try Members(text, at: start, of: .contentState, unknown: .free)
+        // Where the comma after the last member that stays will be.
+        var commaPlace: Int?
+        while try members.next(in: text, { _ in nil }) != nil {
+            let key = members.keyPosition
+            let isOnPath = try isKey(key, path.first)
+            if isOnPath, path.count > 1, text.peek(members.position) == UInt8(ascii: "{") {
+                members.position = try walk(members.position, path.dropFirst())
+            } else {
+                members.position = try text.skipValue(members.position, depth: 0, .contentState)
+            }
+            let end = text.skipWhitespace(members.position)
+            let hasNext = text.peek(end) == UInt8(ascii: ",")
+            guard isOnPath, path.count == 1 else {
+                if hasNext { commaPlace = written + (end - taken) }
+                continue
+            }
+            keep(upTo: key)
+            if hasNext {
+                taken = end + 1
+            } else {
+                // The last member leaves with the comma before it.
+                if let commaPlace { written = commaPlace }
+                taken = members.position
+            }
+        }
+        return members.position
+    }
+
+    /// Keeps the rest of the record.
+    /// - Returns: the number of bytes that are left.
+    mutating func finish() -> Int {
+        keep(upTo: record.count)
+        return written
+    }
+
+    /// Whether the key at a position is this one, whichever of its characters are escaped.
+    private func isKey(_ position: Int, _ key: [UInt8]?) throws(Fault) -> Bool {
+        guard let key else { return false }
+        let string = try text.string(position, .contentState)
+        return UnescapedBytes(text.bytes(string.range)).elementsEqual(key)
+    }
+
+    private mutating func keep(upTo position: Int) {
+        let count = position - taken
+        if written != taken, let base = record.baseAddress {
+            // The bytes may overlap.
+            (base + written).copyMemory(from: base + taken, byteCount: count)
+        }
+        written += count
+        taken = position
+    }
+}
+
+extension JSONWriter {
+    /// Writes the names of dropped fields, which commas separate, as a list; nothing if there are none.
+    mutating func dropped(_ names: UnsafeRawBufferPointer) {
+        guard !names.isEmpty else { return }
+        key("dropped")
+        append(UInt8(ascii: "["))
+        var isFirst = true
+        for name in names.split(separator: DroppedFields.separator) {
+            if !isFirst { append(UInt8(ascii: ",")) }
+            isFirst = false
+            string(UnsafeRawBufferPointer(rebasing: name))
+        }
+        append(UInt8(ascii: "]"))
+    }
+}

@@ -1,0 +1,35 @@
+/// What a record tells the timetable of lifetimes about its activity. Times are UNIX milliseconds.
+@frozen
+public enum LifeNote: Sendable, Equatable, BitwiseCopyable {
+    /// A start began the activity. Replaces what was known, unless that is a start at the same time or later.
+    case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
+    /// The activity was alive at this time. Counts only if no start is known and no earlier time.
+    case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
+    /// The activity has ended, or its lifetime is not limited any more.
+    case over
+    /// The activity has ended because its lifetime was over. Counts only for the life that began at this time.
+    case ended(beganMilliseconds: Int64)
+}
+
+/// The id of a command that ends an activity whose lifetime is over: `lifetime:` and the time at which the life began, UNIX
+/// milliseconds. No producer may use such an id.
+public enum LifetimeIdentifier {
+    public static let prefix: StaticString = "lifetime:"
+    private static let digitsMax = 15
+
+    public static func text(beganMilliseconds: Int64) -> String { "\(prefix)\(beganMilliseconds)" }
+
+    /// The time in an id; nil: the id is another command's.
+    public static func beganMilliseconds(in identifier: UnsafeRawBufferPointer) -> Int64? {
+        let count = prefix.utf8CodeUnitCount
+        guard identifier.count > count, identifier.count <= count + digitsMax else { return nil }
+        for position in 0..<count where identifier[position] != prefix.utf8Start[position] { return nil }
+        var milliseconds: Int64 = 0
+        for position in count..<identifier.count {
+            let digit = identifier[position] &- UInt8(ascii: "0")
+            guard digit < 10 else { return nil }
+            milliseconds = milliseconds * 10 + Int64(digit)
+        }
+        return milliseconds
+    }
+}

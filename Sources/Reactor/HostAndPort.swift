@@ -1,0 +1,52 @@
+/// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or `[2001:db8::1]:80`.
+public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
+    public enum Fault: Error, Sendable {
+        /// Not a name of letters, digits, `.`, `-` and `_`, and not an address; or an IPv6 address without brackets.
+        case host
+        /// Not 1 through 65535.
+        case port
+    }
+
+    /// The length of a host's name, in bytes (RFC 1035, section 2.3.4).
+    public static let hostBytesMax = 255
+
+    /// A name or an address, without brackets.
+    public var host: String
+    public var port: UInt16
+
+    public init(host: String, port: UInt16) {
+        self.host = host
+        self.port = port
+    }
+
+    /// - Parameter portDefault: the port of a text that names none.
+    public init(_ text: Substring, portDefault: UInt16) throws(Fault) {
+        var name = text
+        port = portDefault
+        if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
+            guard let number = UInt16(text[text.index(after: colon)...]), number > 0 else { throw .port }
+            port = number
+            name = text[..<colon]
+        }
+        if name.hasPrefix("["), name.hasSuffix("]") {
+            name = name.dropFirst().dropLast()
+            guard SocketAddress(numeric: String(name), port: port) != nil else { throw .host }
+        } else if !name.utf8.allSatisfy(Self.isOfName) {
+            throw .host
+        }
+        guard (1...Self.hostBytesMax).contains(name.utf8.count) else { throw .host }
+        host = String(name)
+    }
+
+    /// As a request or a URL names them: an IPv6 address in brackets.
+    public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+}

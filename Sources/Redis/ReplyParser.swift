@@ -1,0 +1,55 @@
+import CHiredis
+
+/// hiredis' parser. It gives the parts of a reply to callbacks, which find `context` as their task's `privdata`.
+struct ReplyParser: ~Copyable {
+    private let reader: UnsafeMutablePointer<redisReader>
+    private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+
+    enum Progress {
+        /// All parts of the next reply were given.
+        case whole
+        /// So many bytes of the next reply wait for the rest.
+        case incomplete(bytes: Int)
+        case violation
+    }
+
+    /// Nil if memory could not be allocated.
+    init?(_ callbacks: redisReplyObjectFunctions, context: UnsafeMutableRawPointer) {
+        functions = .allocate(capacity: 1)
+        functions.initialize(to: callbacks)
+        guard let reader = redisReaderCreateWithFunctions(functions) else {
+            functions.deallocate()
+            return nil
+        }
+        reader.pointee.privdata = context
+        self.reader = reader
+    }
+
+    deinit {
+        redisReaderFree(reader)
+        functions.deallocate()
+    }
+
+    /// hiredis keeps its buffer between replies. The caller must then limit how much may wait in it.
+    func keepBuffer() { reader.pointee.maxbuf = 0 }
+
+    /// Takes received bytes. False if the parser has failed; then nothing more can be read.
+    func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count > 0 else { return true }
+        return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK
+    }
+
+    /// Reads the next reply, if it has arrived completely.
+    func next() -> Progress {
+        var object: UnsafeMutableRawPointer?
+        guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
+        return object == nil ? .incomplete(bytes: Int(reader.pointee.len) - Int(reader.pointee.pos)) : .whole
+    }
+
+    /// The bytes that were fed and not read; nil if there are none. Valid until the next call.
+    var unread: UnsafeRawBufferPointer? {
+        let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
+        guard let buffer = reader.pointee.buf, position < length else { return nil }
+        return UnsafeRawBufferPointer(start: buffer + position, count: length - position)
+    }
+}

@@ -1,0 +1,39 @@
+import Foundation
+
+import enum CausewayRecords.JSONValue
+
+extension JSONValue {
+    /// Nil if the bytes are not JSON.
+    init?(parsing bytes: some Sequence<UInt8>) {
+        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else { return nil }
+        self = value
+    }
+
+    subscript(_ key: String) -> JSONValue? {
+        guard case .object(let members) = self else { return nil }
+        return members[key]
+    }
+
+    var text: String? {
+        guard case .string(let text) = self else { return nil }
+        return text
+    }
+
+    var whole: Int64? {
+        guard case .integer(let number) = self else { return nil }
+        return number
+    }
+
+    /// The value on one line, with an object's members in the order of their names.
+    var line: String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        // A value from a decoder has no number that an encoder refuses.
+        return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
+    }
+
+    /// An object without the members whose value is nil.
+    static func members(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {
+        .object(Dictionary(uniqueKeysWithValues: members.compactMap { key, value in value.map { (key, $0) } }))
+    }
+}

@@ -1,0 +1,166 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A command that no phone of its app could decode is invalid, or only counted. (`apps.<name>.shapes`)
+@Suite struct ContractTests {
+    /// The types of the app of ``CommandText``: its updates have `n`.
+    private static let shapes = """
+        {"app":"\(CommandText.app)","attributesTypes":[
+          {"name":"Match","attributes":{},"contentState":{"n":"int","who":{"optional":{"object":{"name":"string"}}}}},
+          {"name":"Table","attributes":{"league":"string"},"contentState":{"rows":{"array":"int"}}}
+        ]}
+        """
+
+    private static func rule(_ text: String = shapes, isRefusing: Bool = true) -> ContractRule {
+        Array(text.utf8)
+            .withUnsafeBytes { bytes in
+                do throws(ShapesFault) {
+                    return ContractRule(
+                        contract: try Contract(shapes: bytes, ofApp: CommandText.app),
+                        isRefusing: isRefusing
+                    )
+                } catch {
+                    preconditionFailure("\(error)")
+                }
+            }
+    }
+
+    private static func core(isRefusing: Bool = true) -> CoreHarness {
+        CoreHarness { $0.applications[0].contract = rule(isRefusing: isRefusing) }
+    }
+
+    private static func update(_ second: Int64, of activity: String = "a", _ state: String) -> String {
+        CommandText.update(second, of: activity).replacing(#"{"n":\#(second)}"#, with: state)
+    }
+
+    @Test(arguments: [
+        (#"{"n":"1"}"#, #"aps.content-state.n: "1" must be int (at byte "#),
+        (#"{"n":1,"who":{"name":7}}"#, "aps.content-state.who.name: 7 must be string (at byte "),
+        // Both types lack something. The first reads more of the state.
+        (#"{"n":1,"who":{}}"#, "aps.content-state.who.name: missing, must be string (at byte "),
+        (#"{"rows":[1,2,null]}"#, "aps.content-state.rows[2]: null must be int (at byte "),
+    ])
+    func `An update that no type can decode is invalid, and a dead letter`(_ state: String, _ detail: String) {
+        let core = Self.core()
+        let record = Self.update(1, state)
+        core.receive(record)
+        #expect(core.outcomes == ["u1 invalid"])
+        #expect(core.results.first?.reason == "undecodable")
+        #expect(core.deadLetters.map(\.error) == ["undecodable"] && core.deadLetters.map(\.value) == [record])
+        #expect(core.deadLetters.first?.detail.hasPrefix(detail) == true, "\(core.deadLetters)")
+        #expect(core.calls.isEmpty)
+        #expect(core.counters(of: 0).undecodable == 1)
+    }
+
+    @Test func `What any type of the app can decode is sent`() {
+        let core = Self.core()
+        let table = Self.update(1, of: "b", #"{"rows":[1,2],"new":{}}"#)
+        core.receive(.update(1), table, .end(1, of: "c"), .start(1, of: "d"))
+        #expect(core.deadLetters.isEmpty && core.calls.count == 4)
+        #expect(core.counters(of: 0).undecodable == 0)
+    }
+
+    @Test func `A start is checked against the type that it names`() {
+        let core = Self.core()
+        let start = CommandText.start(1)
+        core.receive(
+            start.replacing(#""attributes-type":"Match""#, with: #""attributes-type":"Table""#),
+            start.replacing(#""attributes-type":"Match""#, with: #""attributes-type":"Match2""#),
+            start.replacing(#""content-state":{"n":0}"#, with: #""content-state":{"rows":[]}"#)
+        )
+        #expect(
+            core.deadLetters.map { $0.detail.prefix { $0 != "(" } } == [
+                "aps.attributes.league: missing, must be string ",
+                "aps.attributes-type: \"Match2\" must be one of the app's types: Match, Table ",
+                "aps.content-state.n: missing, must be int ",
+            ]
+        )
+    }
+
+    @Test func `Commands to audiences and to channels are checked too`() {
+        let core = Self.core()
+        let bad = Self.update(1, #"{"n":true}"#)
+        core.receive(
+            CommandText.toAudience(bad),
+            bad.replacing(#""activity":"a""#, with: #""channel":"YWI=""#),
+            CommandText.toAudience(.update(2))
+        )
+        #expect(core.deadLetters.map(\.error) == ["undecodable", "undecodable"])
+        let handedOver = core.delivery.nextHandover
+        #expect(handedOver != nil)
+    }
+
+    @Test func `With a warning the command is sent, counted, and named without its value`() throws {
+        let core = Self.core(isRefusing: false)
+        core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
+        #expect(core.deadLetters.isEmpty && core.waiting == ["admit u1", "admit b.u1"])
+        #expect(core.counters(of: 0).undecodable == 2)
+        let taken = core.delivery.takeContractWarning()
+        let warning = try #require(taken)
+        #expect(warning.application == 0 && warning.source == "causeway.commands/0/0")
+        #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
+        // The second command was counted; one warning at a time is kept.
+        let second = core.delivery.takeContractWarning()
+        #expect(second == nil)
+        core.receive(Self.update(2, of: "b", #"{"n":false}"#))
+        let third = core.delivery.takeContractWarning()
+        #expect(third?.source == "causeway.commands/0/2")
+    }
+
+    @Test func `Only the app that has shapes is checked`() {
+        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
+            $0.applications[0].contract = Self.rule()
+        }
+        let bad = Self.update(1, #"{"n":null}"#)
+        core.receive(bad, bad.replacing(CommandText.app, with: "com.example.other"))
+        #expect(core.deadLetters.count == 1 && core.waiting == ["admit u1"])
+    }
+
+    /// States that are remembered as good never hide one that is not, also if both share a place, or if another app has the same bytes.
+    @Test func `Each of many states gets its own verdict, also when it comes again`() {
+        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
+            $0.recordsMax = 65_536
+            $0.ledgerWindowOffsets = 131_072
+            $0.applications[0].contract = Self.rule()
+            $0.applications[1].contract = Self.rule(
+                Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")
+            )
+        }
+        for round in 0..<2 {
+            for number in 0..<6_000 {
+                let isText = number % 3 == 0
+                let state = #"{"n":\#(isText ? "\"\(number)\"" : "\(number)")}"#
+                let update = Self.update(Int64(round), of: "a\(number)", state)
+                core.receiveOne(update, partition: core.commands)
+                core.receiveOne(
+                    update.replacing(CommandText.app, with: "com.example.other"),
+                    partition: core.commands
+                )
+            }
+        }
+        #expect(core.counters(of: 0).undecodable == 4_000)
+        #expect(core.counters(of: 1).undecodable == 8_000)
+    }
+
+    @Test func `Other shapes apply to the next command, also to a state that fitted before`() {
+        let core = Self.core()
+        core.receive(.update(1))
+        #expect(core.deadLetters.isEmpty)
+        var settings = core.configuration.settings
+        settings.applicationContracts = [
+            Self.rule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
+        ]
+        core.delivery.take(settings)
+        core.receive(CommandText.update(1, of: "b"))
+        #expect(core.deadLetters.count == 1)
+        settings.applicationContracts = nil
+        core.delivery.take(settings)
+        core.receive(CommandText.update(1, of: "c"))
+        #expect(core.deadLetters.count == 2, "nil leaves the shapes as they are")
+        settings.applicationContracts = [nil]
+        core.delivery.take(settings)
+        core.receive(CommandText.update(1, of: "d"))
+        #expect(core.deadLetters.count == 2)
+    }
+}

@@ -1,0 +1,239 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Activities whose policy limits their lifetime. (R34)
+@Suite struct LifetimeTests {
+    private static let began = CoreHarness.startSeconds * 1_000
+    private static let end = CommandText.end(9, id: "lifetime:\(began)")
+
+    /// A core whose default policy limits the lifetime to an hour. Policy `endless` does not.
+    private func limited() -> CoreHarness {
+        CoreHarness {
+            $0.policies[0].lifetimeSeconds = 3_600
+            $0.policies.append(Policy(name: "endless"))
+        }
+    }
+
+    private func notes(_ core: CoreHarness) -> [LifeNote] {
+        core.calls.compactMap { if case .noteLife(let note) = $0.operation { note } else { nil } }
+    }
+
+    private func alive(_ second: Int64) -> LifeNote {
+        .alive(atMilliseconds: Self.began + second * 1_000, lifetimeMilliseconds: 3_600_000)
+    }
+
+    // MARK: - What the timetable is told
+
+    @Test func `A start tells when its activity began, and settles only then`() {
+        let core = limited()
+        core.elapse(5_000)
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry()
+        #expect(notes(core) == [.began(atMilliseconds: Self.began + 5_000, lifetimeMilliseconds: 3_600_000)])
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 0)
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func `An accepted update tells that its activity lives, and an end that it does not`() {
+        let core = limited()
+        core.elapse(5_000)
+        core.receive(.update(1))
+        core.carry()
+        #expect(notes(core) == [alive(1)])
+        core.acknowledgeAll()
+        core.elapse(1_000)
+        core.receive(.end(2))
+        core.carry()
+        #expect(notes(core) == [.over])
+    }
+
+    @Test func `A time in the future is no evidence`() {
+        let core = limited()
+        core.receive(.update(60))
+        core.carry()
+        #expect(notes(core) == [alive(0)])
+    }
+
+    @Test func `A command of another policy takes its activity out`() {
+        let core = limited()
+        core.receive(.update(1, beside: #""policy":"endless","#))
+        core.carry()
+        #expect(notes(core) == [.over])
+    }
+
+    @Test func `Without limits nothing is told`() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.reply(.registered)
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry()
+        core.unregister(key: "a")
+        #expect(notes(core) == [])
+    }
+
+    @Test func `A registration tells that its activity lives, before it registers`() {
+        let core = limited()
+        core.elapse(5_000)
+        core.register(CommandText.registration(at: 3))
+        #expect(notes(core) == [alive(3)] && core.waiting == [])
+        core.acknowledgeSettlements()
+        #expect(core.waiting == ["register a"])
+        core.reply(.registered)
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    @Test func `A registration that Redis refuses to note is registered`() {
+        let core = limited()
+        core.register(CommandText.registration())
+        core.refuse("NOPERM")
+        #expect(core.waiting == ["register a"])
+    }
+
+    @Test func `A tombstone tells that its activity is over`() {
+        let core = limited()
+        core.unregister(key: "a")
+        #expect(notes(core) == [.over])
+        core.reply(.unregistered)
+        core.reply(.unregistered)
+        #expect(core.committableOffset(core.registrations) == 0)
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset(core.registrations) == 1)
+    }
+
+    /// Redis has lost the timetable. (R25)
+    @Test func `A start that is read again tells that its activity lived then, and is not sent`() {
+        let core = limited()
+        core.elapse(5_000)
+        core.readAgain(below: 2)
+        core.receive(.start(1))
+        #expect(notes(core) == [alive(1)])
+        #expect(core.waiting == [] && core.committableOffset == 0)
+        core.acknowledgeSettlements()
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    // MARK: - The command that ends an activity
+
+    @Test func `It is admitted if the life lasts, and its result says why it came`() {
+        let core = limited()
+        core.receive(Self.end)
+        #expect(core.waiting == ["checkLife lifetime:\(Self.began)"])
+        core.reply(.retry)
+        #expect(core.waiting == ["admit lifetime:\(Self.began)"])
+        core.carry()
+        #expect(core.results.map(\.isOfLifetime) == [true])
+        // If the worker dies before its result is acknowledged, the command is read again and must find the life.
+        core.acknowledgeSettlements()
+        #expect(notes(core) == [])
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.began)] && core.committableOffset == 0)
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `It ends no later life`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.superseded)
+        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+        core.acknowledgeAll()
+        #expect(notes(core) == [] && core.committableOffset == 1)
+    }
+
+    @Test func `It asks again if Redis does not answer`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.loseRedis()
+        #expect(core.waiting == ["checkLife lifetime:\(Self.began)"])
+    }
+
+    @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.beginRevoking(core.commands)
+        core.reply(.retry)
+        #expect(core.outcomes == [] && core.recordsHeld == 0)
+    }
+
+    @Test(arguments: [10 as Int64, 8])
+    func `It replaces no state that waits, older or newer`(second: Int64) {
+        let core = limited()
+        core.receive(.update(1))
+        core.receive(.update(second))
+        core.receive(Self.end)
+        core.reply(.retry, toNewest: true)
+        core.carry()
+        core.acknowledgeAll()
+        core.elapse(1_010)
+        #expect(core.waiting == ["admit u\(second)"])
+        core.carry()
+        core.elapse(1_010)
+        core.carry()
+        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
+    }
+
+    @Test(arguments: [10 as Int64, 9, 8])
+    func `A producer's own end replaces it, whatever its version`(second: Int64) {
+        let core = limited()
+        core.receive(.update(1))
+        core.receive(Self.end)
+        core.reply(.retry, toNewest: true)
+        core.receive(.end(second))
+        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+    }
+
+    @Test(arguments: [9 as Int64, 8])
+    func `An update up to its version that comes later is sent first`(second: Int64) {
+        let core = limited()
+        core.receive(.update(1))
+        core.receive(Self.end)
+        core.reply(.retry, toNewest: true)
+        core.receive(.update(second))
+        core.carry()
+        core.acknowledgeAll()
+        for _ in 0..<2 {
+            core.elapse(1_010)
+            core.carry()
+        }
+        #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
+    }
+
+    @Test func `It does not wait behind a start or an end of the producer`() {
+        for event in [CommandText.start(1), CommandText.end(1)] {
+            let core = limited()
+            core.receive(event)
+            core.receive(Self.end)
+            core.reply(.retry, toNewest: true)
+            #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+            #expect(notes(core) == [])
+        }
+    }
+
+    @Test func `Without a token it is not held`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.noToken)
+        #expect(core.outcomes == ["lifetime:\(Self.began) expired"])
+        core.acknowledgeSettlements()
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.began)])
+    }
+
+    /// A worker may have sent it and died before the outcome was settled. Its activity has ended then, and its token is dead.
+    @Test func `Its id is no other command's`() {
+        for other in ["lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456"] {
+            let core = limited()
+            core.receive(CommandText.end(9, id: other))
+            #expect(core.waiting == ["admit \(other)"])
+        }
+        let core = limited()
+        core.receive(CommandText.update(9, id: "lifetime:\(Self.began)"))
+        #expect(core.waiting == ["admit lifetime:\(Self.began)"])
+    }
+}

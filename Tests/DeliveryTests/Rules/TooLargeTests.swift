@@ -1,0 +1,222 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Bodies that are too large for APNs. A policy may name fields that are dropped, and everything after the receipt sees the shorter state.
+@Suite struct TooLargeTests {
+    private static let long = String(repeating: "x", count: 4_096)
+
+    private static func core(_ names: [String] = ["lineups", "match.commentary"]) -> CoreHarness {
+        CoreHarness { $0.policies[0].oversize = names }
+    }
+
+    /// The update of a second with more members of its content state.
+    private static func update(_ second: Int64, of activity: String = "a", alert: Bool = false, state: String) -> String
+    {
+        CommandText.update(second, of: activity, alert: alert)
+            .replacing(#""content-state":{"n":\#(second)}"#, with: #""content-state":{"n":\#(second)\#(state)}"#)
+    }
+
+    private static func large(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
+        update(second, of: activity, alert: alert, state: #","lineups":"\#(long)","match":{"commentary":[1]}"#)
+    }
+
+    private static func trimmed(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
+        update(second, of: activity, alert: alert, state: #","match":{"commentary":[1]}"#)
+    }
+
+    /// What is sent for a command that fits.
+    private static func sent(_ command: String) throws -> SeenPush {
+        let core = CoreHarness()
+        core.receive(command)
+        core.reply(.send)
+        return try #require(core.push())
+    }
+
+    @Test func `It is sent without the fields, and the result names them`() throws {
+        let core = Self.core()
+        core.receive(Self.large(1))
+        core.reply(.send)
+        #expect(try #require(core.push()).body == Self.sent(Self.trimmed(1)).body)
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        let result = try #require(core.results.first)
+        #expect((result.outcome, result.dropped) == ("accepted", "lineups"))
+        #expect(core.delivery.counters(of: 0).trimmedBodies == 1)
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `What fits is left alone`() throws {
+        let core = Self.core()
+        core.receive(Self.trimmed(1))
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("commentary"))
+        core.answer(.accepted)
+        #expect(core.results.first?.dropped == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+    }
+
+    @Test func `Redis compares the state without the fields`() throws {
+        let (core, plain) = (Self.core(), CoreHarness())
+        core.receive(Self.large(1))
+        plain.receive(Self.trimmed(1))
+        #expect(try core.called.admission?.digest == plain.called.admission?.digest)
+        core.reply(.unchanged)
+        #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.dropped == "lineups")
+    }
+
+    @Test func `It is read once more as the same state`() throws {
+        let (first, again) = (Self.core(), Self.core())
+        again.readAgain(below: 1)
+        for core in [first, again] { core.receive(Self.large(1)) }
+        #expect(try first.called.admission?.digest == again.called.admission?.digest)
+        let withAlert = Self.core()
+        withAlert.readAgain(below: 1)
+        withAlert.receive(Self.large(1, alert: true))
+        #expect(try withAlert.called.admission?.digest == first.called.admission?.digest, "without its alert")
+    }
+
+    @Test func `What is held for a token is the state without the fields`() throws {
+        let core = Self.core()
+        core.receive(Self.large(1))
+        core.reply(.noToken)
+        let held = String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
+        #expect(held.contains("commentary") && !held.contains("lineups"))
+        #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeHeld($0).fits })
+        core.reply(.held)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 held"] && core.results.first?.dropped == "lineups")
+    }
+
+    @Test func `A deferred command still says what was dropped`() throws {
+        let core = CoreHarness {
+            $0.policies[0].oversize = ["lineups"]
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 30_000
+        }
+        core.receive(Self.large(1))
+        core.reply(.send)
+        core.pass(11_200)
+        core.acknowledgeAll()
+        let deferral = try #require(core.deferrals.first)
+        #expect(deferral.dropped == "lineups" && !deferral.value.contains("lineups"))
+        core.pass(30_000)
+        core.receive(deferral)
+        core.carry()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.results.last?.dropped == "lineups")
+    }
+
+    @Test(arguments: [
+        ([], "body: the request body has 8288 bytes, 4096 are allowed (at byte "),
+        (["other"], "; it has no field that the policy drops"),
+        (["lineups", "other"], "; this is without lineups, which the policy drops"),
+    ])
+    func `A body that is still too large is invalid, and the detail says how large it is`(
+        names: [String],
+        detail: String
+    ) throws {
+        let core = Self.core(names)
+        let command = Self.update(1, state: #","lineups":"\#(Self.long)","more":"\#(Self.long)""#)
+        core.receive(command, .update(2, of: "b"))
+        core.acknowledgeAll()
+        let letter = try #require(core.deadLetters.first)
+        #expect((letter.error, letter.value) == ("bodyTooLarge", command))
+        #expect(letter.detail.contains(detail), "\(letter.detail)")
+        let size = names.contains("lineups") ? 4_179 : 8_288
+        #expect(letter.detail.contains("has \(size) bytes"), "\(letter.detail)")
+        #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
+        #expect(core.results.first?.dropped == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+        #expect(core.waiting == ["admit b.u2"], "others go on")
+    }
+
+    @Test func `The policy that the command names says what is dropped`() throws {
+        let core = CoreHarness {
+            var sports = Policy(name: "sports")
+            sports.oversize = ["lineups"]
+            $0.policies.append(sports)
+        }
+        core.receive(Self.large(1), Self.large(1, of: "b").replacing(#""app":"#, with: #""policy":"sports","app":"#))
+        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.results.first?.outcome == "invalid")
+    }
+
+    /// The bodies of equal states share memory. A shortened one must never be taken for another.
+    @Test func `A shortened body belongs to its own policy alone`() throws {
+        let payload = #""payload":{"x":"\#(String(repeating: "x", count: 3_000))"},"#
+        let state = #","a":"\#(String(repeating: "a", count: 800))","b":"\#(String(repeating: "b", count: 800))""#
+        let core = CoreHarness {
+            for (name, field) in [("first", "a"), ("second", "b")] {
+                var policy = Policy(name: name)
+                policy.oversize = [field]
+                $0.policies.append(policy)
+            }
+        }
+        let names = ["first", "second", "first"]
+        for (place, name) in names.enumerated() {
+            core.receive(
+                Self.update(1, of: "m\(place)", state: state)
+                    .replacing(#""app":"#, with: #""policy":"\#(name)",\#(payload)"app":"#)
+            )
+            core.reply(.send)
+        }
+        let bodies = try names.map { _ in try #require(core.push()).body }
+        #expect(bodies.map { $0.contains(#""a":"#) } == [false, true, false])
+        #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
+    }
+
+    /// A dictionary too large to be remembered had the number under which the one before it came back.
+    @Test func `The body of a large broadcast is not sent to an activity`() throws {
+        let core = CoreHarness()
+        let broadcast = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)
+            .replacing(#""activity":"a""#, with: #""channel":"YWI\/""#)
+        core.receive(.update(1, of: "b"), broadcast, .update(1, of: "c"))
+        core.reply(.send)
+        core.reply(.send)
+        let bodies = try (0..<2).map { _ in try #require(core.push()).body }
+        #expect(bodies[0] == bodies[1])
+    }
+
+    @Test func `An alert that a shortened state has no room for is left out`() throws {
+        let core = Self.core()
+        let tight = Self.update(2, state: #","lineups":"\#(Self.long)","r":"\#(String(repeating: "r", count: 3_990))""#)
+        core.receive(.alert(1), tight)
+        #expect(core.outcomes == ["u1 superseded"] && core.results.first?.reason == "alertDidNotFit")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && !push.body.contains("lineups"))
+    }
+
+    @Test func `A shortened state carries an older alert`() throws {
+        let core = Self.core()
+        core.receive(.alert(1), Self.large(2))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.contains(CommandText.alert(1)) && !push.body.contains("lineups"))
+    }
+
+    @Test func `A command to an audience or a channel is handed over without the fields`() throws {
+        let core = Self.core()
+        core.receive(
+            CommandText.toAudience(Self.large(1)),
+            Self.update(2, state: #","lineups":"\#(Self.long)\#(Self.long)""#)
+                .replacing(#""activity":"a""#, with: #""channel":"YWI\/""#)
+        )
+        for _ in 0..<2 {
+            let view = core.delivery.view(try #require(core.takeHandover()))
+            #expect(String(decoding: view.droppedFields, as: UTF8.self) == "lineups")
+            #expect(!String(decoding: view.body, as: UTF8.self).contains("lineups"))
+        }
+    }
+
+    @Test func `A start keeps its attributes`() throws {
+        let core = Self.core(["lineups"])
+        let start = CommandText.start(1)
+            .replacing(#""attributes":{}"#, with: #""attributes":{"lineups":1}"#)
+            .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(Self.long)"}"#)
+        core.receive(start)
+        core.reply(.address)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains(#""attributes":{"lineups":1},"content-state":{"n":0}"#))
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+@Suite("Commands that no phone could decode", .serialized, .timeLimit(.minutes(10)))
+struct ContractTests {
+    /// A range as an object: APNs would answer 200, and the phone would show nothing.
+    private static func trap(_ id: String) throws -> JSONObject {
+        var trap = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)
+        trap["id"] = id
+        return trap
+    }
+
+    /// The run of the ride example, whose app has its shapes in the worker's configuration.
+    private static func run(mode: String) throws -> ExampleRun {
+        try ExampleRun(["ride"]) { text, _ in
+            let line = "environments: [sandbox]"
+            let shapes = #"shapes: {file: "\#(ExampleFiles("ride").path("shapes.json"))", mode: \#(mode)}"#
+            return text.replacingOccurrences(of: line, with: "\(line)\n    \(shapes)")
+        }
+    }
+
+    @Test func `are invalid, with the path, the value and the type; nothing reaches the phone`() async throws {
+        try await onOwnThread {
+            let run = try Self.run(mode: "refuse")
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            try run.send(try Self.trap("trap"))
+            try run.results.await(["trap"], outcome: "invalid") { try run.stage.check() }
+            #expect(run.results.last("trap")?["reason"] as? String == "undecodable")
+            try log.await { $0.deadLetters.count == 1 }
+            let letter = try #require(log.deadLetters.first)
+            #expect(letter["error"] == "undecodable")
+            let detail = "aps.content-state.eta: an object must be dateRange, an array of two numbers of seconds "
+            #expect(letter["detail"]?.hasPrefix(detail) == true, "\(letter)")
+            try run.awaitMetrics("the counted mismatch") {
+                $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
+                    && $0.sum("causeway_outcomes_total", ["app": "ride", "outcome": "invalid"]) == 1
+            }
+        }
+    }
+
+    @Test func `are counted and logged with a warning, and are still sent`() async throws {
+        try await onOwnThread {
+            let run = try Self.run(mode: "warn")
+            defer { run.close() }
+            try run.send(try Self.trap("trap"))
+            // No phone has registered the activity, so its state waits for a token.
+            try run.results.await(["trap"], outcome: "held") { try run.stage.check() }
+            try run.awaitMetrics("the counted mismatch") {
+                $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
+                    && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
+            }
+            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            let text = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            let line = try #require(text.split(separator: "\n").first { $0.contains("kind=command-undecodable") })
+            #expect(line.contains("no phone can decode a command") && line.contains("app=ride"))
+            #expect(line.contains("aps.content-state.eta: an object must be dateRange"), "\(line)")
+        }
+    }
+
+    @Test func `are found in a file of shapes that is read again`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, stage in
+                let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
+                try shapes.replacingOccurrences(of: "\"dateRange\"", with: "\"any\"")
+                    .write(toFile: stage.path("shapes.json"), atomically: true, encoding: .utf8)
+                let line = "environments: [sandbox]"
+                return text.replacingOccurrences(
+                    of: line,
+                    with: "\(line)\n    shapes: {file: \"\(stage.path("shapes.json"))\"}"
+                )
+            }
+            defer { run.close() }
+            try run.send(try Self.trap("before"))
+            try run.results.await(["before"], outcome: "held") { try run.stage.check() }
+            let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
+            try shapes.write(toFile: run.stage.path("shapes.json"), atomically: true, encoding: .utf8)
+            let worker = try #require(run.stage.worker)
+            worker.signal(SIGHUP)
+            let log = { try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8) }
+            try run.await("the reloading") { try log().contains("configuration reloaded") }
+            var later = try Self.trap("after")
+            var aps = try #require(later["aps"] as? JSONObject)
+            aps["timestamp"] = 1_790_000_003
+            later["aps"] = aps
+            try run.send(later)
+            try run.results.await(["after"], outcome: "invalid") { try run.stage.check() }
+        }
+    }
+}

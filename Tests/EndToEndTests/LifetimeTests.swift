@@ -1,0 +1,129 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// A policy limits the lifetime of activities. They are ended with their last state. (R34)
+@Suite("Lifetimes", .serialized, .timeLimit(.minutes(10)))
+struct LifetimeTests {
+    private static let lifetimeSeconds = 12
+
+    private static func limited(_ text: String, _ stage: Stage) -> String {
+        text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
+    }
+
+    /// Two keepers look at the timetables when the activities become due; the worker that put them there was killed.
+    @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"], configure: Self.limited)
+            defer { run.close() }
+            let crowd = try RegisteredPhones(run, count: 8)
+            try crowd.send(to: crowd.activities)
+            try run.awaitAccepted((1...8).map { "crowd-\($0)" })
+            let shown = try crowd.activities.map { try run.content(of: $0) }
+            try run.stage.crashWorker()
+            let second = try run.startSecondWorker()
+            defer { second.stop(graceMilliseconds: 0) }
+
+            try run.await("the ends") {
+                try run.turn(milliseconds: 10)
+                return run.results.ends.count == 8
+            }
+            let ends = run.results.ends
+            #expect(ends.values.allSatisfy { $0.filter { $0 == "accepted" }.count == 1 }, "\(ends)")
+            for (activity, content) in zip(crowd.activities, shown) {
+                let phone = try run.activity(activity, app: "com.example.ride")
+                #expect(phone["state"] as? String == "ended", "\(phone)")
+                #expect(try run.content(of: activity) == content)
+            }
+            try run.await("empty timetables") { try run.timetables() == "0" }
+        }
+    }
+
+    /// The worker dies while ends are claimed, produced, sent and settled. As for every command, the result of an end that was
+    /// settled but not told is `duplicate`.
+    @Test func `An end that was under way when the worker was killed is finished by the next`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"], configure: Self.limited)
+            defer { run.close() }
+            let crowd = try RegisteredPhones(run, count: 20)
+            try crowd.send(to: crowd.activities)
+            try run.awaitAccepted((1...20).map { "crowd-\($0)" })
+            try run.await("the first end") {
+                try run.turn(milliseconds: 2)
+                return !run.results.ends.isEmpty
+            }
+            for _ in 0..<2 { try run.stage.crashWorker() }
+            let told: Set = ["accepted", "duplicate"]
+            try run.await("all ends") {
+                try run.turn(milliseconds: 10)
+                let ends = run.results.ends
+                return ends.count == 20 && ends.values.allSatisfy { $0.contains { told.contains($0) } }
+            }
+            for activity in crowd.activities {
+                #expect(try run.activity(activity, app: "com.example.ride")["state"] as? String == "ended")
+            }
+            try run.await("empty timetables") { try run.timetables() == "0" }
+        }
+    }
+
+    /// The activities' registrations and updates tell the timetables again.
+    @Test func `Redis loses all data before the activities are due`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"], configure: Self.limited)
+            defer { run.close() }
+            let crowd = try RegisteredPhones(run, count: 4)
+            try crowd.send(to: crowd.activities)
+            try run.awaitAccepted((1...4).map { "crowd-\($0)" })
+            try run.awaitMarks()
+            try run.stage.replaceRedis()
+            try run.await("the ends") {
+                try run.turn(milliseconds: 10)
+                return run.results.ends.count == 4 && run.results.ends.values.allSatisfy { $0.contains("accepted") }
+            }
+        }
+    }
+}
+
+extension ResultLog {
+    /// By activity: the outcomes of the commands that ended it because of its lifetime.
+    fileprivate var ends: [String: [String]] {
+        var ends: [String: [String]] = [:]
+        for result in results.values.joined() where result["cause"] as? String == "lifetime" {
+            guard let activity = result["activity"] as? String, let outcome = result["outcome"] as? String else {
+                continue
+            }
+            ends[activity, default: []].append(outcome)
+        }
+        return ends
+    }
+}
+
+extension ExampleRun {
+    fileprivate func content(of activity: String) throws -> NSDictionary {
+        try #require(try self.activity(activity, app: "com.example.ride")["contentState"] as? NSDictionary)
+    }
+
+    /// The number of activities in all timetables.
+    fileprivate func timetables() throws -> String {
+        let script =
+            "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
+        return String(try #require(Stage.answer(port: stage.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst())
+    }
+
+    /// A second worker of the group.
+    fileprivate func startSecondWorker() throws -> ChildProcess {
+        let text = try String(contentsOfFile: stage.path("causeway.yaml"), encoding: .utf8)
+        let port = try LoopbackPort.free()
+        try TextFile.write(
+            text.replacingOccurrences(of: "  port: \(stage.httpPort)\n", with: "  port: \(port)\n"),
+            to: stage.path("second.yaml")
+        )
+        return try ChildProcess(
+            name: "second worker",
+            command: [try ExampleRun.programs.causeway, "worker", "--config", stage.path("second.yaml")],
+            logFile: stage.path("second.log")
+        )
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// States that are too large for APNs lose the fields that their policy names: real processes, with the simulator, which refuses bodies that
+/// are too large.
+@Suite("States that are too large", .timeLimit(.minutes(10)))
+struct OversizeTests {
+    private static let long = String(repeating: "x", count: 6_000)
+
+    private func run() throws -> ExampleRun {
+        try ExampleRun(["ride"]) { text, stage in
+            let port = "    port: \(stage.simulator.apnsPort)\n"
+            let management =
+                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+            let app = "    bundleId: com.example.ride\n"
+            try #require(text.contains(port) && text.contains(app) && !text.contains("\npolicies:"))
+            return text.replacingOccurrences(of: port, with: port + management)
+                .replacingOccurrences(
+                    of: app,
+                    with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
+                ) + "\npolicies:\n  default:\n    oversize: [absent, notes, map.tiles]\n"
+        }
+    }
+
+    /// A command whose content state is too large without `map.tiles`, and then fits.
+    private func command(_ identifier: String, _ address: JSONObject, like update: JSONObject) -> JSONObject {
+        var state = (update["aps"] as? JSONObject)?["content-state"] as? JSONObject ?? [:]
+        state["map"] = ["zoom": 3, "tiles": Self.long] as JSONObject
+        let aps: JSONObject = [
+            "event": "update", "timestamp": Int(Date().timeIntervalSince1970), "content-state": state,
+        ]
+        let command: JSONObject = ["app": "com.example.ride", "id": identifier, "aps": aps]
+        return command.merging(address) { _, address in address }
+    }
+
+    @Test func `An activity, an audience and a channel get the rest, and results name what was dropped`() async throws {
+        try await onOwnThread {
+            let run = try run()
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.awaitToken()
+            try run.send(command("single", ["activity": traffic.activity], like: traffic.update))
+            try run.awaitAccepted(["single"])
+            #expect(run.results.last("single")?["dropped"] as? [String] == ["map.tiles"])
+            let shown = try run.activity(traffic.activity, app: "com.example.ride")
+            let map = try #require((shown["contentState"] as? JSONObject)?["map"] as? JSONObject)
+            #expect(map as NSDictionary == ["zoom": 3])
+
+            try run.send(command("many", ["audience": "ride-all"], like: traffic.update))
+            try run.results.await(["many"], outcome: "delivered") { try run.turn(milliseconds: 100) }
+            let broadcast = try #require(run.results.results["many"]?.first { $0["environment"] != nil })
+            #expect(broadcast["dropped"] as? [String] == ["map.tiles"], "\(broadcast)")
+            let channel = try #require(broadcast["channel"] as? String)
+
+            try run.send(command("own", ["channel": channel, "environment": "sandbox"], like: traffic.update))
+            try run.results.await(["own"], outcome: "delivered") { try run.turn(milliseconds: 20) }
+            #expect(run.results.last("own")?["dropped"] as? [String] == ["map.tiles"])
+
+            try run.send(
+                command("never", ["activity": traffic.activity, "payload": ["more": Self.long]], like: traffic.update)
+            )
+            try run.results.await(["never"], outcome: "invalid") { try run.turn(milliseconds: 20) }
+            #expect(run.results.last("never")?["reason"] as? String == "bodyTooLarge")
+            try run.awaitMetrics("the shortened bodies") {
+                $0.sum("causeway_bodies_trimmed_total", ["app": "ride"]) == 3
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import Numbers
+import Testbed
+import Testing
+
+@testable import LiveActivity
+
+/// What a policy drops from a body that is too large. Everything else stays as written.
+@Suite("Fields that are dropped from a body that is too large", .ownThread)
+struct DroppedFieldsTests {
+    /// A body that stays too large, so that every listed field is dropped.
+    private static let endless = #"{"x":"\#(String(repeating: "x", count: 6_000))"}"#
+
+    private static func record(_ state: String, payload: String = endless) -> String {
+        RecordText.update.with("aps.content-state", state).with("payload", payload).text
+    }
+
+    private static func trim(_ text: String, _ names: [String]) throws -> (text: String, dropped: String) {
+        let record = Record(text)
+        let command = try Command.decodeAnySize(record.bytes)
+        let fields = DroppedFields(names)
+        var room = [UInt8](repeating: 0xAA, count: record.bytes.count)
+        let trimmed = room.withUnsafeMutableBytes { fields.trim(record.bytes, of: command, into: $0) }
+        return (
+            String(decoding: room[..<trimmed.byteCount], as: UTF8.self),
+            String(decoding: fields.text(of: trimmed), as: UTF8.self)
+        )
+    }
+
+    @Test(arguments: [
+        // The first, a middle, the last and the only member, each with one comma.
+        (#"{"a":1,"b":2,"c":3}"#, ["a"], #"{"b":2,"c":3}"#, "a"),
+        (#"{"a":1,"b":2,"c":3}"#, ["b"], #"{"a":1,"c":3}"#, "b"),
+        (#"{"a":1,"b":2,"c":3}"#, ["c"], #"{"a":1,"b":2}"#, "c"),
+        (#"{"a":1}"#, ["a"], "{}", "a"),
+        (#"{"a":1,"b":2,"c":3}"#, ["c", "a", "b"], "{}", "c,a,b"),
+        (#"{"a":1,"b":2,"c":3}"#, ["b", "c"], #"{"a":1}"#, "b,c"),
+        // White space around a member that leaves.
+        ("{ \"a\" : 1 ,\n \"b\" : [ 2 , {} ] , \"c\" : 3 }", ["b"], "{ \"a\" : 1 ,\n  \"c\" : 3 }", "b"),
+        ("{ \"a\" : 1 ,\n \"b\" : 2 }", ["b"], "{ \"a\" : 1  }", "b"),
+        ("{ \"a\" : 1 }", ["a"], "{  }", "a"),
+        // Names that no member has, and values that are no objects.
+        (#"{"a":1}"#, ["b", "a.b"], #"{"a":1}"#, ""),
+        (#"{"ab":1,"a":"}"}"#, ["a"], #"{"ab":1}"#, "a"),
+        ("{}", ["a"], "{}", ""),
+        // Nested.
+        (#"{"m":{"l":[1,2],"s":{"l":3}},"l":4}"#, ["m.l"], #"{"m":{"s":{"l":3}},"l":4}"#, "m.l"),
+        (#"{"m":{"l":[1,2],"s":{"l":3}},"l":4}"#, ["m.s.l", "l"], #"{"m":{"l":[1,2],"s":{}}}"#, "m.s.l,l"),
+        (#"{"m":{"l":1},"n":2}"#, ["m.l", "m"], #"{"n":2}"#, "m.l,m"),
+        (#"{"m":[{"l":1}]}"#, ["m.l"], #"{"m":[{"l":1}]}"#, ""),
+        (#"{"m.l":1}"#, ["m.l"], #"{"m.l":1}"#, ""),
+        // Keys that are written with escapes.
+        (#"{"\u006c\u0069ne-up_s":1,"b":"l"}"#, ["line-up_s"], #"{"b":"l"}"#, "line-up_s"),
+        (#"{"\u006d":{"\u006C":1,"k":"\u006c"}}"#, ["m.l"], #"{"\u006d":{"k":"\u006c"}}"#, "m.l"),
+        // Keys that come twice: both leave.
+        (#"{"x":1,"a":2,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
+        (#"{"a":2,"x":1,"x":3}"#, ["x"], #"{"a":2}"#, "x"),
+        (#"{"a":2, "x":1, "x":3, "x":4}"#, ["x"], #"{"a":2}"#, "x"),
+        (#"{"x":1,"x":3}"#, ["x"], "{}", "x"),
+        (#"{"m":{"x":1},"m":{"y":2,"x":3}}"#, ["m.x"], #"{"m":{},"m":{"y":2}}"#, "m.x"),
+    ])
+    func `A member leaves with one comma, and nothing else changes`(
+        state: String,
+        names: [String],
+        rest: String,
+        dropped: String
+    ) throws {
+        let (text, said) = try Self.trim(Self.record(state), names)
+        #expect(text == Self.record(rest))
+        #expect(said == dropped)
+    }
+
+    @Test func `Fields are dropped in the declared order, and no more than needed`() throws {
+        let long = String(repeating: "x", count: 1_000)
+        let state = #"{"score":1,"a":"\#(long)","b":"\#(long)","c":"\#(long)"}"#
+        let rest = try Record(Self.record(state, payload: "{}")).command().bodyCount
+        // Each field brings 1,007 bytes with its comma.
+        for (surplus, dropped) in [(0, ""), (1, "b"), (1_007, "b"), (1_008, "b,a"), (2_014, "b,a"), (2_015, "b,a,c")] {
+            let padding = String(repeating: "p", count: Limits.bodyBytes - rest + surplus - #","p":"""#.utf8.count)
+            let record = Self.record(state, payload: #"{"p":"\#(padding)"}"#)
+            #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytes + surplus)
+            let (text, said) = try Self.trim(record, ["b", "gone", "a", "c"])
+            #expect(said == dropped)
+            #expect(try Record(text).command().fits)
+        }
+    }
+
+    @Test func `A channel has the larger limit`() throws {
+        let state = #"{"a":"\#(String(repeating: "x", count: 4_500))","b":1}"#
+        let small = RecordText.toChannel.with("aps.content-state", state).text
+        #expect(try Self.trim(small, ["b"]).dropped.isEmpty)
+        let large = RecordText.toChannel.with("aps.content-state", state)
+            .with("payload", #"{"x":"\#(String(repeating: "x", count: 600))"}"#)
+        #expect(try Self.trim(large.text, ["b", "a"]).dropped == "b,a")
+    }
+
+    @Test func `Only the content state is shortened`() throws {
+        let start = RecordText.start.with("aps.attributes", #"{"a":1}"#).with("aps.content-state", #"{"b":1}"#)
+            .with("payload", Self.endless)
+        let (text, dropped) = try Self.trim(start.text, ["a", "b"])
+        #expect(text == start.with("aps.content-state", "{}").text)
+        #expect(dropped == "b")
+        let end = RecordText.end.without("aps.content-state").with("payload", Self.endless)
+        #expect(try Self.trim(end.text, ["a"]) == (end.text, ""))
+    }
+
+    @Test(arguments: [
+        ("a", true), ("match.lineups", true), ("a-b_C.9", true), (String(repeating: "a", count: 63), true),
+        ("", false), (".a", false), ("a.", false), ("a..b", false), ("a,b", false), ("a b", false), ("é", false),
+        (String(repeating: "a", count: 64), false),
+    ])
+    func `Names are letters, digits and a few signs`(name: String, isName: Bool) {
+        #expect(DroppedFields.isName(name) == isName)
+    }
+
+    // MARK: - Against Foundation
+
+    @Test func `Random states lose what Foundation's dictionaries lose`() throws {
+        var random = SplitMix64(seed: 11)
+        var losses = 0
+        for _ in 0..<4_000 {
+            let state = Self.object(&random, depth: 0)
+            let names = Array(Set((0..<Int.random(in: 1...4, using: &random)).map { _ in Self.path(&random) }))
+            let record = Self.record(state)
+            let (text, dropped) = try Self.trim(record, names)
+            var expected = try Self.state(of: record)
+            var said: [String] = []
+            for name in names {
+                let less = Self.removing(name.split(separator: ".").map(String.init)[...], from: expected)
+                if less != expected { said.append(name) }
+                expected = less
+            }
+            #expect(try Self.state(of: text) == expected, "\(state) without \(names)")
+            #expect(dropped == said.joined(separator: ","), "\(state) without \(names)")
+            if !said.isEmpty { losses += 1 }
+        }
+        #expect(losses > 1_000, "many states have the fields")
+    }
+
+    private static func state(of record: String) throws -> NSDictionary {
+        let object = try JSONSerialization.jsonObject(with: Data(record.utf8)) as? [String: Any]
+        return try #require((object?["aps"] as? [String: Any])?["content-state"] as? NSDictionary)
+    }
+
+    private static func removing(_ path: ArraySlice<String>, from object: NSDictionary) -> NSDictionary {
+        guard let key = path.first, let less = object.mutableCopy() as? NSMutableDictionary else { return object }
+        if path.count == 1 {
+            less.removeObject(forKey: key)
+        } else if let inner = object[key] as? NSDictionary {
+            less[key] = removing(path.dropFirst(), from: inner)
+        }
+        return less
+    }
+
+    private static let keys = ["a", "b", "c", "match", "line-ups"]
+
+    private static func path(_ random: inout SplitMix64) -> String {
+        (0..<Int.random(in: 1...3, using: &random)).map { _ in keys.randomElement(using: &random) ?? "a" }
+            .joined(separator: ".")
+    }
+
+    private static func object(_ random: inout SplitMix64, depth: Int) -> String {
+        let members = keys.shuffled(using: &random).prefix(Int.random(in: 0...keys.count, using: &random))
+            .map { key in
+                "\(space(&random))\"\(written(key, &random))\"\(space(&random)):\(space(&random))"
+                    + "\(value(&random, depth: depth))\(space(&random))"
+            }
+        return "{\(members.isEmpty ? space(&random) : "")\(members.joined(separator: ","))}"
+    }
+
+    private static func value(_ random: inout SplitMix64, depth: Int) -> String {
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0...1 where depth < 3: object(&random, depth: depth + 1)
+        case 2: #"[1, {"a": "b"}, "],}"]"#
+        case 3: #""\"a\":1,{}\\""#
+        case 4: "-1.5e3"
+        default: "null"
+        }
+    }
+
+    private static func space(_ random: inout SplitMix64) -> String {
+        ["", "", "", " ", "\n\t"].randomElement(using: &random) ?? ""
+    }
+
+    /// The key, sometimes with a character escaped.
+    private static func written(_ key: String, _ random: inout SplitMix64) -> String {
+        guard Int.random(in: 0..<3, using: &random) == 0, let first = key.utf8.first else { return key }
+        return "\\u00" + String(first, radix: 16) + key.dropFirst()
+    }
+}
+
+extension Record {
+    fileprivate func commandOfAnySize() throws(Fault) -> Command { try Command.decodeAnySize(bytes) }
+}

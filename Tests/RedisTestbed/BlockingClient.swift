@@ -1,0 +1,68 @@
+import CHiredis
+
+/// hiredis' blocking client, for commands that a test sends to a server directly.
+public final class BlockingClient {
+    private let context: UnsafeMutablePointer<redisContext>
+
+    /// Nil if the server does not accept the connection.
+    public convenience init?(port: UInt16) { self.init(redisConnect("127.0.0.1", Int32(port))) }
+
+    public convenience init?(socketPath: String) { self.init(redisConnectUnix(socketPath)) }
+
+    private init?(_ context: UnsafeMutablePointer<redisContext>?) {
+        guard let context else { return nil }
+        self.context = context
+        if context.pointee.err != 0 { return nil }
+    }
+
+    deinit {
+        redisFree(context)
+    }
+
+    @discardableResult
+    public func command(_ arguments: [String]) -> [String] {
+        append(arguments)
+        return reply()
+    }
+
+    @discardableResult
+    public func command(_ arguments: String...) -> [String] { command(arguments) }
+
+    /// Pipelines commands: the replies are read later, in order.
+    public func append(_ arguments: [String]) { append(bytes: arguments.map { Array($0.utf8) }) }
+
+    /// The same for arguments of any bytes.
+    public func append(bytes words: [[UInt8]]) {
+        let copies = words.map { word in
+            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: word.count + 1)
+            for (index, byte) in word.enumerated() { copy[index] = CChar(bitPattern: byte) }
+            return copy
+        }
+        defer { for copy in copies { copy.deallocate() } }
+        var pointers = copies.map { Optional(UnsafePointer($0)) }
+        redisAppendCommandArgv(context, Int32(words.count), &pointers, words.map(\.count))
+    }
+
+    public func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
+
+    /// All strings and numbers of the next reply; empty if the connection is gone.
+    public func replyBytes() -> [[UInt8]] {
+        var raw: UnsafeMutableRawPointer?
+        guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }
+        defer { freeReplyObject(raw) }
+        return Self.flatten(raw.assumingMemoryBound(to: redisReply.self))
+    }
+
+    private static func flatten(_ reply: UnsafeMutablePointer<redisReply>) -> [[UInt8]] {
+        switch reply.pointee.type {
+        case REDIS_REPLY_ARRAY:
+            (0..<Int(reply.pointee.elements)).flatMap { reply.pointee.element[$0].map(flatten) ?? [] }
+        case REDIS_REPLY_INTEGER:
+            [Array(String(reply.pointee.integer).utf8)]
+        case REDIS_REPLY_NIL:
+            [[]]
+        default:
+            [Array(UnsafeRawBufferPointer(start: reply.pointee.str, count: Int(reply.pointee.len)))]
+        }
+    }
+}

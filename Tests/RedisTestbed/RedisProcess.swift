@@ -1,0 +1,86 @@
+import CLinux
+import Glibc
+import Reactor
+
+/// A redis-server, as a server, a node of a cluster or a Sentinel. Killed with this value.
+public final class RedisProcess {
+    public enum Failure: Error {
+        case spawn(Int32)
+        /// The server ended before it was ready; with its output.
+        case startup(String)
+    }
+
+    /// The program to start: redis-server, or the one that the environment names, such as valkey-server.
+    public static let program = getenv("CAUSEWAY_REDIS_SERVER").map { String(cString: $0) } ?? "redis-server"
+
+    private let arguments: [String]
+    private let readyLine: String
+    private var process: pid_t = -1
+    private var output: Int32 = -1
+
+    /// Starts the process, and returns when it accepts connections.
+    ///
+    /// - Parameter readyLine: a part of the line that the process prints when all its listeners are open.
+    public init(_ arguments: [String], readyLine: String = "eady to accept connections") throws {
+        self.arguments = [Self.program] + arguments
+        self.readyLine = readyLine
+        try start()
+    }
+
+    deinit {
+        kill()
+    }
+
+    public func start() throws {
+        var pipe: [Int32] = [-1, -1]
+        guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
+        // Other tests' servers must not inherit the reading end or keep the writing end open.
+        for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        // Nobody reads after the start. The server must then drop what it prints, and not wait for a reader.
+        _ = fcntl(pipe[1], F_SETFL, O_NONBLOCK)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
+        posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
+        // An inherited end of another test's pipe would make its reader wait until this child ends.
+        CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
+        var pointers = arguments.map { strdup($0) } + [nil]
+        defer { for pointer in pointers { free(pointer) } }
+        var (status, started) = (Int32(0), pid_t(0))
+        ProgramStart.exclusively {
+            status = posix_spawnp(&started, Self.program, &actions, nil, &pointers, environ)
+        }
+        process = started
+        close(pipe[1])
+        output = pipe[0]
+        guard status == 0 else {
+            close(output)
+            throw Failure.spawn(status)
+        }
+        var log = ""
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while !log.contains(readyLine) {
+            let count = read(output, &buffer, buffer.count)
+            guard count > 0 else {
+                kill()
+                throw Failure.startup(log)
+            }
+            log += String(decoding: buffer[..<count], as: UTF8.self)
+        }
+    }
+
+    /// `kill -9`, and waits for the end.
+    public func kill() {
+        guard process > 0 else { return }
+        Glibc.kill(process, SIGKILL)
+        waitpid(process, nil, 0)
+        close(output)
+        process = -1
+    }
+
+    /// Freezes the process: its connections stay open and nothing is answered.
+    public func suspend() { Glibc.kill(process, SIGSTOP) }
+
+    public func resume() { Glibc.kill(process, SIGCONT) }
+}
