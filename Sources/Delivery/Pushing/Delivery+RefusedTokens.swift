@@ -4,14 +4,17 @@ import LiveActivity
 extension Delivery {
     /// Retires a dead token. If the token was registered after the time from which APNs calls it dead, APNs may not know that
     /// yet, and the push waits instead. A refused update or end is held with its alert. A refused start is not held, because
-    /// Redis has already allowed it once. (R17)
+    /// Redis has already allowed it once. Nor is the end of a lifetime: its activity has usually ended, and the keeper of lifetimes
+    /// makes the end again. (R17, R34)
     mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.retryPermitted, now: now)
         }
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
-        if records[record].isStart { return finishCurrent(record, .unregistered, settlement: .notShown, now: now) }
+        if records[record].isStart || records[record].isOfLifetime {
+            return finishCurrent(record, .unregistered, settlement: .notShown, now: now)
+        }
         activities.enter(.retiring, activity)
         call(.retire, record)
     }

@@ -226,6 +226,18 @@ import Testing
     }
 
     /// A worker may have sent it and died before the outcome was settled. Its activity has ended then, and its token is dead.
+    @Test func `With a dead token it is not held, and the keeper makes it again`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.began + 1)
+        #expect(core.outcomes == ["lifetime:\(Self.began) unregistered"])
+        core.acknowledgeAll()
+        #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
     @Test func `Its id is no other command's`() {
         for other in ["lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456"] {
             let core = limited()
