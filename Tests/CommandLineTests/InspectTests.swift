@@ -113,7 +113,7 @@ struct InspectTests {
         let output = Pipe()
         monitor.standardOutput = output
         monitor.standardError = FileHandle.nullDevice
-        try monitor.run()
+        try monitor.start()
         defer { monitor.terminate() }
         var seen = Data()
         func awaitOutput(_ text: String) throws {

@@ -85,7 +85,7 @@ struct ReplayMishapTests {
         let (output, errors) = (Pipe(), Pipe())
         let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
         (process.standardOutput, process.standardError) = (output, errors)
-        try process.run()
+        try process.start()
         // More lines than a pipe holds: the replay stops in the middle of them until somebody reads on.
         let first = try #require(try output.fileHandleForReading.read(upToCount: 1))
         process.interrupt()
@@ -108,7 +108,7 @@ struct ReplayMishapTests {
         let servers = ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:\(port)"]
         let process = scene.process(["report", "--from", "1h"], environment: servers)
         process.standardError = FileHandle.nullDevice
-        try process.run()
+        try process.start()
         let connection = accept(listener, nil, nil)
         #expect(connection >= 0)
         defer { close(connection) }
@@ -129,7 +129,7 @@ struct ReplayMishapTests {
         )
         let (output, errors) = (Pipe(), Pipe())
         (process.standardOutput, process.standardError) = (output, errors)
-        try process.run()
+        try process.start()
         let connection = accept(listener, nil, nil)
         #expect(connection >= 0)
         defer { close(connection) }
@@ -150,7 +150,7 @@ struct ReplayMishapTests {
         Self.fill(output)
         let process = scene.process(["report", "--from", "1h"])
         process.standardOutput = output
-        try process.run()
+        try process.start()
         try eventually("a process that catches SIGINT", every: .milliseconds(1)) {
             try Self.catchesInterrupts(process)
         }

@@ -151,7 +151,7 @@ struct ReplayTests {
         process.standardOutput = try FileHandle(forWritingTo: files[0])
         process.standardError = try FileHandle(forWritingTo: files[1])
         process.standardInput = FileHandle.nullDevice
-        try process.run()
+        try process.start()
         try eventually("a record that is sent") { try scene.count() > end }
         process.interrupt()
         process.waitUntilExit()

@@ -51,7 +51,7 @@ struct ResultsTests {
         let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])
         process.standardOutput = output
         process.standardInput = FileHandle.nullDevice
-        try process.run()
+        try process.start()
         defer {
             process.terminate()
             process.waitUntilExit()

@@ -105,7 +105,7 @@ extension Process {
     fileprivate func runForOutput() throws -> String {
         let output = Pipe()
         standardOutput = output
-        try run()
+        try start()
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         waitUntilExit()
         return text
