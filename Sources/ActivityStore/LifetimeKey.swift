@@ -13,6 +13,20 @@ public enum LifetimeKey {
     /// The key of the hash that has what is known about the activities of a timetable.
     public static func lives(_ number: Int) -> [UInt8] { stored(number) + [UInt8(ascii: "+")] }
 
+    static let startsLetter = UInt8(ascii: "*")
+    static let shownLetter = UInt8(ascii: "=")
+
+    /// The keys of the hashes that have the commands which are kept so that activities can be started again: the newest start, and the
+    /// newest update that is shown.
+    public static func keptCommands(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
+        (stored(number) + [startsLetter], stored(number) + [shownLetter])
+    }
+
+    /// The record of a command in these hashes; nil: another program wrote the value.
+    public static func record(ofKeptCommand value: [UInt8]) -> [UInt8]? {
+        value.count > StoredVersion.textBytes ? Array(value[StoredVersion.textBytes...]) : nil
+    }
+
     /// The timetable that an activity is in.
     public static func number(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
         // FNV-1a, because all processes must agree.

@@ -246,7 +246,9 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device
         case .unregister, .confirmLeaves:
             true
-        case .noteLife, .checkLife:
+        case .noteLife(_, let kept):
+            kind == .activity && (kept.map { $0.version.isStorable && Self.isHoldable($0.record) } ?? true)
+        case .checkLife:
             kind == .activity
         }
     }

@@ -16,17 +16,19 @@ extension StoreSession {
         if let obstacle = connection.obstacle { return obstacle }
         let bytes = 64 + activityKey.count
         switch operation {
-        case .noteLife(.over):
+        case .noteLife(.over, _):
             write(.life, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
                 $0.argument(letter: UInt8(ascii: "o"))
                 $0.argument(activityKey)
             }
-        case .noteLife(.began(let at, let lifetime)):
-            note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, on: connection)
-        case .noteLife(.alive(let at, let lifetime)):
-            note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, on: connection)
-        case .noteLife(.ended(let began)):
-            name(UInt8(ascii: "e"), tag, key, activityKey, began: began, on: connection)
+        case .noteLife(.began(let at, let lifetime), let kept):
+            note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
+        case .noteLife(.alive(let at, let lifetime), let kept):
+            note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
+        case .noteLife(.missed, let kept):
+            note(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
+        case .noteLife(.ended(let began, let restart), _):
+            name(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
         case .checkLife(let began):
             name(UInt8(ascii: "c"), tag, key, activityKey, began: began, on: connection)
         default: preconditionFailure("an operation of another kind")
@@ -41,13 +43,16 @@ extension StoreSession {
         _ key: Bytes,
         _ activityKey: Bytes,
         began: Int64,
+        restart: Int64 = 0,
         on connection: RedisConnection
     ) {
-        let bytes = 64 + activityKey.count
-        write(.life, tag, key, argumentCount: 3, argumentBytes: bytes, script: .lifetime, on: connection) {
+        let bytes = 96 + activityKey.count
+        let count = restart > 0 ? 4 : 3
+        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: letter)
             $0.argument(activityKey)
             $0.argument(milliseconds: began)
+            if restart > 0 { $0.argument(milliseconds: restart) }
         }
     }
 
@@ -58,14 +63,20 @@ extension StoreSession {
         _ activityKey: Bytes,
         at: Int64,
         lifetime: Int64,
+        _ kept: KeptCommand<Bytes>?,
         on connection: RedisConnection
     ) {
-        let bytes = 96 + activityKey.count
-        write(.life, tag, key, argumentCount: 4, argumentBytes: bytes, script: .lifetime, on: connection) {
+        let bytes = 192 + activityKey.count + (kept?.record.count ?? 0)
+        let count = kept == nil ? 4 : 7
+        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: letter)
             $0.argument(activityKey)
             $0.argument(milliseconds: at)
             $0.argument(milliseconds: lifetime)
+            guard let kept else { return }
+            $0.argument(letter: kept.isStart ? LifetimeKey.startsLetter : LifetimeKey.shownLetter)
+            $0.textArgument(kept.version)
+            $0.argument(kept.record)
         }
     }
 }

@@ -147,6 +147,11 @@ enum ConfigurationConsistency {
             "throttledSpacingMaxMilliseconds",
             policy.throttledSpacingMaxMilliseconds
         )
+        if policy.afterLifetime == .restart, policy.lifetimeSeconds == 0 {
+            let key = "policies.\(policy.name).afterLifetime"
+            let message = "needs a lifetimeSeconds above 0"
+            faults.append(PlacedFault(place: place(key) ?? .whole, key: key, message: message))
+        }
         if policy.oversize.count > DroppedFields.countMax {
             let key = "policies.\(policy.name).oversize"
             let message = "has \(policy.oversize.count) fields, \(DroppedFields.countMax) are allowed"

@@ -85,7 +85,11 @@ public struct DroppedFields: Sendable, Equatable {
         for (index, path) in paths.enumerated() {
             guard command.bodyCount - (record.count - count) > command.bodyBytesMax else { break }
             guard
-                let rest = Self.remove(path, from: state, in: UnsafeMutableRawBufferPointer(rebasing: room[..<count])),
+                let rest = MemberRemoval.remove(
+                    path,
+                    from: state,
+                    in: UnsafeMutableRawBufferPointer(rebasing: room[..<count])
+                ),
                 rest < count
             else { continue }
             count = rest
@@ -100,28 +104,12 @@ public struct DroppedFields: Sendable, Equatable {
         return Array(dropped.map { names[$0] }.joined(separator: [Self.separator]))
     }
 
-    /// Removes every member at a path.
-    /// - Returns: the number of bytes that are left; nil if the text cannot be read, which a decoded record's can.
-    private static func remove(
-        _ path: [[UInt8]],
-        from state: Int,
-        in record: UnsafeMutableRawBufferPointer
-    ) -> Int? {
-        do throws(Fault) {
-            var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
-            _ = try removal.walk(state, path[...])
-            return removal.finish()
-        } catch {
-            assertionFailure("the record has been decoded")
-            return nil
-        }
-    }
 }
 
 /// Removes members of an object in place, and closes the gaps.
 ///
 /// What must hold: `written <= taken <= ` the position that is read. So bytes are only written where everything has been read.
-private struct MemberRemoval {
+struct MemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
     /// The bytes before this place are as they stay.
@@ -129,15 +117,32 @@ private struct MemberRemoval {
     /// The bytes before this position are written or removed.
     private var taken = 0
 
-    init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
+    private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
         self.text = text
         self.record = record
+    }
+
+    /// Removes every member at a path.
+    /// - Parameters:
+    ///   - path: keys, from outside to inside.
+    ///   - start: the position of the object.
+    ///   - record: was decoded.
+    /// - Returns: the number of bytes that are left; nil if the text cannot be read, which a decoded record's can.
+    static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
+        do throws(Fault) {
+            var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
+            _ = try removal.walk(start, path[...])
+            return removal.finish()
+        } catch {
+            assertionFailure("the record has been decoded")
+            return nil
+        }
     }
 
     /// Walks the object at a position, and the objects in it that the path leads to. A key that comes twice is removed twice: which of
     /// the two a reader takes is not defined.
     /// - Returns: the position after the object.
-    mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
+    private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .contentState, unknown: .free)
         // Where the comma after the last member that stays will be.
         var commaPlace: Int?
@@ -169,7 +174,7 @@ private struct MemberRemoval {
 
     /// Keeps the rest of the record.
     /// - Returns: the number of bytes that are left.
-    mutating func finish() -> Int {
+    private mutating func finish() -> Int {
         keep(upTo: record.count)
         return written
     }

@@ -112,6 +112,15 @@ public struct Policy: Sendable, Equatable {
     public var lifetimeSeconds: Int64 = 0
     /// Apple's system ends an activity after eight hours.
     public static let lifetimeSecondsMax = 28_800
+    /// What follows when an activity was ended because its lifetime was over.
+    public var afterLifetime = AfterLifetime.end
+
+    public enum AfterLifetime: String, Sendable, CaseIterable {
+        /// Nothing.
+        case end
+        /// The activity is started again, by its device's push-to-start token, if a start began it.
+        case restart
+    }
 
     public init(name: String) { self.name = name }
 

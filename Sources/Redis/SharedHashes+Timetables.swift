@@ -1,5 +1,6 @@
 /// Timetables that the processes of a fleet share: a sorted set of names by the time at which they are due, and beside it, with a `+` at
-/// the end of the key, a hash with what is known about each name: a word, a time in UNIX milliseconds, and how often the name was claimed.
+/// the end of the key, a hash with what is known about each name: a letter, a time in UNIX milliseconds, and how often the name was
+/// claimed. Two more hashes, with `*` and `=`, may have what belongs to a name.
 extension SharedHashes {
     /// What one look at a timetable has found.
     public struct Claims: Sendable, Equatable {
@@ -51,7 +52,7 @@ extension SharedHashes {
           local head, at, count = string.match(text or '', '^(%a (%d+) )(%d+)$')
           if not head or now - at > ARGV[3] + 0 then
             redis.call('ZREM', timetable, name)
-            redis.call('HDEL', known, name)
+            for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
           else
             count = count + 1
             redis.call('ZADD', timetable, now + ARGV[2] * math.min(2 ^ (count - 1), 32), name)

@@ -27,9 +27,9 @@ import Testing
         note(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
         note(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
         #expect(begins(Self.start + 7))
-        note(.ended(beganMilliseconds: Self.start + 6))
+        note(.ended(beganMilliseconds: Self.start + 6, restartMilliseconds: 0))
         #expect(begins(Self.start + 7))
-        note(.ended(beganMilliseconds: Self.start + 7))
+        note(.ended(beganMilliseconds: Self.start + 7, restartMilliseconds: Self.start + 9))
         note(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
         note(.over)
         note(.over)
@@ -44,27 +44,84 @@ import Testing
         for _ in 0..<4_000 {
             let at = Self.start + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
+            let kept = random.below(2) == 0 ? nil : Self.kept(&random)
             let call: Operation =
-                switch random.below(9) {
+                switch random.below(12) {
                 case 0: .noteLife(.over)
-                case 8: .noteLife(.ended(beganMilliseconds: at))
-                case 1: .noteLife(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime))
-                case 2, 3: .checkLife(beganMilliseconds: at)
-                default: .noteLife(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime))
+                case 1, 2, 3:
+                    .noteLife(.ended(beganMilliseconds: at, restartMilliseconds: random.pick([0, Self.start + 3])))
+                case 4, 5: .noteLife(.began(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
+                case 6: .checkLife(beganMilliseconds: at)
+                case 7: .noteLife(.missed, keeping: kept)
+                default: .noteLife(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
                 }
             stage.admit(call, random.pick(keys))
         }
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
+        var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
         for number in 0..<LifetimeKey.count {
             let key = String(decoding: LifetimeKey.stored(number), as: UTF8.self)
             for (name, life) in stage.server.hash(key + "+") { lives[name] = String(decoding: life, as: UTF8.self) }
+            for (name, value) in stage.server.hash(key + "*") {
+                starts[name] = LifetimeKey.record(ofKeptCommand: value)
+            }
+            for (name, value) in stage.server.hash(key + "=") { shown[name] = LifetimeKey.record(ofKeptCommand: value) }
             let scores = stage.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
                 .map { String(decoding: $0, as: UTF8.self) }
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
         }
         #expect(lives == stage.model.lives.mapValues(\.text))
         #expect(dues == stage.model.lives.mapValues(\.dueMilliseconds))
-        #expect(lives.count > 10)
+        #expect(starts == stage.model.lives.compactMapValues(\.start?.record))
+        #expect(shown == stage.model.lives.compactMapValues(\.shown?.record))
+        #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
+    }
+
+    private static func kept(_ random: inout SplitMix64) -> KeptCommand<[UInt8]> {
+        KeptCommand(
+            isStart: random.below(2) == 0,
+            version: Version(timestamp: 1_790_000_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
+            record: (0...random.below(40)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        )
+    }
+
+    @Test func `What was started is kept until its life is over, and the end makes it due to be started again`() throws
+    {
+        let stage = try ScriptStage()
+        func note(_ note: LifeNote, _ kept: KeptCommand<[UInt8]>? = nil) {
+            #expect(stage.admit(.noteLife(note, keeping: kept)).verdict == .settled)
+        }
+        func life() -> LifeState? { stage.model.lives.values.first }
+        func command(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
+            KeptCommand(
+                isStart: isStart,
+                version: Version(timestamp: 1_790_000_000 + second, sequence: 0),
+                record: [UInt8(second)]
+            )
+        }
+        // Nothing is kept for an activity that has no life.
+        note(.missed, command(false, 9))
+        #expect(life() == nil)
+        note(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), command(true, 1))
+        note(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), command(false, 5))
+        note(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), command(false, 4))
+        note(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
+        #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
+        #expect(life()?.start?.record == [1] && life()?.shown?.record == [5])
+        // A registration that comes late is no sign of the next life, and a state that came too late is shown by the next start.
+        note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
+        note(.missed, command(false, 7))
+        #expect(stage.admit(.checkLife(beganMilliseconds: Self.start + 70)).verdict == .retry)
+        #expect(life()?.shown?.record == [7])
+        note(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), command(true, 8))
+        #expect(life()?.start?.record == [8] && life()?.shown == nil)
+        note(.over)
+        #expect(life() == nil)
+        for number in 0..<LifetimeKey.count {
+            #expect(
+                stage.server.command("KEYS", String(decoding: LifetimeKey.stored(number), as: UTF8.self) + "*") == []
+            )
+        }
     }
 
     @Test func `What is due is claimed once in a lease, and forgotten long after its start`() throws {

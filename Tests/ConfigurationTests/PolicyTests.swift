@@ -15,7 +15,7 @@ struct PolicyTests {
     @Test func `Every number reaches its policy, and the rest has the built-in default`() throws {
         for key in ConfigurationSchema.policyKeys {
             guard case .integer(let range) = key.shape else {
-                #expect(key.name == "oversize", "\(key.name) is no number")
+                #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
             // The smallest value, unless another key forbids it; and different from the default.
@@ -50,6 +50,13 @@ struct PolicyTests {
             let found = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
             #expect(found.count == 1 && found.first?.contains(fault) == true, "\(found)")
         }
+    }
+
+    @Test func `What follows a lifetime needs a lifetime`() throws {
+        let text = smallestFile + "policies:\n  odd: {afterLifetime: restart, lifetimeSeconds: 300}\n"
+        #expect(try load(text).policies.map(\.afterLifetime) == [.end, .restart])
+        let found = faults(of: smallestFile + "policies:\n  odd: {afterLifetime: restart}\n")
+        #expect(found.count == 1 && found.first?.contains("needs a lifetimeSeconds above 0") == true, "\(found)")
     }
 
     @Test func `Variables reach the numbers of policies with any name, written in the file or not`() throws {

@@ -13,6 +13,11 @@ struct LifetimeTests {
         text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
     }
 
+    /// The second life is long enough for an update.
+    private static func restarting(_ text: String, _ stage: Stage) -> String {
+        text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
+    }
+
     /// Two keepers look at the timetables when the activities become due; the worker that put them there was killed.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
@@ -69,6 +74,42 @@ struct LifetimeTests {
         }
     }
 
+    /// The worker is killed between the end and the start. The phone shows the last state again, and takes updates.
+    @Test func `An activity is started again after its lifetime, with its last state`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["restaurant"], configure: Self.restarting)
+            defer { run.close() }
+            let files = ExampleFiles("restaurant")
+            try run.post("/phones", try files.object("phones.json"))
+            try run.relay(until: 2)
+            let commands = try files.records("commands.jsonl")
+            let order = "order-89"
+            let start = try #require(commands.first { $0["activity"] as? String == order })
+            let update = try #require(commands.last { $0["activity"] as? String == "order-88" && !$0.isEnd })
+            try run.send(start.now(id: "start"))
+            try run.awaitAccepted(["start"])
+            try run.relay(until: 3)
+            try run.send(update.now(id: "update", activity: order))
+            try run.awaitAccepted(["update"])
+            let shown = try run.content(of: order, app: "com.example.restaurant")
+
+            try run.await("the end") {
+                try run.turn(milliseconds: 2)
+                return run.results.ends[order] != nil
+            }
+            try run.stage.crashWorker()
+            // The new activity's token.
+            try run.relay(until: 4)
+            #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
+            #expect(try run.content(of: order, app: "com.example.restaurant") == shown)
+            let state: JSONObject = ["courier": "Ben", "deliveryState": "completed", "timestamp": 1]
+            try run.send(start.now(id: "again", activity: order, state: state))
+            try run.awaitAccepted(["again"])
+            let starts = run.results.results.values.joined().filter { $0["cause"] != nil && $0["device"] != nil }
+            #expect(starts.filter { $0["outcome"] as? String == "accepted" }.count == 1, "\(starts)")
+        }
+    }
+
     /// The activities' registrations and updates tell the timetables again.
     @Test func `Redis loses all data before the activities are due`() async throws {
         try await onOwnThread {
@@ -102,8 +143,8 @@ extension ResultLog {
 }
 
 extension ExampleRun {
-    fileprivate func content(of activity: String) throws -> NSDictionary {
-        try #require(try self.activity(activity, app: "com.example.ride")["contentState"] as? NSDictionary)
+    fileprivate func content(of activity: String, app: String = "com.example.ride") throws -> NSDictionary {
+        try #require(try self.activity(activity, app: app)["contentState"] as? NSDictionary)
     }
 
     /// The number of activities in all timetables.
@@ -126,5 +167,22 @@ extension ExampleRun {
             command: [try ExampleRun.programs.causeway, "worker", "--config", stage.path("second.yaml")],
             logFile: stage.path("second.log")
         )
+    }
+}
+
+extension JSONObject {
+    fileprivate var isEnd: Bool { (self["aps"] as? JSONObject)?["event"] as? String == "end" }
+
+    /// The command with the present time, and perhaps for another activity, or an update with another state.
+    fileprivate func now(id: String, activity: String? = nil, state: JSONObject? = nil) -> JSONObject {
+        var (command, aps) = (self, self["aps"] as? JSONObject ?? [:])
+        let seconds = Int(Date().timeIntervalSince1970)
+        aps["timestamp"] = seconds
+        if let state { aps = ["timestamp": seconds, "event": "update", "content-state": state] }
+        command["aps"] = aps
+        command["id"] = id
+        if let activity { command["activity"] = activity }
+        if state != nil { command["device"] = nil }
+        return command
     }
 }

@@ -55,7 +55,7 @@ extension StoreCall.Operation {
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmLeaves(let atMilliseconds): .confirmLeaves(atMilliseconds: atMilliseconds)
-        case .noteLife(let note): .noteLife(note)
+        case .noteLife(let note, let kept): .noteLife(note, keeping: kept?.map(transform))
         case .checkLife(let began): .checkLife(beganMilliseconds: began)
         }
     }
@@ -106,6 +106,12 @@ extension DeviceRegistrationStep {
             .first(audiences: audiences.map(transform), takesChannels: takesChannels)
         case .following(let start): .following(start.map(transform))
         }
+    }
+}
+
+extension KeptCommand {
+    fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> KeptCommand<Other> {
+        KeptCommand<Other>(isStart: isStart, version: version, record: transform(record))
     }
 }
 

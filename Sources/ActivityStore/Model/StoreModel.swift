@@ -30,8 +30,8 @@ public struct StoreModel: Sendable {
     public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
         let key = Self.key(call.subject)
         switch call.operation {
-        case .noteLife(let note):
-            LifeState.note(note, in: &lives[key])
+        case .noteLife(let note, let kept):
+            LifeState.note(note, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
         case .checkLife(let began): return StoreReply(lives[key]?.beganMilliseconds == began ? .retry : .superseded)
         default: break

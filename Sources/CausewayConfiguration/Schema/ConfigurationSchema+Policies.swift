@@ -151,6 +151,18 @@ extension ConfigurationSchema {
             """
         )
         .source("Our choice: a producer ends its activities itself."),
+        .choice(
+            "afterLifetime",
+            \.afterLifetime,
+            """
+            What follows when lifetimeSeconds has ended an activity. end: nothing. restart: the activity is started again on its \
+            device with the state that it showed last. The new start has the attributes, the custom keys and the alert of the \
+            former one, without the sound; it draws on the device's startBudget and expires like every start. Only an activity \
+            that a start to its device began can be started again. Redis keeps the start and the last update, up to 9 kB for each \
+            activity.
+            """
+        )
+        .source("Our choice: a start is visible, so the producer decides."),
         .integer(
             "expiration.startSeconds",
             \.expiration.startSeconds,

@@ -2,21 +2,49 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The command that ends an activity whose lifetime is over. It has no content state, so the last state stays on the screen, and no
-/// alert.
+/// A command that ends an activity whose lifetime is over, or that starts it again after that.
 struct LifetimeCommand: Equatable {
     /// The activity's id: producers give their records the same key, so the command goes to the same partition.
     let key: [UInt8]
     let value: [UInt8]
+    let isRestart: Bool
 
-    /// Nil if another program wrote the claim.
-    init?(_ claim: SharedHashes.Claim, nowMilliseconds: Int64) {
+    /// The command that a claim asks for; nil if another program wrote the claim, or the activity's start is damaged.
+    ///
+    /// - Parameter kept: the values of the hashes of kept commands.
+    init?(_ claim: SharedHashes.Claim, nowMilliseconds: Int64, kept: (start: [UInt8]?, shown: [UInt8]?)) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
             let began = Int64(words[1])
         else { return nil }
+        key = activity
+        isRestart = Self.isRestart(claim)
+        guard isRestart else {
+            value = Self.end(app: app, activity: activity, beganMilliseconds: began, nowMilliseconds: nowMilliseconds)
+            return
+        }
+        guard let start = kept.start.flatMap(LifetimeKey.record(ofKeptCommand:)),
+            let restart = RestartRecord.compose(
+                start: start,
+                shown: kept.shown.flatMap(LifetimeKey.record(ofKeptCommand:)),
+                restartMilliseconds: began
+            )
+        else { return nil }
+        value = restart
+    }
+
+    /// Whether a claim is for a new start of an activity.
+    static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.text.hasPrefix("r") }
+
+    /// The end has no content state, so the last state stays on the screen, and no alert.
+    private static func end(
+        app: [UInt8],
+        activity: [UInt8],
+        beganMilliseconds: Int64,
+        nowMilliseconds: Int64
+    ) -> [UInt8] {
         let aps = Array(#"{"event":"end","timestamp":\#(nowMilliseconds / 1_000)}"#.utf8)
-        let identifier = Array(LifetimeIdentifier.text(beganMilliseconds: began).utf8)
+        let identifier = Array(LifetimeIdentifier.text(beganMilliseconds: beganMilliseconds).utf8)
         var writer = JSONWriter()
         app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in
@@ -29,7 +57,6 @@ struct LifetimeCommand: Equatable {
                 }
             }
         }
-        key = activity
-        value = Array(writer.bytes)
+        return Array(writer.bytes)
     }
 }

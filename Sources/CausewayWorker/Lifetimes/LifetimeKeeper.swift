@@ -6,8 +6,8 @@ import Logging
 import Observability
 import Redis
 
-/// Ends activities whose policy's lifetime is over: claims what is due in the timetables of lifetimes, and produces a command for each.
-/// (R34)
+/// Ends activities whose policy's lifetime is over, and starts them again if the policy says so: claims what is due in the timetables of
+/// lifetimes, and produces a command for each. (R34)
 ///
 /// Each worker has one. A claim is a lease: no other worker claims the same activity before it ends. A claimed activity stays in its
 /// timetable until the command has ended it, so nothing is lost if this worker dies at any moment: another worker claims it again.
@@ -62,7 +62,7 @@ actor LifetimeKeeper {
         for number in 0..<LifetimeKey.count {
             guard !Task.isCancelled else { return }
             do {
-                waiting += try end(LifetimeKey.stored(number))
+                waiting += try handle(number)
             } catch let error as KafkaError {
                 // The other timetables' commands would wait as long.
                 failure = error
@@ -82,21 +82,37 @@ actor LifetimeKeeper {
         isTroubled = true
     }
 
-    /// Ends what is due in a timetable.
+    /// Produces the commands for what is due in a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
-    private func end(_ timetable: [UInt8]) throws -> Int {
+    private func handle(_ number: Int) throws -> Int {
         let claims = try timetables.claim(
-            timetable,
+            LifetimeKey.stored(number),
             limit: Self.claimMax,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        let commands = claims.claimed.compactMap { LifetimeCommand($0, nowMilliseconds: claims.nowMilliseconds) }
+        let kept = try keptCommands(for: claims.claimed, in: number)
+        let commands = claims.claimed.compactMap {
+            LifetimeCommand($0, nowMilliseconds: claims.nowMilliseconds, kept: kept[$0.name] ?? (nil, nil))
+        }
         guard !commands.isEmpty else { return claims.waiting }
         try topic.produce(commands)
-        status.note(ended: commands.count)
+        let restarts = commands.count(where: \.isRestart)
+        status.note(ended: commands.count - restarts, restarted: restarts)
         return claims.waiting
+    }
+
+    /// The start and the last update of each claimed activity that waits for a new start, by the activity's key.
+    private func keptCommands(
+        for claims: [SharedHashes.Claim],
+        in number: Int
+    ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, shown: [UInt8]?)] {
+        let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
+        guard !names.isEmpty else { return [:] }
+        let keys = LifetimeKey.keptCommands(number)
+        let commands = zip(try timetables.values(keys.starts, names), try timetables.values(keys.shown, names))
+        return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, shown: $1) }))
     }
 }
 

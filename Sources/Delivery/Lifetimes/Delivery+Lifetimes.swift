@@ -9,23 +9,45 @@ import LiveActivity
 /// - The command that ends an activity is made as often as necessary. It is admitted only while the timetable has the life that
 ///   it names, so a late or repeated one ends no later life.
 /// - The command has no state, so it replaces none: it goes behind the state that waits.
+/// - If the policy starts the activity again, the timetable keeps the start and the newest state. The end turns the life into one that
+///   waits for a new start. The start is admitted only while the timetable has that, so it follows no end of the producer.
 extension Delivery {
     /// Tells the timetable what an outcome says of the activity's life.
     mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        guard slot.pointee.kind == .command, slot.pointee.isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        let isOfLifetime = slot.pointee.isLifetimeEnd || slot.pointee.isLifetimeRestart
+        guard slot.pointee.kind == .command, isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
         let tells =
             switch (slot.pointee.event, outcome) {
             // `duplicate`: the record may have been settled before the timetable had its note.
             case (.start, .accepted), (.start, .unknown), (.start, .duplicate): true
             case (.update, .accepted), (.update, .unchanged), (.update, .duplicate): true
+            case (.update, .ended): restarts
             case (.end, .accepted), (.end, .ended), (.end, .duplicate), (.end, .held): true
             // It would have the same outcome again.
-            case (.end, .failed), (.end, .expired): slot.pointee.isOfLifetime
+            case (.end, .failed), (.end, .expired): slot.pointee.isLifetimeEnd
+            case (.start, _): slot.pointee.isLifetimeRestart && Self.isFinalForRestart(outcome)
             default: false
             }
         guard tells else { return }
-        if slot.pointee.isOfLifetime { records[record].followUps.insert(.endLife) } else { call(.noteLife, record) }
+        // The life leaves the timetable after the result.
+        let leaves = slot.pointee.isLifetimeEnd || slot.pointee.isLifetimeRestart && Self.isFinalForRestart(outcome)
+        guard !leaves else {
+            records[record].followUps.insert(.endLife)
+            return
+        }
+        records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
+        call(.noteLife, record)
+    }
+
+    /// Whether a start after the end of a lifetime with this outcome is not made again: it would have the same outcome, or Redis holds
+    /// the start until a token is registered.
+    private static func isFinalForRestart(_ outcome: Outcome) -> Bool {
+        switch outcome {
+        case .failed, .expired, .held, .unregistered: true
+        default: false
+        }
     }
 
     /// Whether the command's activity may be in a timetable: by the policy of the command or by the usual policy of its app. A command
@@ -40,30 +62,44 @@ extension Delivery {
         policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy))
     }
 
-    /// What a record tells the timetable. A time in the future is no evidence, so the present one counts instead.
+    /// What a record tells the timetable.
     func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifeNote {
-        let lifetime: Int64
-        let told: Int64
-        switch slot.pointee.kind {
-        case .registration:
-            lifetime = usualLifetimeMilliseconds(slot.pointee.application)
-            told = slot.pointee.registeredAtMilliseconds
-        case .command where slot.pointee.event != .end:
-            lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
-            told = slot.pointee.version.timestamp * 1_000
-        case .command where slot.pointee.isOfLifetime:
-            let began = LifetimeIdentifier.beganMilliseconds(in: slot.pointee.bytes(slot.pointee.commandIdentifier))
-            return began.map { .ended(beganMilliseconds: $0) } ?? .over
-        default: return .over
+        if slot.pointee.kind == .registration {
+            return aliveNote(
+                atMilliseconds: slot.pointee.registeredAtMilliseconds,
+                usualLifetimeMilliseconds(slot.pointee.application),
+                now: now
+            )
         }
-        guard lifetime > 0 else { return .over }
-        let at = max(0, min(told, now.wallMilliseconds))
+        guard slot.pointee.kind == .command else { return .over }
+        let identifier = slot.pointee.bytes(slot.pointee.commandIdentifier)
+        if slot.pointee.isLifetimeEnd {
+            guard let began = LifetimeIdentifier.beganMilliseconds(in: identifier) else { return .over }
+            let isShown = slot.pointee.outcome == .accepted || slot.pointee.outcome == .duplicate
+            // The start must be newer than the end.
+            let restart = isShown ? max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000) : 0
+            return .ended(beganMilliseconds: began, restartMilliseconds: restart)
+        }
+        if slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain, Self.isFinalForRestart(slot.pointee.outcome),
+            let began = LifetimeIdentifier.beganMilliseconds(in: identifier)
+        {
+            return .ended(beganMilliseconds: began, restartMilliseconds: 0)
+        }
+        if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .missed }
+        guard slot.pointee.event != .end else { return .over }
+        let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
+        let toldMilliseconds = slot.pointee.version.timestamp * 1_000
+        let note = aliveNote(atMilliseconds: toldMilliseconds, lifetime, now: now)
         // Whether a start that is read again was accepted is not known.
-        guard slot.pointee.kind == .command, slot.pointee.isStart, !slot.pointee.isReadAgain else {
-            return .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime)
-        }
+        guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
         let answered = slot.pointee.answeredMilliseconds
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
+    }
+
+    /// A time in the future is no evidence, so the present one counts instead.
+    private func aliveNote(atMilliseconds told: Int64, _ lifetime: Int64, now: Moment) -> LifeNote {
+        let at = max(0, min(told, now.wallMilliseconds))
+        return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }
 
     /// The timetable has what the record told it, or Redis refuses to note it.
@@ -96,12 +132,17 @@ extension Delivery {
         else { return settleWithoutAction(record) }
         fill(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].hasOwnToken = false
+        if policies.restartsAfterLifetime(records[record].policy), command.fits {
+            records.setBody(of: record, to: command, from: value, dictionary: lastAps.dictionary)
+            records[record].isKeptByTimetable = true
+        }
         records.enter(.finished, record)
         call(.noteLife, record)
     }
 
-    /// Asks whether the life that a command ends still lasts, before the command enters its activity's list.
-    mutating func beginEndOfLifetime(
+    /// Asks whether the life that a command ends, or after which it starts the activity again, is still in the timetable, before the
+    /// command enters its activity's list.
+    mutating func beginOfLifetime(
         _ record: UInt32,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
@@ -119,8 +160,8 @@ extension Delivery {
     mutating func lifeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
         if isRevoked(record) { return drop(record, now: now) }
         records.enter(.received, record)
-        // Behind a start or an end of the producer, the life that Redis has is not the one that the command would end. The keeper makes
-        // the command again.
+        // Behind a start or an end of the producer, the life that Redis has is not the one that the command means. The keeper makes the
+        // command again.
         guard !isOver, !hasStartOrEnd(activityOf(record)) else { return finish(record, .superseded) }
         enqueue(record, now: now)
         endBatch(now: now)
@@ -130,7 +171,7 @@ extension Delivery {
     private func hasStartOrEnd(_ activity: UInt32) -> Bool {
         func isIt(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
-            return slot.pointee.event != .update && !slot.pointee.isOfLifetime
+            return slot.pointee.event != .update && !slot.pointee.isLifetimeEnd
         }
         let slot = activities.address(of: activity)
         if slot.pointee.current != .max, isIt(slot.pointee.current) { return true }
@@ -146,11 +187,11 @@ extension Delivery {
     /// updates up to its version precede it, whenever they come, and any start or end of the producer replaces it.
     /// - Returns: whether the record is in the list.
     mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
-        guard records[tail].isOfLifetime else {
+        guard records[tail].isLifetimeEnd else {
             activities[activity].waiting.append(record, in: &records)
             return true
         }
-        if records[record].isOfLifetime {
+        if records[record].isLifetimeEnd {
             // One of them is enough. The other one's result must not take the life out of the timetable.
             finish(record, .superseded)
             return true
@@ -175,10 +216,10 @@ extension Delivery {
 }
 
 extension Command {
-    /// Whether the command ends an activity because its lifetime is over.
+    /// Whether the command ends an activity because its lifetime is over, or starts it again.
     @inline(__always)
     func isOfLifetime(in record: UnsafeRawBufferPointer) -> Bool {
-        event == .end && !identifier.isAbsent
+        event != .update && audience.isAbsent && channel.isAbsent && !identifier.isAbsent
             && LifetimeIdentifier.beganMilliseconds(in: identifier.range.bytes(in: record)) != nil
     }
 }

@@ -18,6 +18,7 @@ package struct PolicyTable: Sendable {
     /// What each policy drops from a body that is too large.
     private let droppedFields: [DroppedFields]
     private let lifetimes: [Int64]
+    private let restarts: [Bool]
     /// Whether any policy limits the lifetime of activities.
     package let hasLifetimes: Bool
 
@@ -36,6 +37,7 @@ package struct PolicyTable: Sendable {
             )
         }
         lifetimes = policies.map { $0.lifetimeSeconds * 1_000 }
+        restarts = policies.map { $0.afterLifetime == .restart }
         hasLifetimes = lifetimes.contains { $0 > 0 }
     }
 
@@ -44,6 +46,8 @@ package struct PolicyTable: Sendable {
     package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
     /// After how many milliseconds an activity is ended; 0: never.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
+    /// Whether an activity whose lifetime is over is started again after its end.
+    package func restartsAfterLifetime(_ policy: UInt8) -> Bool { restarts[Int(policy)] && lifetimes[Int(policy)] > 0 }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<names.count {

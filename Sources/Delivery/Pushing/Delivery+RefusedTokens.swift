@@ -12,7 +12,7 @@ extension Delivery {
         }
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
-        if records[record].isStart || records[record].isOfLifetime {
+        if records[record].isStart || records[record].isLifetimeEnd {
             return finishCurrent(record, .unregistered, settlement: .notShown, now: now)
         }
         activities.enter(.retiring, activity)

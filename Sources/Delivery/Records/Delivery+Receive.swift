@@ -117,12 +117,13 @@ extension Delivery {
         dropped: UnsafeRawBufferPointer,
         now: Moment
     ) {
+        if command.isOfLifetime(in: value) {
+            // Made of commands that were checked.
+            return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
+        }
         if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }
         guard command.audience.isAbsent, command.channel.isAbsent else {
             return handOver(index, command, from: value, trace: record.trace, dropped: dropped)
-        }
-        if command.isOfLifetime(in: value) {
-            return beginEndOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         let activity = findActivity(of: command, of: records[index].application, in: value)
         fill(index, with: command, from: value, trace: record.trace, dropped: dropped)
@@ -205,7 +206,9 @@ extension Delivery {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
-        slot.pointee.isOfLifetime = command.isOfLifetime(in: value)
+        let isOfLifetime = command.isOfLifetime(in: value)
+        slot.pointee.isLifetimeEnd = isOfLifetime && command.event == .end
+        slot.pointee.isLifetimeRestart = isOfLifetime && command.event == .start
         slot.pointee.version = command.version
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }

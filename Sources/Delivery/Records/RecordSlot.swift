@@ -45,7 +45,11 @@ struct RecordSlot: BitwiseCopyable {
     /// next owner must read both. (R10)
     var mustBeReadAgainWithAnother = false
     /// The command ends an activity because its lifetime is over. It does not replace the last state.
-    var isOfLifetime = false
+    var isLifetimeEnd = false
+    /// The command starts an activity again whose lifetime was over.
+    var isLifetimeRestart = false
+    /// The timetable of lifetimes gets the command's record, so the body stays until the timetable has it.
+    var isKeptByTimetable = false
     /// A registration's audiences have been told, and the commands held for its token are asked for.
     var hasToldAudiences = false
     /// Results that the record has had before. The command that it holds now was held, and the token that came with the first

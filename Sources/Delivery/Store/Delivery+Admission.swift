@@ -43,7 +43,7 @@ extension Delivery {
             activities[activity].rest(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
             putBackCurrent(of: activity, now: now)
             endTurn(activity, now: now)
-        case .noToken where records[record].isOfLifetime:
+        case .noToken where records[record].isLifetimeEnd:
             // Held, the end could be sent to a later life, whose token releases it.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:

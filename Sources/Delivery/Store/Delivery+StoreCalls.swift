@@ -101,7 +101,7 @@ extension Delivery {
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
         case .confirmActivityLeaves, .confirmDeviceLeaves:
             return .confirmLeaves(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
-        case .noteLife: return .noteLife(lifeNote(of: slot, now: now))
+        case .noteLife: return .noteLife(lifeNote(of: slot, now: now), keeping: keptCommand(of: slot))
         case .checkLife:
             let identifier = slot.pointee.bytes(slot.pointee.commandIdentifier)
             return .checkLife(beganMilliseconds: LifetimeIdentifier.beganMilliseconds(in: identifier) ?? 0)
@@ -151,6 +151,16 @@ extension Delivery {
             registration,
             followsHeldStart ? .following(slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
             isCarried: isCarried
+        )
+    }
+
+    /// The command that the timetable of lifetimes keeps; nil: it keeps none.
+    private mutating func keptCommand(of slot: UnsafePointer<RecordSlot>) -> KeptCommand<UnsafeRawBufferPointer>? {
+        guard slot.pointee.isKeptByTimetable else { return nil }
+        return KeptCommand(
+            isStart: slot.pointee.isStart,
+            version: slot.pointee.version,
+            record: heldCommand(of: slot)
         )
     }
 

@@ -12,7 +12,7 @@ extension Delivery {
         let activity = activity ?? activityOf(record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
-        if rider != .max, !records[record].isOfLifetime, records.areSameVersion(rider, record) {
+        if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
             countCoalesced(of: record)
             records.passToken(from: record, to: rider)
             tieIfReleased(record)
@@ -48,7 +48,7 @@ extension Delivery {
             activities[activity].waiting.append(record, in: &records)
             return true
         }
-        if records[record].isOfLifetime || records[tail].isOfLifetime {
+        if records[record].isLifetimeEnd || records[tail].isLifetimeEnd {
             return mergeEndOfLifetime(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail) {

@@ -7,8 +7,8 @@ extension Records {
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
-        case (.update, .end), (.start, .end): !address(of: newer).pointee.isOfLifetime
-        case (.end, .end): !address(of: newer).pointee.isOfLifetime || address(of: older).pointee.isOfLifetime
+        case (.update, .end), (.start, .end): !address(of: newer).pointee.isLifetimeEnd
+        case (.end, .end): !address(of: newer).pointee.isLifetimeEnd || address(of: older).pointee.isLifetimeEnd
         case (.update, .update), (.start, .start): true
         case (.update, .start), (.start, .update), (.end, _): false
         }
@@ -29,7 +29,7 @@ extension Records {
     @inline(__always)
     func isOvertaken(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }
-        if address(of: older).pointee.isOfLifetime, address(of: newer).pointee.event != .update { return true }
+        if address(of: older).pointee.isLifetimeEnd, address(of: newer).pointee.event != .update { return true }
         return mayReplace(older, by: newer) && isNewer(newer, than: older)
     }
 }

@@ -5,14 +5,39 @@ public enum LifeNote: Sendable, Equatable, BitwiseCopyable {
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// The activity was alive at this time. Counts only if no start is known and no earlier time.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
+    /// The activity would show a newer state, but it has ended. Says nothing about its life: only the command that comes with the note is
+    /// kept, if the timetable has the activity.
+    case missed
     /// The activity has ended, or its lifetime is not limited any more.
     case over
-    /// The activity has ended because its lifetime was over. Counts only for the life that began at this time.
-    case ended(beganMilliseconds: Int64)
+    /// The activity has ended because its lifetime was over, or it could not be started again. Counts only for the life that began at
+    /// this time. If the activity's start is kept, the activity is due at once to be started again, with `restartMilliseconds` as the
+    /// time of its life; 0: it is forgotten.
+    case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
 }
 
-/// The id of a command that ends an activity whose lifetime is over: `lifetime:` and the time at which the life began, UNIX
-/// milliseconds. No producer may use such an id.
+/// A command that the timetable keeps so that its activity can be started again: the start, or what is shown now. The newest of each
+/// is kept.
+@frozen
+public struct KeptCommand<Bytes> {
+    public var isStart: Bool
+    public var version: Version
+    /// The command's record.
+    public var record: Bytes
+
+    @inlinable
+    public init(isStart: Bool, version: Version, record: Bytes) {
+        self.isStart = isStart
+        self.version = version
+        self.record = record
+    }
+}
+
+extension KeptCommand: Equatable where Bytes: Equatable {}
+extension KeptCommand: Sendable where Bytes: Sendable {}
+
+/// The id of a command that ends an activity whose lifetime is over, or starts it again: `lifetime:` and the time at which the life
+/// began, UNIX milliseconds. No producer may use such an id.
 public enum LifetimeIdentifier {
     public static let prefix: StaticString = "lifetime:"
     private static let digitsMax = 15

@@ -117,7 +117,7 @@ public struct StoreCall<Bytes> {
         // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the activity.
 
         /// Notes in the timetable what was learned about an activity's life: `settled`.
-        case noteLife(LifeNote)
+        case noteLife(LifeNote, keeping: KeptCommand<Bytes>? = nil)
         /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`.
         case checkLife(beganMilliseconds: Int64)
     }

@@ -90,6 +90,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case channelRefusals
     case lifetimesWaiting
     case lifetimesEnded
+    case lifetimesRestarted
     case tracesExported
     case tracesDropped
     case tracePostsFailed

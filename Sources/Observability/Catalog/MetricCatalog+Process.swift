@@ -81,6 +81,14 @@ extension MetricCatalog {
             "One for each activity. If there are many more than results with the cause lifetime, such commands wait or are lost."
         ),
         .counter(
+            .lifetimesRestarted,
+            "causeway_lifetimes_restarted_total",
+            "commands",
+            [],
+            "Commands that this worker produced to start activities again after the end of their lifetime (policies.*.afterLifetime).",
+            "One for each activity that such a policy ended. If there are many more, the starts wait, for example for their devices' budgets."
+        ),
+        .counter(
             .tracesExported,
             "causeway_traces_exported_total",
             "records",

@@ -5,6 +5,7 @@ package final class LifetimeStatus: Sendable {
     private let needed = Atomic<Bool>(false)
     private let waitingCount = Atomic<Int>(0)
     private let endedCount = Atomic<Int>(0)
+    private let restartedCount = Atomic<Int>(0)
 
     init() {}
 
@@ -17,9 +18,13 @@ package final class LifetimeStatus: Sendable {
     /// - Parameter waiting: the activities in all timetables.
     package func note(waiting: Int) { waitingCount.store(waiting, ordering: .relaxed) }
 
-    /// - Parameter ended: the commands that were produced.
-    package func note(ended: Int) { endedCount.add(ended, ordering: .relaxed) }
+    /// Notes the commands that were produced.
+    package func note(ended: Int, restarted: Int) {
+        endedCount.add(ended, ordering: .relaxed)
+        restartedCount.add(restarted, ordering: .relaxed)
+    }
 
     var waiting: Int { waitingCount.load(ordering: .relaxed) }
     var ended: Int { endedCount.load(ordering: .relaxed) }
+    var restarted: Int { restartedCount.load(ordering: .relaxed) }
 }

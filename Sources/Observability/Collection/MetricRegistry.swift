@@ -50,6 +50,7 @@ package final class MetricRegistry: Sendable {
         addChannels(to: &cells)
         cells[layout[.lifetimesWaiting].cell(0, 0)] = Int64(lifetimes.waiting)
         cells[layout[.lifetimesEnded].cell(0, 0)] = Int64(lifetimes.ended)
+        cells[layout[.lifetimesRestarted].cell(0, 0)] = Int64(lifetimes.restarted)
         return MetricTotals(
             layout: layout,
             cells: cells,

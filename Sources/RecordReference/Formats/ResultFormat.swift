@@ -46,7 +46,8 @@ extension RecordFormat {
                 RecordField(
                     "cause",
                     .choice(["lifetime"]),
-                    "Present if Causeway made the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over."
+                    "Present if Causeway made the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over. With a "
+                        + "`device`, the result is of the start that follows such an end (`afterLifetime`)."
                 ),
                 RecordField("apnsId", .uuid, "`apns-id` of the push. Apple's console finds the push by it."),
                 RecordField("priority", .values([5, 10]), "As it was sent."),

@@ -90,6 +90,9 @@ extension ActivityReport {
     private var lifeText: String {
         guard let end = updatesUntilMilliseconds else { return "not begun" }
         let birth = "began \(ago(end - Self.lifeMilliseconds))"
+        if newest?.isEnd == true, lifetimeEndsMilliseconds != nil {
+            return "\(birth); its lifetime has ended it"
+        }
         if newest?.isEnd == true { return "\(birth); ended, only a start opens it again" }
         if let lifetimeEndsMilliseconds {
             return "\(birth); its lifetime ends at \(TimeText.clock(lifetimeEndsMilliseconds, now: nowMilliseconds))"

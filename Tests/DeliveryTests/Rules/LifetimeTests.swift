@@ -16,7 +16,7 @@ import Testing
     }
 
     private func notes(_ core: CoreHarness) -> [LifeNote] {
-        core.calls.compactMap { if case .noteLife(let note) = $0.operation { note } else { nil } }
+        core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
     }
 
     private func alive(_ second: Int64) -> LifeNote {
@@ -131,7 +131,8 @@ import Testing
         core.acknowledgeSettlements()
         #expect(notes(core) == [])
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.began)] && core.committableOffset == 0)
+        let ended = LifeNote.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
+        #expect(notes(core) == [ended] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.committableOffset == 1 && core.recordsHeld == 0)
     }
@@ -222,7 +223,7 @@ import Testing
         #expect(core.outcomes == ["lifetime:\(Self.began) expired"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        #expect(notes(core) == [.ended(beganMilliseconds: Self.began)])
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
     }
 
     /// A worker may have sent it and died before the outcome was settled. Its activity has ended then, and its token is dead.

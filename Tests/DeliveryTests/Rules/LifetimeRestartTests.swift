@@ -1,0 +1,143 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Activities that are started again after the end of their lifetime. (R34)
+@Suite struct LifetimeRestartTests {
+    private static let ended = (CoreHarness.startSeconds + 10) * 1_000
+    private static let restart = CommandText.start(10, id: "lifetime:\(ended)")
+
+    /// A core whose default policy starts activities again after an hour. Policy `once` only ends them.
+    private func restarting() -> CoreHarness {
+        CoreHarness {
+            $0.policies[0].lifetimeSeconds = 3_600
+            $0.policies[0].afterLifetime = .restart
+            var once = Policy(name: "once")
+            once.lifetimeSeconds = 3_600
+            $0.policies.append(once)
+        }
+    }
+
+    private func kept(_ core: CoreHarness) -> [(note: LifeNote, command: String)] {
+        core.calls.compactMap { call in
+            guard case .noteLife(let note, let kept?) = call.operation else { return nil }
+            return (note, "\(kept.isStart ? "start" : "shown") \(String(decoding: kept.record, as: UTF8.self))")
+        }
+    }
+
+    private func notes(_ core: CoreHarness) -> [LifeNote] {
+        core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
+    }
+
+    @Test func `The timetable keeps the start and the newest state, until it says that it has them`() {
+        let core = restarting()
+        core.receive(.start(1))
+        core.reply(.address)
+        core.carry()
+        #expect(kept(core).count == 1)
+        #expect(
+            kept(core).first?.command.hasPrefix(#"start {"app":"com.example.match","activity":"a","device":"d","#)
+                == true
+        )
+        core.loseRedis()
+        core.loseRedis()
+        #expect(kept(core).count == 1 && kept(core).first?.command.contains(#""content-state":{"n":0}"#) == true)
+        core.acknowledgeAll()
+        core.elapse(5_000)
+        core.receive(.update(2))
+        core.carry()
+        #expect(kept(core).count == 1 && kept(core).first?.command.hasPrefix("shown ") == true)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 2 && core.recordsHeld == 0)
+    }
+
+    @Test func `A state that comes after the end is kept for the start`() {
+        let core = restarting()
+        core.receive(.update(3))
+        core.reply(.ended)
+        #expect(core.outcomes == ["u3 ended"])
+        #expect(kept(core).map(\.note) == [.missed])
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+    }
+
+    @Test func `A policy that only ends keeps nothing`() {
+        let core = restarting()
+        core.receive(.update(1, beside: #""policy":"once","#))
+        core.carry()
+        #expect(kept(core).isEmpty && notes(core).count == 1)
+        core.acknowledgeAll()
+        core.receive(.update(2, of: "b", beside: #""policy":"once","#))
+        core.reply(.ended)
+        #expect(notes(core) == [])
+    }
+
+    /// Redis has lost the timetable. (R25)
+    @Test func `A start that is read again is kept again`() {
+        let core = restarting()
+        core.elapse(5_000)
+        core.readAgain(below: 2)
+        core.receive(.start(1))
+        #expect(kept(core).map(\.note) == notes(core) && kept(core).first?.command.hasPrefix("start ") == true)
+        core.acknowledgeSettlements()
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(Self.restart)
+        #expect(core.waiting == ["checkLife lifetime:\(Self.ended)"])
+        core.reply(.retry)
+        core.reply(.address)
+        core.carry()
+        #expect(core.outcomes == ["lifetime:\(Self.ended) accepted"] && core.results.map(\.isOfLifetime) == [true])
+        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
+        #expect(kept(core).count == 1)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `The start is not sent if the producer has ended or started the activity`() {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(Self.restart)
+        core.reply(.superseded)
+        core.acknowledgeAll()
+        for event in [CommandText.start(11), CommandText.end(11)] {
+            core.receive(event)
+            core.receive(Self.restart)
+            core.reply(.retry, toNewest: true)
+        }
+        #expect(core.outcomes == .init(repeating: "lifetime:\(Self.ended) superseded", count: 3))
+        #expect(notes(core) == [])
+    }
+
+    @Test func `A start without a token is held, and the timetable forgets it after its result`() {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(Self.restart)
+        core.reply(.retry)
+        core.reply(.noToken)
+        core.reply(.held)
+        #expect(core.outcomes == ["lifetime:\(Self.ended) held"])
+        #expect(notes(core) == [])
+        core.acknowledgeProductions()
+        #expect(
+            notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)]
+                && core.committableOffset == 0
+        )
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `A start that is too old is not sent, and the timetable forgets it`() {
+        let core = restarting()
+        core.elapse(3_600_000)
+        core.receive(Self.restart)
+        core.reply(.retry)
+        #expect(core.outcomes == ["lifetime:\(Self.ended) expired"])
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+    }
+}

@@ -1,0 +1,56 @@
+import LiveActivity
+import Testing
+
+/// The start that follows the end of a lifetime.
+@Suite struct RestartRecordTests {
+    private static let restart: Int64 = 1_790_028_200_123
+
+    private static let start = #"""
+        {"app":"com.example.ride","activity":"r","device":"d","id":"first","sequence":4,"priority":10,"policy":"p","expiration":1790000500,\#
+        "aps":{"timestamp":1790000000,"event":"start","content-state":{"n":0},"attributes-type":"Ride","attributes":{"id":"r"},\#
+        "stale-date":1790000900,"alert":{"title":"On its way","body":"…","sound":"default"},"input-push-token":1},"payload":{"k":1}}
+        """#
+
+    private static func update(_ second: Int64, _ state: String) -> String {
+        #"{"app":"com.example.ride","activity":"r","id":"u","alertTimestamp":1790000001,"alertSequence":0,"#
+            + #""aps":{"timestamp":\#(1_790_000_000 + second),"event":"update","content-state":\#(state),"alert":{"title":"t","body":"b"}}}"#
+    }
+
+    private func compose(_ start: String, _ shown: String?) -> String? {
+        RestartRecord.compose(
+            start: Array(start.utf8),
+            shown: shown.map { Array($0.utf8) },
+            restartMilliseconds: Self.restart
+        )
+        .map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private func expected(_ state: String) -> String {
+        #"{"id":"lifetime:1790028200123","app":"com.example.ride","activity":"r","device":"d","priority":10,"policy":"p","#
+            + #""aps":{"timestamp":1790028200,"event":"start","content-state":\#(state),"attributes-type":"Ride","attributes":{"id":"r"},"#
+            + #""alert":{"title":"On its way","body":"…"},"input-push-token":1},"payload":{"k":1}}"#
+    }
+
+    @Test func `It has the former start's parts and the last state, and neither its id nor its sound`() {
+        #expect(compose(Self.start, Self.update(7, #"{"n":7}"#)) == expected(#"{"n":7}"#))
+        #expect(compose(Self.start, nil) == expected(#"{"n":0}"#))
+    }
+
+    @Test func `A state of an earlier life is not shown`() {
+        #expect(compose(Self.start, Self.update(-1, #"{"n":7}"#)) == expected(#"{"n":0}"#))
+    }
+
+    @Test func `A state that does not fit beside the attributes is not shown`() {
+        let large = #"{"n":"\#(String(repeating: "x", count: 4_000))"}"#
+        #expect(compose(Self.start, Self.update(7, large)) == expected(#"{"n":0}"#))
+    }
+
+    @Test func `What other programs wrote makes no start`() {
+        for start in ["", "{}", "x", Self.update(1, "{}"), String(Self.start.dropLast(3))] {
+            #expect(compose(start, nil) == nil, "\(start)")
+        }
+        for shown in ["", "{}", Self.start, String(Self.update(7, #"{"n":7}"#).dropLast())] {
+            #expect(compose(Self.start, shown) == expected(#"{"n":0}"#), "\(shown)")
+        }
+    }
+}
