@@ -22,9 +22,16 @@ public enum LifetimeKey {
         (stored(number) + [startsLetter], stored(number) + [shownLetter])
     }
 
-    /// The record of a command in these hashes; nil: another program wrote the value.
-    public static func record(ofKeptCommand value: [UInt8]) -> [UInt8]? {
-        value.count > StoredVersion.textBytes ? Array(value[StoredVersion.textBytes...]) : nil
+    /// The version and the record of a command in these hashes; nil: another program wrote the value.
+    public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
+        value.withUnsafeBytes { value in
+            guard value.count > StoredVersion.textBytes,
+                let version = StoredVersion.readText(
+                    UnsafeRawBufferPointer(rebasing: value[..<StoredVersion.textBytes])
+                )
+            else { return nil }
+            return (version, Array(value[StoredVersion.textBytes...]))
+        }
     }
 
     /// The timetable that an activity is in.

@@ -19,6 +19,12 @@ public enum StoreLimits {
     /// hours that a Live Activity can stay on the Lock Screen, plus more than the 1,000 seconds in which a send verdict does not
     /// renew the expiry.
     public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
+    /// A command that ends an activity, or starts it again, postpones the next claim of the activity by its lease. The lease doubles with
+    /// each former claim up to this factor.
+    public static let leaseFactorMax: Int64 = 8
+    /// After how many claims a life is forgotten whose end is refused because another end was admitted. By then the other end has been
+    /// settled or is lost.
+    public static let claimsOfAnotherEndMax: Int64 = 4
     /// How long a device is stored after its last registration, hold or start: a push-to-start token is valid as long as the app
     /// is installed.
     public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000

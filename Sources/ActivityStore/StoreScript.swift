@@ -43,6 +43,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("TIME_MAX", StoredTime.millisecondsMax),
         ("DOUBLINGS_MAX", Int64(StoreLimits.doublingsMax)),
+        ("LEASE_FACTOR_MAX", StoreLimits.leaseFactorMax),
+        ("CLAIMS_MAX", StoreLimits.claimsOfAnotherEndMax),
         // Where the parts of an activity's record begin, counted from 1.
         ("DIGEST", Int64(StoredRecord.digest + 1)),
         ("STATE", Int64(StoredRecord.state + 1)),

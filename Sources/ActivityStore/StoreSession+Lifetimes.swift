@@ -29,8 +29,10 @@ extension StoreSession {
             note(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
         case .noteLife(.ended(let began, let restart), _):
             name(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
-        case .checkLife(let began):
-            name(UInt8(ascii: "c"), tag, key, activityKey, began: began, on: connection)
+        case .noteLife(.endedByAnother(let began), _):
+            name(UInt8(ascii: "x"), tag, key, activityKey, began: began, on: connection)
+        case .checkLife(let began, let state, let lease):
+            check(tag, key, activityKey, began: began, state: state, lease: lease, on: connection)
         default: preconditionFailure("an operation of another kind")
         }
         return .issued
@@ -53,6 +55,26 @@ extension StoreSession {
             $0.argument(activityKey)
             $0.argument(milliseconds: began)
             if restart > 0 { $0.argument(milliseconds: restart) }
+        }
+    }
+
+    private func check(
+        _ tag: UInt64,
+        _ key: Bytes,
+        _ activityKey: Bytes,
+        began: Int64,
+        state: Version?,
+        lease: Int64,
+        on connection: RedisConnection
+    ) {
+        let bytes = 160 + activityKey.count
+        let count = state == nil ? 4 : 5
+        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+            $0.argument(letter: UInt8(ascii: "c"))
+            $0.argument(activityKey)
+            $0.argument(milliseconds: began)
+            $0.argument(milliseconds: lease)
+            if let state { $0.textArgument(state) }
         }
     }
 

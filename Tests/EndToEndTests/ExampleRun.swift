@@ -9,7 +9,7 @@ import Testing
 final class ExampleRun {
     let stage: Stage
     let results: ResultLog
-    private let phones: SimulatedPhones
+    let phones: SimulatedPhones
     private let wire: CommandWire
     private var relay: RegistrationRelay
     private let directory: WorkDirectory

@@ -18,6 +18,8 @@ struct LifetimeTests {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
 
+    private static let deferring = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
+
     /// Two keepers look at the timetables when the activities become due; the worker that put them there was killed.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
@@ -79,18 +81,7 @@ struct LifetimeTests {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"], configure: Self.restarting)
             defer { run.close() }
-            let files = ExampleFiles("restaurant")
-            try run.post("/phones", try files.object("phones.json"))
-            try run.relay(until: 2)
-            let commands = try files.records("commands.jsonl")
-            let order = "order-89"
-            let start = try #require(commands.first { $0["activity"] as? String == order })
-            let update = try #require(commands.last { $0["activity"] as? String == "order-88" && !$0.isEnd })
-            try run.send(start.now(id: "start"))
-            try run.awaitAccepted(["start"])
-            try run.relay(until: 3)
-            try run.send(update.now(id: "update", activity: order))
-            try run.awaitAccepted(["update"])
+            let (order, start) = try run.startOrder()
             let shown = try run.content(of: order, app: "com.example.restaurant")
 
             try run.await("the end") {
@@ -107,6 +98,31 @@ struct LifetimeTests {
             try run.awaitAccepted(["again"])
             let starts = run.results.results.values.joined().filter { $0["cause"] != nil && $0["device"] != nil }
             #expect(starts.filter { $0["outcome"] as? String == "accepted" }.count == 1, "\(starts)")
+        }
+    }
+
+    /// The end is deferred and read again many times. The keeper makes no second one, which Redis would refuse.
+    @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["restaurant"]) { text, stage in
+                Self.restarting(text, stage).replacingOccurrences(of: "\nworker:\n", with: Self.deferring)
+            }
+            defer { run.close() }
+            let (order, _) = try run.startOrder()
+            let fault = Array(#"{"reasonShares": {"ServiceUnavailable": 1}}"#.utf8)
+            _ = try run.phones.client.body("PUT", "/faults", body: fault)
+            try run.awaitMetrics("a command that is deferred for 40 seconds", within: .seconds(120)) {
+                $0.sum("causeway_deferred_total") ?? 0 >= 10
+            }
+            _ = try run.phones.client.body("DELETE", "/faults")
+            try run.await("the end") {
+                try run.turn(milliseconds: 2)
+                return run.results.ends[order] != nil
+            }
+            // The new activity's token.
+            try run.relay(until: 4)
+            #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
+            #expect(run.results.ends[order]?.first == "accepted", "\(run.results.ends)")
         }
     }
 
@@ -143,6 +159,24 @@ extension ResultLog {
 }
 
 extension ExampleRun {
+    /// Starts an order of the restaurant's example on its phone, and sends one update.
+    /// - Returns: the order's activity, and the command that started it.
+    fileprivate func startOrder() throws -> (activity: String, start: JSONObject) {
+        let files = ExampleFiles("restaurant")
+        try post("/phones", try files.object("phones.json"))
+        try relay(until: 2)
+        let commands = try files.records("commands.jsonl")
+        let order = "order-89"
+        let start = try #require(commands.first { $0["activity"] as? String == order })
+        let update = try #require(commands.last { $0["activity"] as? String == "order-88" && !$0.isEnd })
+        try send(start.now(id: "start"))
+        try awaitAccepted(["start"])
+        try relay(until: 3)
+        try send(update.now(id: "update", activity: order))
+        try awaitAccepted(["update"])
+        return (order, start)
+    }
+
     fileprivate func content(of activity: String, app: String = "com.example.ride") throws -> NSDictionary {
         try #require(try self.activity(activity, app: app)["contentState"] as? NSDictionary)
     }

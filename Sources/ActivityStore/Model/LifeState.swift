@@ -29,7 +29,8 @@ public struct LifeState: Sendable, Equatable {
     static func note(_ note: LifeNote, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
         switch note {
         case .over: life = nil
-        case .missed: break
+        // The model's lives were never claimed.
+        case .missed, .endedByAnother: break
         case .ended(let began, let restart):
             guard let former = life, former.beganMilliseconds == began else { return }
             guard restart > 0, former.start != nil else {
@@ -39,13 +40,24 @@ public struct LifeState: Sendable, Equatable {
             life?.become(.restarting, at: restart, due: restart)
         case .began(let at, let lifetime):
             if let life, life.kind == .started, at <= life.beganMilliseconds { break }
-            life = LifeState(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started)
+            let continues = life?.kind == .restarting && life?.beganMilliseconds == at
+            if !continues { life = LifeState(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .started) }
+            life?.become(.started, at: at, due: at + lifetime)
         case .alive(let at, let lifetime):
             if let life, life.kind != .seen || at >= life.beganMilliseconds { break }
             if life == nil { life = LifeState(beganMilliseconds: at, dueMilliseconds: at + lifetime, kind: .seen) }
             life?.become(.seen, at: at, due: at + lifetime)
         }
         if let kept { life?.keep(kept) }
+    }
+
+    /// Whether the life that began then goes on. If it keeps a newer state than a start would show, it is due at once. Otherwise its next
+    /// claim is postponed, which the model does not do.
+    static func goesOn(_ life: inout LifeState?, from began: Int64, showing state: Version?) -> Bool {
+        guard let known = life, known.beganMilliseconds == began else { return false }
+        guard let state, let shown = known.shown, shown.version > state else { return true }
+        life?.dueMilliseconds = began
+        return false
     }
 
     private mutating func become(_ kind: Kind, at: Int64, due: Int64) {

@@ -56,7 +56,8 @@ extension StoreCall.Operation {
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmLeaves(let atMilliseconds): .confirmLeaves(atMilliseconds: atMilliseconds)
         case .noteLife(let note, let kept): .noteLife(note, keeping: kept?.map(transform))
-        case .checkLife(let began): .checkLife(beganMilliseconds: began)
+        case .checkLife(let began, let state, let lease):
+            .checkLife(beganMilliseconds: began, state: state, leaseMilliseconds: lease)
         }
     }
 }

@@ -33,7 +33,8 @@ public struct StoreModel: Sendable {
         case .noteLife(let note, let kept):
             LifeState.note(note, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLife(let began): return StoreReply(lives[key]?.beganMilliseconds == began ? .retry : .superseded)
+        case .checkLife(let began, let state, _):
+            return StoreReply(LifeState.goesOn(&lives[key], from: began, showing: state) ? .retry : .superseded)
         default: break
         }
         switch call.subject.kind {

@@ -29,10 +29,15 @@ enum StoredVersion {
     }
 
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
-    static func isText(_ text: UnsafeRawBufferPointer) -> Bool {
-        text.count == textBytes
-            && Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigits])) != nil
-            && Decimal.parse(UnsafeRawBufferPointer(rebasing: text[timestampDigits...])) != nil
+    static func isText(_ text: UnsafeRawBufferPointer) -> Bool { readText(text) != nil }
+
+    /// Nil if the bytes are not the text of a version.
+    static func readText(_ text: UnsafeRawBufferPointer) -> Version? {
+        guard text.count == textBytes,
+            let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigits])),
+            let sequence = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[timestampDigits...]))
+        else { return nil }
+        return Version(timestamp: Int64(timestamp), sequence: sequence)
     }
 }
 

@@ -23,10 +23,10 @@ struct LifetimeCommand: Equatable {
             value = Self.end(app: app, activity: activity, beganMilliseconds: began, nowMilliseconds: nowMilliseconds)
             return
         }
-        guard let start = kept.start.flatMap(LifetimeKey.record(ofKeptCommand:)),
+        guard let start = kept.start.flatMap(LifetimeKey.keptCommand),
             let restart = RestartRecord.compose(
                 start: start,
-                shown: kept.shown.flatMap(LifetimeKey.record(ofKeptCommand:)),
+                shown: kept.shown.flatMap(LifetimeKey.keptCommand),
                 restartMilliseconds: began
             )
         else { return nil }
@@ -44,7 +44,7 @@ struct LifetimeCommand: Equatable {
         nowMilliseconds: Int64
     ) -> [UInt8] {
         let aps = Array(#"{"event":"end","timestamp":\#(nowMilliseconds / 1_000)}"#.utf8)
-        let identifier = Array(LifetimeIdentifier.text(beganMilliseconds: beganMilliseconds).utf8)
+        let identifier = Array(LifetimeIdentifier(beganMilliseconds: beganMilliseconds).text.utf8)
         var writer = JSONWriter()
         app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in

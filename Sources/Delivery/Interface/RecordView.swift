@@ -46,7 +46,7 @@ public struct RecordView {
 
     public var isStart: Bool { slot.event == .start }
     /// Causeway made the command, because the lifetime of the activity's policy was over.
-    public var isOfLifetime: Bool { slot.isLifetimeEnd || slot.isLifetimeRestart }
+    public var isOfLifetime: Bool { slot.isOfLifetime }
     /// Earlier results of the record: first of a command that brought a token, then of commands that were held for the token.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.

@@ -15,8 +15,12 @@ extension Delivery {
     /// Tells the timetable what an outcome says of the activity's life.
     mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        let isOfLifetime = slot.pointee.isLifetimeEnd || slot.pointee.isLifetimeRestart
-        guard slot.pointee.kind == .command, isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        guard slot.pointee.kind == .command, slot.pointee.isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
+            // Nothing else says what became of the life, so it leaves the timetable after the result.
+            if endsLife(slot) { records[record].followUps.insert(.endLife) }
+            return
+        }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
         let tells =
             switch (slot.pointee.event, outcome) {
@@ -25,29 +29,40 @@ extension Delivery {
             case (.update, .accepted), (.update, .unchanged), (.update, .duplicate): true
             case (.update, .ended): restarts
             case (.end, .accepted), (.end, .ended), (.end, .duplicate), (.end, .held): true
-            // It would have the same outcome again.
-            case (.end, .failed), (.end, .expired): slot.pointee.isLifetimeEnd
-            case (.start, _): slot.pointee.isLifetimeRestart && Self.isFinalForRestart(outcome)
             default: false
             }
         guard tells else { return }
-        // The life leaves the timetable after the result.
-        let leaves = slot.pointee.isLifetimeEnd || slot.pointee.isLifetimeRestart && Self.isFinalForRestart(outcome)
-        guard !leaves else {
-            records[record].followUps.insert(.endLife)
-            return
-        }
         records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
         call(.noteLife, record)
     }
 
-    /// Whether a start after the end of a lifetime with this outcome is not made again: it would have the same outcome, or Redis holds
-    /// the start until a token is registered.
-    private static func isFinalForRestart(_ outcome: Outcome) -> Bool {
-        switch outcome {
+    /// Whether the outcome of an end of a lifetime, or of the start after it, says what becomes of the life. Otherwise the keeper makes
+    /// the command again.
+    private func endsLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+        guard slot.pointee.isLifetimeEnd else { return true }
+        return switch slot.pointee.outcome {
+        case .accepted, .duplicate, .ended, .failed, .expired: true
+        case .unregistered: isEndedByItself(slot)
+        default: false
+        }
+    }
+
+    /// Whether a start after a lifetime is not made again: it would have the same outcome, or Redis holds the start until a token is
+    /// registered.
+    private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+        guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
+        return switch slot.pointee.outcome {
         case .failed, .expired, .held, .unregistered: true
         default: false
         }
+    }
+
+    /// Whether a token has died since the command was made that ends its activity. Then an earlier attempt has ended the activity, and
+    /// its answer was lost. An activity that its user dismissed before has an older time. (Apple, "Handling notification responses from
+    /// APNs": the time of a 410)
+    private func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+        slot.pointee.tokenRefusal == .unlessRegisteredSince
+            && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
     /// Whether the command's activity may be in a timetable: by the policy of the command or by the usual policy of its app. A command
@@ -72,28 +87,52 @@ extension Delivery {
             )
         }
         guard slot.pointee.kind == .command else { return .over }
-        let identifier = slot.pointee.bytes(slot.pointee.commandIdentifier)
-        if slot.pointee.isLifetimeEnd {
-            guard let began = LifetimeIdentifier.beganMilliseconds(in: identifier) else { return .over }
-            let isShown = slot.pointee.outcome == .accepted || slot.pointee.outcome == .duplicate
-            // The start must be newer than the end.
-            let restart = isShown ? max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000) : 0
-            return .ended(beganMilliseconds: began, restartMilliseconds: restart)
-        }
-        if slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain, Self.isFinalForRestart(slot.pointee.outcome),
-            let began = LifetimeIdentifier.beganMilliseconds(in: identifier)
-        {
-            return .ended(beganMilliseconds: began, restartMilliseconds: 0)
-        }
+        if slot.pointee.isOfLifetime { return lifeNote(ofLifetime: slot, now: now) }
         if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .missed }
         guard slot.pointee.event != .end else { return .over }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
-        let toldMilliseconds = slot.pointee.version.timestamp * 1_000
-        let note = aliveNote(atMilliseconds: toldMilliseconds, lifetime, now: now)
+        let note = aliveNote(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
         // Whether a start that is read again was accepted is not known.
         guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
         let answered = slot.pointee.answeredMilliseconds
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
+    }
+
+    private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifeNote {
+        guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
+        if slot.pointee.isLifetimeRestart {
+            // The life keeps its number, so another record of this start finds it, and Redis decides what becomes of that record.
+            let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
+            return isFinalRestart(slot)
+                ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
+                : .began(atMilliseconds: began, lifetimeMilliseconds: lifetime)
+        }
+        if slot.pointee.outcome == .ended { return .endedByAnother(beganMilliseconds: began) }
+        // Pushes to an audience are not kept, so a start of its member would show an older state.
+        guard [.accepted, .duplicate, .unregistered].contains(slot.pointee.outcome), !slot.pointee.hasLeftAudiences
+        else {
+            return .ended(beganMilliseconds: began, restartMilliseconds: 0)
+        }
+        // The start must be newer than the end.
+        let restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
+        return .ended(beganMilliseconds: began, restartMilliseconds: restart)
+    }
+
+    private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeIdentifier? {
+        LifetimeIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
+    }
+
+    /// What is asked before a command of a lifetime enters its activity's list.
+    func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
+        let identifier = lifetimeIdentifier(of: slot)
+        // A command that is deferred is read again within both times. The rest is for the topics.
+        let lease = 2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds) + 20_000
+        return .checkLife(
+            beganMilliseconds: identifier?.beganMilliseconds ?? 0,
+            // Redis has admitted a start that was tried, so no other record of the start may be sent.
+            state: slot.pointee.attempts == 0 ? identifier?.state : nil,
+            leaseMilliseconds: lease
+        )
     }
 
     /// A time in the future is no evidence, so the present one counts instead.
@@ -158,20 +197,31 @@ extension Delivery {
     }
 
     mutating func lifeChecked(_ record: UInt32, isOver: Bool, now: Moment) {
-        if isRevoked(record) { return drop(record, now: now) }
-        records.enter(.received, record)
-        // Behind a start or an end of the producer, the life that Redis has is not the one that the command means. The keeper makes the
-        // command again.
-        guard !isOver, !hasStartOrEnd(activityOf(record)) else { return finish(record, .superseded) }
-        enqueue(record, now: now)
-        endBatch(now: now)
+        let activity = activityOf(record)
+        if isRevoked(record) {
+            drop(record, now: now)
+        } else {
+            records.enter(.received, record)
+            if isOver || hasStartOrEnd(activity) {
+                // Behind a start or an end of the producer, the life that Redis has is not the one that the command means. The keeper
+                // makes the command again.
+                finish(record, .superseded)
+            } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
+                finish(record, .expired)
+            } else {
+                enqueue(record, of: activity, now: now)
+                return endBatch(now: now)
+            }
+        }
+        // An activity that was made for this command is removed.
+        if activities[activity].phase == .idle { begin(activity, now: now) }
     }
 
     /// Whether a start or an end of the producer is worked on, or waits for its turn.
     private func hasStartOrEnd(_ activity: UInt32) -> Bool {
         func isIt(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
-            return slot.pointee.event != .update && !slot.pointee.isLifetimeEnd
+            return slot.pointee.event != .update && !slot.pointee.isOfLifetime
         }
         let slot = activities.address(of: activity)
         if slot.pointee.current != .max, isIt(slot.pointee.current) { return true }
@@ -192,8 +242,14 @@ extension Delivery {
             return true
         }
         if records[record].isLifetimeEnd {
-            // One of them is enough. The other one's result must not take the life out of the timetable.
-            finish(record, .superseded)
+            // One of them is enough: the older one, which Redis may have admitted. The other one's result must not take the life out of
+            // the timetable.
+            if records.isNewer(tail, than: record) {
+                activities[activity].waiting.replaceLast(by: record, in: &records)
+                finish(tail, .superseded)
+            } else {
+                finish(record, .superseded)
+            }
             return true
         }
         let isUpdate = records[record].event == .update
@@ -220,6 +276,6 @@ extension Command {
     @inline(__always)
     func isOfLifetime(in record: UnsafeRawBufferPointer) -> Bool {
         event != .update && audience.isAbsent && channel.isAbsent && !identifier.isAbsent
-            && LifetimeIdentifier.beganMilliseconds(in: identifier.range.bytes(in: record)) != nil
+            && LifetimeIdentifier(identifier.range.bytes(in: record)) != nil
     }
 }

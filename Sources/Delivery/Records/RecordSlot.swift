@@ -48,6 +48,8 @@ struct RecordSlot: BitwiseCopyable {
     var isLifetimeEnd = false
     /// The command starts an activity again whose lifetime was over.
     var isLifetimeRestart = false
+    /// The settlement of an end took its activity out of audiences.
+    var hasLeftAudiences = false
     /// The timetable of lifetimes gets the command's record, so the body stays until the timetable has it.
     var isKeptByTimetable = false
     /// A registration's audiences have been told, and the commands held for its token are asked for.
@@ -214,6 +216,9 @@ extension RecordSlot {
 }
 
 extension RecordSlot {
+    /// Causeway made the command, because the lifetime of its activity's policy was over.
+    var isOfLifetime: Bool { isLifetimeEnd || isLifetimeRestart }
+
     /// The digests of the audiences that a registration names. They use the place of the policy's name, because a registration
     /// names no policy.
     var audiences: Piece {

@@ -27,9 +27,7 @@ extension Delivery {
                 call(.settleDevice, record)
             }
         }
-        if policies.hasLifetimes || slot.pointee.isLifetimeEnd || slot.pointee.isLifetimeRestart {
-            noteLife(of: record, outcome)
-        }
+        if policies.hasLifetimes || slot.pointee.isOfLifetime { noteLife(of: record, outcome) }
         finishRider(of: record)
         if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none, !slot.pointee.isKeptByTimetable,
             !slot.pointee.followUps.contains(.registerToken)

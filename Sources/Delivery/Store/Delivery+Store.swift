@@ -148,7 +148,10 @@ extension Delivery {
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         storeWatch.noteAlive(isAwaited: recordsAwaitingStore > 0, now: now)
         if ticket.purpose == .noteLife { return lifeNoted(record) }
-        if let leaves = reply.leaves { noteLeaves(ticket, leaves) }
+        if let leaves = reply.leaves {
+            records[record].hasLeftAudiences = true
+            noteLeaves(ticket, leaves)
+        }
         acknowledge(record)
         switch ticket.purpose {
         case .address: addressed(record, reply, now: now)

@@ -102,9 +102,7 @@ extension Delivery {
         case .confirmActivityLeaves, .confirmDeviceLeaves:
             return .confirmLeaves(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .noteLife: return .noteLife(lifeNote(of: slot, now: now), keeping: keptCommand(of: slot))
-        case .checkLife:
-            let identifier = slot.pointee.bytes(slot.pointee.commandIdentifier)
-            return .checkLife(beganMilliseconds: LifetimeIdentifier.beganMilliseconds(in: identifier) ?? 0)
+        case .checkLife: return lifeCheck(of: slot)
         }
     }
 

@@ -14,6 +14,9 @@ public enum LifeNote: Sendable, Equatable, BitwiseCopyable {
     /// this time. If the activity's start is kept, the activity is due at once to be started again, with `restartMilliseconds` as the
     /// time of its life; 0: it is forgotten.
     case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
+    /// The end of the life that began at this time was refused because another end of the activity was admitted, which may still be
+    /// under way. The life is forgotten only if it has been claimed often.
+    case endedByAnother(beganMilliseconds: Int64)
 }
 
 /// A command that the timetable keeps so that its activity can be started again: the start, or what is shown now. The newest of each
@@ -35,26 +38,3 @@ public struct KeptCommand<Bytes> {
 
 extension KeptCommand: Equatable where Bytes: Equatable {}
 extension KeptCommand: Sendable where Bytes: Sendable {}
-
-/// The id of a command that ends an activity whose lifetime is over, or starts it again: `lifetime:` and the time at which the life
-/// began, UNIX milliseconds. No producer may use such an id.
-public enum LifetimeIdentifier {
-    public static let prefix: StaticString = "lifetime:"
-    private static let digitsMax = 15
-
-    public static func text(beganMilliseconds: Int64) -> String { "\(prefix)\(beganMilliseconds)" }
-
-    /// The time in an id; nil: the id is another command's.
-    public static func beganMilliseconds(in identifier: UnsafeRawBufferPointer) -> Int64? {
-        let count = prefix.utf8CodeUnitCount
-        guard identifier.count > count, identifier.count <= count + digitsMax else { return nil }
-        for position in 0..<count where identifier[position] != prefix.utf8Start[position] { return nil }
-        var milliseconds: Int64 = 0
-        for position in count..<identifier.count {
-            let digit = identifier[position] &- UInt8(ascii: "0")
-            guard digit < 10 else { return nil }
-            milliseconds = milliseconds * 10 + Int64(digit)
-        }
-        return milliseconds
-    }
-}

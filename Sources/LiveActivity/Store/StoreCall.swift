@@ -118,8 +118,11 @@ public struct StoreCall<Bytes> {
 
         /// Notes in the timetable what was learned about an activity's life: `settled`.
         case noteLife(LifeNote, keeping: KeptCommand<Bytes>? = nil)
-        /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`.
-        case checkLife(beganMilliseconds: Int64)
+        /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`. Until `leaseMilliseconds` are
+        /// over, or longer if the activity was claimed often, no keeper claims the activity again.
+        /// - Parameter state: what a start would show. `superseded` too if the timetable keeps a newer state; then the activity is due
+        ///   at once. Nil: not compared.
+        case checkLife(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
     }
 }
 

@@ -86,8 +86,8 @@ private enum CommandFormat {
             RecordField(
                 "id",
                 .name(bytesMax: Limits.commandIdentifierBytes),
-                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`. `lifetime:` and a number is "
-                    + "the name of a command of Causeway's own."
+                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`. `lifetime:` begins "
+                    + "the names of Causeway's own commands."
             ),
             RecordField(
                 "sequence",

@@ -5,11 +5,15 @@ import Testing
 /// Activities that are started again after the end of their lifetime. (R34)
 @Suite struct LifetimeRestartTests {
     private static let ended = (CoreHarness.startSeconds + 10) * 1_000
-    private static let restart = CommandText.start(10, id: "lifetime:\(ended)")
+    private static let state = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
+    private static let identifier = "lifetime:\(ended):\(state.timestamp).0"
+    private static let restart = CommandText.start(10, id: identifier)
 
     /// A core whose default policy starts activities again after an hour. Policy `once` only ends them.
     private func restarting() -> CoreHarness {
         CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 30_000
             $0.policies[0].lifetimeSeconds = 3_600
             $0.policies[0].afterLifetime = .restart
             var once = Policy(name: "once")
@@ -87,11 +91,11 @@ import Testing
         let core = restarting()
         core.elapse(10_000)
         core.receive(Self.restart)
-        #expect(core.waiting == ["checkLife lifetime:\(Self.ended)"])
+        #expect(core.waiting == ["checkLife \(Self.identifier)"])
         core.reply(.retry)
         core.reply(.address)
         core.carry()
-        #expect(core.outcomes == ["lifetime:\(Self.ended) accepted"] && core.results.map(\.isOfLifetime) == [true])
+        #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isOfLifetime) == [true])
         #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
         #expect(kept(core).count == 1)
         core.acknowledgeAll()
@@ -103,14 +107,15 @@ import Testing
         core.elapse(10_000)
         core.receive(Self.restart)
         core.reply(.superseded)
-        core.acknowledgeAll()
+        #expect(core.outcomes == ["\(Self.identifier) superseded"] && notes(core) == [])
         for event in [CommandText.start(11), CommandText.end(11)] {
+            let core = restarting()
+            core.elapse(10_000)
             core.receive(event)
             core.receive(Self.restart)
             core.reply(.retry, toNewest: true)
+            #expect(core.outcomes == ["\(Self.identifier) superseded"] && notes(core) == [])
         }
-        #expect(core.outcomes == .init(repeating: "lifetime:\(Self.ended) superseded", count: 3))
-        #expect(notes(core) == [])
     }
 
     @Test func `A start without a token is held, and the timetable forgets it after its result`() {
@@ -120,7 +125,7 @@ import Testing
         core.reply(.retry)
         core.reply(.noToken)
         core.reply(.held)
-        #expect(core.outcomes == ["lifetime:\(Self.ended) held"])
+        #expect(core.outcomes == ["\(Self.identifier) held"])
         #expect(notes(core) == [])
         core.acknowledgeProductions()
         #expect(
@@ -131,12 +136,73 @@ import Testing
         #expect(core.committableOffset == 1 && core.recordsHeld == 0)
     }
 
+    /// The keeper makes another start with the state that has come meanwhile.
+    @Test func `Redis is asked whether a state has come that is newer than the start's`() {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(Self.restart)
+        guard case .checkLife(Self.ended, let state, let lease)? = core.calls.first?.operation else {
+            Issue.record("\(core.waiting)")
+            return
+        }
+        #expect(state == Self.state)
+        // A deferred command comes back before the keeper makes another.
+        #expect(lease > 10_000 + 30_000)
+    }
+
+    /// APNs answers 503 for longer than it takes to defer a command. The keeper may have made the start again meanwhile.
+    @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(Self.restart)
+        core.reply(.retry)
+        core.reply(.address)
+        core.reply(.send)
+        core.pass(12_000)
+        core.acknowledgeAll()
+        let deferred = try #require(core.deferrals.first)
+        #expect(core.results.isEmpty && notes(core) == [])
+        // The keeper's start of the same life waits for Redis.
+        core.receive(Self.restart)
+        core.reply(.retry)
+        core.receive(deferred)
+        core.reply(.retry, toNewest: true)
+        core.reply(.address)
+        core.reply(.unknown)
+        core.acknowledgeAll()
+        core.pass(1_000)
+        core.reply(.address)
+        core.reply(.send)
+        core.push()
+        core.answer(.accepted)
+        #expect(core.outcomes == ["\(Self.identifier) unknown", "\(Self.identifier) accepted"])
+        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
+    }
+
+    @Test func `A start that is read again tells that its life began`() {
+        let core = restarting()
+        core.elapse(20_000)
+        core.readAgain(below: 2)
+        core.receive(Self.restart)
+        #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
+    }
+
+    @Test func `A start is not sent if its policy only ends activities now`() {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(CommandText.start(10, id: Self.identifier, beside: #""policy":"once","#))
+        core.reply(.retry)
+        #expect(core.outcomes == ["\(Self.identifier) expired"])
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+    }
+
     @Test func `A start that is too old is not sent, and the timetable forgets it`() {
         let core = restarting()
         core.elapse(3_600_000)
         core.receive(Self.restart)
         core.reply(.retry)
-        #expect(core.outcomes == ["lifetime:\(Self.ended) expired"])
+        #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
     }

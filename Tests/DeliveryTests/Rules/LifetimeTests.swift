@@ -1,6 +1,7 @@
-import Delivery
 import LiveActivity
 import Testing
+
+@testable import Delivery
 
 /// Activities whose policy limits their lifetime. (R34)
 @Suite struct LifetimeTests {
@@ -10,6 +11,8 @@ import Testing
     /// A core whose default policy limits the lifetime to an hour. Policy `endless` does not.
     private func limited() -> CoreHarness {
         CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 30_000
             $0.policies[0].lifetimeSeconds = 3_600
             $0.policies.append(Policy(name: "endless"))
         }
@@ -239,8 +242,84 @@ import Testing
         #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsHeld == 0)
     }
 
+    /// A worker has sent it, and the answer was lost: the token has died since the command was made.
+    @Test func `A token that has died since it was made has been ended by it`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.send)
+        core.push()
+        core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.began + 9_000)
+        #expect(core.outcomes == ["lifetime:\(Self.began) unregistered"])
+        core.acknowledgeSettlements()
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
+    }
+
+    /// A start would show an older state than the audience's.
+    @Test func `A member of audiences is not started again`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.carry()
+        core.acknowledgeSettlement(leaves: CoreHarness.leaves("m", at: 1))
+        core.acknowledgeProductions()
+        #expect(core.tellAudiences() != nil)
+        core.acknowledgeSettlement()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: 0)])
+    }
+
+    // MARK: - The keeper has made it again
+
+    @Test func `Behind another end it leaves the life alone`() {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.ended)
+        #expect(core.outcomes == ["lifetime:\(Self.began) ended"])
+        core.acknowledgeSettlements()
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
+    }
+
+    /// Redis has admitted the older one, and refuses the other.
+    @Test func `The older one is sent when it comes back from the deferred topic`() throws {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.send)
+        core.pass(12_000)
+        let deferred = try #require(core.deferrals.first)
+        core.acknowledgeAll()
+        core.receive(CommandText.end(19, id: "lifetime:\(Self.began)"))
+        core.reply(.retry)
+        #expect(core.waiting == [], "it waits for the deferred one")
+        core.receive(deferred)
+        core.reply(.retry)
+        #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
+        core.reply(.send)
+        #expect(core.push()?.body.contains("\"timestamp\":\(CoreHarness.startSeconds + 9)") == true)
+    }
+
+    @Test func `Nothing stays in memory of one that comes back too late`() throws {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.send)
+        core.pass(12_000)
+        let deferred = try #require(core.deferrals.first)
+        core.acknowledgeAll()
+        core.pass(60_000)
+        core.receive(deferred)
+        core.reply(.superseded)
+        #expect(core.delivery.activities.count == 0)
+    }
+
     @Test func `Its id is no other command's`() {
-        for other in ["lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456"] {
+        for other in [
+            "lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456", "lifetime:1:",
+            "lifetime:1:2", "lifetime:1:2.x",
+        ] {
             let core = limited()
             core.receive(CommandText.end(9, id: other))
             #expect(core.waiting == ["admit \(other)"])

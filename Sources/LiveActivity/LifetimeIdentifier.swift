@@ -1,0 +1,48 @@
+import Numbers
+
+/// The id of a command that ends an activity whose lifetime is over, or that starts it again. No producer may use such an id.
+///
+/// An end has `lifetime:<number>`, a start `lifetime:<number>:<timestamp>.<sequence>`.
+public struct LifetimeIdentifier: Sendable, Equatable {
+    /// When the life that the command means began, UNIX milliseconds.
+    public let beganMilliseconds: Int64
+    /// The version of the command whose state a start has; nil: the command is an end.
+    public let state: Version?
+
+    private static let prefix: StaticString = "lifetime:"
+    private static let numberMax: UInt64 = 999_999_999_999_999
+
+    public init(beganMilliseconds: Int64, state: Version? = nil) {
+        self.beganMilliseconds = beganMilliseconds
+        self.state = state
+    }
+
+    /// Reads an id; nil: the id is another command's.
+    public init?(_ identifier: UnsafeRawBufferPointer) {
+        let prefix = UnsafeRawBufferPointer(start: Self.prefix.utf8Start, count: Self.prefix.utf8CodeUnitCount)
+        guard identifier.starts(with: prefix) else { return nil }
+        let rest = identifier.dropFirst(prefix.count)
+        let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
+        guard let began = Self.number(rest[..<end], max: Self.numberMax) else { return nil }
+        beganMilliseconds = Int64(began)
+        guard end < rest.endIndex else {
+            state = nil
+            return
+        }
+        let version = rest[(end + 1)...]
+        guard let dot = version.firstIndex(of: UInt8(ascii: ".")),
+            let timestamp = Self.number(version[..<dot], max: UInt64(Limits.timestampMax)),
+            let sequence = Self.number(version[(dot + 1)...], max: .max)
+        else { return nil }
+        state = Version(timestamp: Int64(timestamp), sequence: sequence)
+    }
+
+    public var text: String {
+        guard let state else { return "\(Self.prefix)\(beganMilliseconds)" }
+        return "\(Self.prefix)\(beganMilliseconds):\(state.timestamp).\(state.sequence)"
+    }
+
+    private static func number(_ digits: Slice<UnsafeRawBufferPointer>, max: UInt64) -> UInt64? {
+        Decimal.parse(UnsafeRawBufferPointer(rebasing: digits), max: max)
+    }
+}

@@ -1,0 +1,90 @@
+/// Removes members of an object in place, and closes the gaps.
+///
+/// What must hold: `written <= taken <= ` the position that is read. So bytes are only written where everything has been read.
+struct MemberRemoval {
+    private let text: JSONText
+    private let record: UnsafeMutableRawBufferPointer
+    /// The bytes before this place are as they stay.
+    private var written = 0
+    /// The bytes before this position are written or removed.
+    private var taken = 0
+
+    private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
+        self.text = text
+        self.record = record
+    }
+
+    /// Removes every member at a path.
+    /// - Parameters:
+    ///   - path: keys, from outside to inside.
+    ///   - start: the position of the object.
+    ///   - record: was decoded.
+    /// - Returns: the number of bytes that are left; nil if the text cannot be read, which a decoded record's can.
+    static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
+        do throws(Fault) {
+            var removal = MemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
+            _ = try removal.walk(start, path[...])
+            return removal.finish()
+        } catch {
+            assertionFailure("the record has been decoded")
+            return nil
+        }
+    }
+
+    /// Walks the object at a position, and the objects in it that the path leads to. A key that comes twice is removed twice: which of
+    /// the two a reader takes is not defined.
+    /// - Returns: the position after the object.
+    private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
+        var members = try Members(text, at: start, of: .contentState, unknown: .free)
+        // Where the comma after the last member that stays will be.
+        var commaPlace: Int?
+        while try members.next(in: text, { _ in nil }) != nil {
+            let key = members.keyPosition
+            let isOnPath = try isKey(key, path.first)
+            if isOnPath, path.count > 1, text.peek(members.position) == UInt8(ascii: "{") {
+                members.position = try walk(members.position, path.dropFirst())
+            } else {
+                members.position = try text.skipValue(members.position, depth: 0, .contentState)
+            }
+            let end = text.skipWhitespace(members.position)
+            let hasNext = text.peek(end) == UInt8(ascii: ",")
+            guard isOnPath, path.count == 1 else {
+                if hasNext { commaPlace = written + (end - taken) }
+                continue
+            }
+            keep(upTo: key)
+            if hasNext {
+                taken = end + 1
+            } else {
+                // The last member leaves with the comma before it.
+                if let commaPlace { written = commaPlace }
+                taken = members.position
+            }
+        }
+        return members.position
+    }
+
+    /// Keeps the rest of the record.
+    /// - Returns: the number of bytes that are left.
+    private mutating func finish() -> Int {
+        keep(upTo: record.count)
+        return written
+    }
+
+    /// Whether the key at a position is this one, whichever of its characters are escaped.
+    private func isKey(_ position: Int, _ key: [UInt8]?) throws(Fault) -> Bool {
+        guard let key else { return false }
+        let string = try text.string(position, .contentState)
+        return UnescapedBytes(text.bytes(string.range)).elementsEqual(key)
+    }
+
+    private mutating func keep(upTo position: Int) {
+        let count = position - taken
+        if written != taken, let base = record.baseAddress {
+            // The bytes may overlap.
+            (base + written).copyMemory(from: base + taken, byteCount: count)
+        }
+        written += count
+        taken = position
+    }
+}
