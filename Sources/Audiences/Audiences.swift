@@ -8,8 +8,8 @@ import Numbers
 /// queues, which the shell empties when it can.
 ///
 /// The shell calls:
-/// - for a record of the commands topic that names an audience: ``take(_:now:)`` while ``canTakeCommand``. ``nextHandedBack()`` returns
-///   the command to `Delivery`. ``withdraw(_:)`` when its partition is revoked.
+/// - for a record of the commands topic that names an audience: ``take(_:)`` while ``canTakeCommand``, and ``endBatch(now:)`` when
+///   there is none left. ``nextHandedBack()`` returns the command to `Delivery`. ``withdraw(_:)`` when its partition is revoked.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextMembershipOutcome()``
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
@@ -55,6 +55,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
+    /// Audiences that commands of the present batch have awakened.
+    var awakened: IndexQueue<UInt32>
     var handedBack: IndexQueue<HandedBack>
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -113,6 +115,7 @@ public struct Audiences: ~Copyable {
         applicationNames = ApplicationNames(configuration.applications)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
+        awakened = IndexQueue(limit: configuration.commandsMax)
         handedBack = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
         // An abandoned round has no record any more. It keeps its slot until its pushes are answered, so there can be twice as many.

@@ -54,8 +54,7 @@ extension RoundBench {
                                 recordMilliseconds: -1,
                                 receivedMilliseconds: now,
                                 trace: none
-                            ),
-                            now: moment
+                            )
                         )
                     }
             }

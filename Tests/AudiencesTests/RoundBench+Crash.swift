@@ -13,4 +13,11 @@ extension RoundBench {
         _ = store.perform(call(.claim(range, claim: 1)))
         _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
     }
+
+    /// Gives the partition back. Returns whether the core holds nothing of it.
+    func revoke() -> Bool {
+        core.beginRevoking(place, now: moment)
+        settle()
+        return core.isDrained(place)
+    }
 }

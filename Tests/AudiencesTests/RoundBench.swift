@@ -292,6 +292,7 @@ final class RoundBench {
 
     /// Answers calls and takes productions until there are none. Also waits for page questions that the core delays to send them together.
     func settle() {
+        core.endBatch(now: moment)
         var isBusy = true
         while isBusy || !core.pageQuestions.isEmpty {
             isBusy = false
@@ -390,11 +391,4 @@ final class RoundBench {
 
     var passedOver: Int { core.passedOver(place) }
     var committableOffset: Int64? { core.committableOffset(place) }
-
-    /// Gives the partition back. Returns whether the core holds nothing of it.
-    func revoke() -> Bool {
-        core.beginRevoking(place, now: moment)
-        settle()
-        return core.isDrained(place)
-    }
 }

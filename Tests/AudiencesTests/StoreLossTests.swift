@@ -74,4 +74,15 @@ import Testing
         #expect(bench.result(of: 2) != nil)
         #expect(bench.committableOffset == 2)
     }
+
+    /// A worker that died had sent more than it had committed. A store that has lost its data does not know that, and takes each of these
+    /// commands for a new one.
+    @Test func `Of commands that come together only the newest is admitted`() {
+        let bench = RoundBench()
+        for name in Self.members { bench.join(name) }
+        for number in 1...3 { bench.handOver(number, .update) }
+        bench.settle()
+        bench.pass(milliseconds: 2_000)
+        #expect(bench.orders.map(\.offset) == [3])
+    }
 }

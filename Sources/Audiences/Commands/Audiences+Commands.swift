@@ -8,7 +8,7 @@ extension Audiences {
     public var canTakeCommand: Bool { !commands.isFull && handedBack.count < configuration.commandsMax }
 
     /// Takes a command. It is handed back through ``nextHandedBack``, exactly once.
-    public mutating func take(_ incoming: IncomingCommand, now: Moment) {
+    public mutating func take(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
             ?? AudienceDigest(of: incoming.audience)
@@ -39,7 +39,25 @@ extension Audiences {
                 receivedMilliseconds: incoming.receivedMilliseconds
             )
         )
-        enqueue(command, now: now)
+        enqueue(command)
+        awaken(audience)
+    }
+
+    /// Ends a batch of ``take(_:)`` calls and begins the audiences that the batch awakened.
+    ///
+    /// By now only the newest state of each audience is left. An older one may be older than what phones show: the worker that died had
+    /// sent more than it had committed, and a store that has lost its data takes each of these commands for a new one.
+    public mutating func endBatch(now: Moment) {
+        while let audience = awakened.popFirst() {
+            audiences[audience].isAwakened = false
+            begin(audience, now: now)
+        }
+    }
+
+    private mutating func awaken(_ audience: UInt32) {
+        guard !audiences[audience].isAwakened else { return }
+        audiences[audience].isAwakened = true
+        awakened.append(audience)
     }
 
     /// The partition of a command's record is being revoked. If nothing was decided, the command is handed back as `withdrawn`.
@@ -70,7 +88,7 @@ extension Audiences {
     }
 
     /// Adds a command to the waiting ones and keeps only the newest state. An update never supersedes an end.
-    private mutating func enqueue(_ command: UInt32, now: Moment) {
+    private mutating func enqueue(_ command: UInt32) {
         let audience = commands[command].audience
         let waiting = audiences[audience].last
         if audiences[audience].current != .max,
@@ -80,8 +98,7 @@ extension Audiences {
         }
         // A start is for devices. It replaces no other command, and no other command replaces it.
         guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
-            append(command, to: audience)
-            return begin(audience, now: now)
+            return append(command, to: audience)
         }
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -94,7 +111,6 @@ extension Audiences {
             replace(older, by: newer, of: audience, waiting: waiting)
             supersede(older, by: newer)
         }
-        begin(audience, now: now)
     }
 
     private mutating func replace(_ loser: UInt32, by winner: UInt32, of audience: UInt32, waiting: UInt32) {
@@ -172,11 +188,14 @@ extension Audiences {
         audiences[audience].current = .max
         commands[command].outstanding = 0
         let first = audiences[audience].first
-        guard first != .max, commands[first].event == .start else { return enqueue(command, now: now) }
-        // A start must not be admitted before this command: the store would take the start for the newer state.
-        commands[command].next = first
-        commands[command].stage = .waiting
-        audiences[audience].first = command
+        if first != .max, commands[first].event == .start {
+            // A start must not be admitted before this command: the store would take the start for the newer state.
+            commands[command].next = first
+            commands[command].stage = .waiting
+            audiences[audience].first = command
+        } else {
+            enqueue(command)
+        }
         begin(audience, now: now)
     }
 
@@ -256,7 +275,7 @@ extension Audiences {
 
     private mutating func removeIfIdle(_ audience: UInt32) {
         let slot = audiences[audience]
-        guard slot.current == .max, slot.first == .max else { return }
+        guard slot.current == .max, slot.first == .max, !slot.isAwakened else { return }
         audienceIndex[AudienceKey(application: slot.application, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)

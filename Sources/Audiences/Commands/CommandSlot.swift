@@ -91,6 +91,8 @@ struct AudienceSlot: BitwiseCopyable {
     var last: UInt32 = .max
     /// When the store permits the next command. Monotonic milliseconds.
     var restsUntilMilliseconds: Int64 = .min
+    /// It begins when the batch of commands ends.
+    var isAwakened = false
 }
 
 struct AudienceKey: Hashable {

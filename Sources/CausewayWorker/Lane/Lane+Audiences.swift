@@ -13,10 +13,19 @@ extension Lane {
     func exchangeAudienceCommands() {
         audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
         delivery.membersAreHeld = audiences.membersCompleteMilliseconds != .min
-        while audiences.canTakeCommand, let record = delivery.nextHandover {
-            audiences.take(IncomingCommand(record, delivery.view(record)), now: now)
-            delivery.handoverTaken()
-        }
+        repeat {
+            while audiences.canTakeCommand, let record = delivery.nextHandover {
+                audiences.take(IncomingCommand(record, delivery.view(record)))
+                delivery.handoverTaken()
+            }
+            // Superseded commands make room for the rest of a batch.
+            takeBackAudienceCommands()
+        } while audiences.canTakeCommand && delivery.nextHandover != nil
+        audiences.endBatch(now: now)
+        takeBackAudienceCommands()
+    }
+
+    private func takeBackAudienceCommands() {
         while let command = audiences.nextHandedBack() {
             if command.ending == .fannedOut { noteFannedOut(command) }
             delivery.handedBack(

@@ -32,8 +32,12 @@ extension Delivery {
     /// The next command for the core of audiences; nil if there is none now. It stays first until `handoverTaken`.
     ///
     /// A command that is read again because the store lost data waits until the audience's members have been read again too.
-    /// Newer commands do not wait behind it.
-    public var nextHandover: UInt32? { handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil) }
+    /// Newer commands do not wait behind it. While the lane reads ahead all wait, so that the newest of each audience is among those
+    /// that the core of audiences gets together. (R21)
+    public var nextHandover: UInt32? {
+        guard !isReadingAhead else { return nil }
+        return handovers.first ?? (membersAreHeld ? handoversReadAgain.first : nil)
+    }
 
     /// The core of audiences has taken the command that `nextHandover` named.
     public mutating func handoverTaken() {

@@ -231,6 +231,7 @@ final class Simulation {
                 taken.insert(position)
                 take(commands[position], by: worker)
             }
+            worker.core.endBatch(now: worker.moment(now))
         }
         for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
             if let rereading = worker.core.rereading(entry.place, now: worker.moment(now)) {
@@ -333,7 +334,7 @@ final class Simulation {
                         receivedMilliseconds: now,
                         trace: none
                     )
-                    worker.core.take(incoming, now: worker.moment(now))
+                    worker.core.take(incoming)
                 }
             }
         }
