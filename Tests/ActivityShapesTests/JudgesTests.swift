@@ -20,7 +20,7 @@ struct JudgesTests {
         )
     }
 
-    private static func contract() throws -> ContractImage {
+    static func contract() throws -> ContractImage {
         let bytes = Array(try text().utf8)
         return ContractImage(copying: try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: app) })
     }
@@ -32,11 +32,15 @@ struct JudgesTests {
         return try Shape(json: String(decoding: shape, as: UTF8.self))
     }
 
-    private static func mismatch(_ state: String, _ contract: ContractImage) throws -> String? {
-        let record = Array(
+    static func record(_ state: String) -> [UInt8] {
+        Array(
             #"{"app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000000,"content-state":\#(state)}}"#
                 .utf8
         )
+    }
+
+    private static func mismatch(_ state: String, _ contract: ContractImage) throws -> String? {
+        let record = Self.record(state)
         return try record.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)
             do throws(ContractMismatch) {

@@ -2,6 +2,9 @@ import LiveActivity
 
 /// Commands that no phone of their app could decode. APNs would accept them, and the phones would show nothing.
 extension Delivery {
+    /// How many states were compared with their shapes as a whole. A state that was seen before is not.
+    public var statesWalked: UInt64 { contracts.walked }
+
     /// Rejects a command that no phone could decode, unless its app only wants to be warned.
     @inline(__always)
     mutating func rejectsUndecodable(

@@ -13,11 +13,27 @@ struct LaneContracts: ~Copyable {
         var salt: UInt64
     }
 
+    /// The number of states that do not fit and are remembered. A power of two.
+    static let refusedMax = 64
+
+    private struct Refused: BitwiseCopyable {
+        var digest: UInt64 = 0
+        /// With the position in the state.
+        var mismatch: ContractMismatch?
+    }
+
     private let entries: [Entry]
     /// Whether any app has a contract.
     let isNeeded: Bool
-    /// The digests of states that fit, each at the place that its lowest bits name; 0: none. Empty if no app has a contract.
+    /// The digests of states that fit, each at one of the two places that its lowest bits name, the newer one first; 0: none. Empty if no
+    /// app has a contract.
     private let seen: UnsafeMutableBufferPointer<UInt64>
+    /// The last state that did not fit at each of ``refusedMax`` places, for a producer that repeats it. Empty if no app has a contract.
+    private let refused: UnsafeMutableBufferPointer<Refused>
+    /// The states that were walked last, with values that may vary.
+    private var forms: StateForms
+    /// How many states were compared with their shapes as a whole.
+    private(set) var walked: UInt64 = 0
     /// The last dictionary of Apple's that fits, and its app.
     private var lastDictionary: UInt64 = 0
     private var lastApplication: UInt16 = 0
@@ -35,17 +51,21 @@ struct LaneContracts: ~Copyable {
         isNeeded = applications.contains { $0.contract != nil }
         seen = .allocate(capacity: isNeeded ? Self.seenMax : 0)
         seen.initialize(repeating: 0)
+        refused = .allocate(capacity: isNeeded ? Self.refusedMax : 0)
+        refused.initialize(repeating: Refused())
+        forms = StateForms(isNeeded: isNeeded)
     }
 
     deinit {
         for entry in entries { entry.image?.deallocate() }
         seen.deallocate()
+        refused.deallocate()
     }
 
     /// Why no phone of the app could decode the command; nil if one could, or if the app has no contract.
     ///
     /// A state that was found to fit is not walked again: neither if its dictionary has the same bytes as the last one, nor while its
-    /// digest is remembered.
+    /// digest is remembered. Of a new state that has the form of a remembered one, only the values that differ are read.
     /// - Parameter dictionary: the number of Apple's dictionary; the same number means the same bytes. (``RepeatedAps``)
     mutating func mismatch(
         of command: Command,
@@ -56,17 +76,48 @@ struct LaneContracts: ~Copyable {
         guard let image = entries[Int(application)].image else { return nil }
         if dictionary == lastDictionary, application == lastApplication { return nil }
         let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.seenMax &- 1))
-        if seen[place] != digest || digest == 0 {
-            do throws(ContractMismatch) {
-                try image.check(command, in: record)
-            } catch {
-                return error
+        let place = Int(truncatingIfNeeded: digest & UInt64(Self.seenMax &- 2))
+        if seen[place] != digest && seen[place &+ 1] != digest || digest == 0 {
+            if !forms.match(command, ofApp: application, image, in: record),
+                let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
+            {
+                return mismatch
             }
-            seen[place] = digest
+            (seen[place], seen[place &+ 1]) = (digest, seen[place])
         }
         (lastDictionary, lastApplication) = (dictionary, application)
         return nil
+    }
+
+    /// Why a state that was walked before does not fit. A start is walked each time.
+    private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
+        let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
+        guard command.event != .start, refused[place].digest == digest, var mismatch = refused[place].mismatch else {
+            return nil
+        }
+        mismatch.offset += Int(command.contentState.offset)
+        return mismatch
+    }
+
+    @inline(never)
+    private mutating func walk(
+        _ command: Command,
+        _ application: UInt16,
+        _ image: ContractImage,
+        _ digest: UInt64,
+        _ record: UnsafeRawBufferPointer
+    ) -> ContractMismatch? {
+        walked &+= 1
+        do throws(ContractMismatch) {
+            try forms.check(command, ofApp: application, image, in: record)
+            return nil
+        } catch {
+            var mismatch = error
+            mismatch.offset -= Int(command.contentState.isAbsent ? 0 : command.contentState.offset)
+            let place = Int(truncatingIfNeeded: digest & UInt64(Self.refusedMax &- 1))
+            refused[place] = Refused(digest: digest, mismatch: mismatch)
+            return error
+        }
     }
 
     func isRefusing(_ application: UInt16) -> Bool { entries[Int(application)].isRefusing }

@@ -38,14 +38,24 @@ public struct ContractImage: BitwiseCopyable {
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch; if there are several types, of the one that reads the most of the value.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
+        try check(command, in: record, noting: nil)
+    }
+
+    /// - Parameter form: where the values of the state are noted.
+    func check(
+        _ command: Command,
+        in record: UnsafeRawBufferPointer,
+        noting form: UnsafeMutablePointer<StateForm>?
+    ) throws(ContractMismatch) {
         // A command was decoded from these bytes, so they are a record.
         guard let text = try? JSONText(record) else { return }
-        let walk = ContractWalk(image: self, text: text)
+        let walk = ContractWalk(image: self, text: text, form: form)
         let isStart = command.event == .start
         guard isStart || !command.contentState.isAbsent else { return }
         var best: ContractMismatch?
         for type in types {
             if isStart, !isNamed(type, by: command.attributesType, of: record) { continue }
+            form?.pointee.valueCount = 0
             do throws(ContractMismatch) {
                 if isStart, !command.attributes.isAbsent {
                     _ = try walk.value(Int(type.attributes), Int(command.attributes.offset))

@@ -10,6 +10,8 @@ import Glibc
 struct ContractWalk {
     let image: ContractImage
     let text: JSONText
+    /// Where the walk notes which values may vary; nil if nothing is noted.
+    let form: UnsafeMutablePointer<StateForm>?
 
     @inline(__always)
     private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
@@ -120,11 +122,7 @@ struct ContractWalk {
                 field = self.field(first, count, key.0, expected)
             }
             if field >= 0, seen.insert(field) {
-                if let quick = quick(image.nodes + (first &+ field), value) {
-                    end = quick
-                } else {
-                    end = try self.value(first &+ field, value)
-                }
+                end = try fieldValue(first &+ field, value)
                 known = end
                 expected = field &+ 1
             } else {
@@ -136,6 +134,23 @@ struct ContractWalk {
             throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, reached: known)
         }
         return self.end(end)
+    }
+
+    /// Reads a field's value, and notes where it is.
+    @inline(__always)
+    func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
+        let shape = image.nodes + node
+        let noted = form?.pointee.valueCount ?? 0
+        let end: Int
+        if let quick = quick(shape, position) {
+            end = quick
+        } else {
+            end = try value(node, position)
+        }
+        if let form, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
+            form.pointee.note(node, position, end, after: noted)
+        }
+        return end
     }
 
     /// Whether the string at `position` is this field's name, written without an escape.

@@ -143,6 +143,38 @@ import Testing
         #expect(core.counters(of: 1).undecodable == 8_000)
     }
 
+    @Test(arguments: [
+        // Two of another form between them, so that neither the last state nor its form says what the next one is.
+        [#"{"n":1}"#, #"{"n":1,"who":null}"#, #"{"who":{"name":"a"},"n":2}"#],
+        // States that are refused are remembered too.
+        [#"{"n":"1"}"#, #"{"n":1,"who":{}}"#, #"{"n":1,"who":{"name":7}}"#],
+    ])
+    func `A state that was seen before is not walked again`(_ states: [String]) {
+        let core = Self.core()
+        for second in 1...10 {
+            for (place, state) in states.enumerated() {
+                core.receive(Self.update(Int64(second), of: "a\(place)", state))
+            }
+        }
+        #expect(core.delivery.statesWalked == 3)
+        // Positions are those of each record: the tenth one's `id` has one more digit.
+        let details = core.deadLetters.map(\.detail)
+        #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
+    }
+
+    @Test func `Of a state in the form of one that fits, only what differs is read`() {
+        let core = Self.core()
+        core.receive(Self.update(1, of: "a", #"{"n":1,"who":{"name":"Olmo"}}"#))
+        core.receive(Self.update(1, of: "b", #"{"n":23456,"who":{"name":"\u004bane"}}"#))
+        core.receive(Self.update(1, of: "c", #"{"n":-2e3,"who":{"name":""}}"#))
+        core.receive(Self.update(1, of: "d", #"{"n":1 ,"who":{"name":"Olmo"}}"#))
+        #expect(core.delivery.statesWalked == 2, "the last one has another form")
+        core.receive(Self.update(1, of: "e", #"{"n":1.5,"who":{"name":"Olmo"}}"#))
+        #expect(
+            core.deadLetters.map { $0.detail.prefix { $0 != "(" } } == ["aps.content-state.n: 1.5 does not fit int "]
+        )
+    }
+
     @Test func `Other shapes apply to the next command, also to a state that fitted before`() {
         let core = Self.core()
         core.receive(.update(1))
