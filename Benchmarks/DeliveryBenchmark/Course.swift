@@ -26,7 +26,7 @@ final class Course {
     private(set) var resultBytes: UInt64 = 0
 
     init(_ workload: Workload) {
-        feed = Feed(activities: Self.activities, isChanging: workload.isChanging)
+        feed = Feed(activities: Self.activities, states: workload.states, isChanging: workload.isChanging)
         var configuration = DeliveryConfiguration(
             applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
@@ -54,6 +54,8 @@ final class Course {
         let batches = max(1, commands / perBatch)
         for _ in 0..<batches { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
+        if workload == .alternatingShaped { precondition(delivery.statesWalked <= workload.states) }
+        if workload == .unlikeShaped { precondition(Int64(delivery.statesWalked) > nextOffset * 9 / 10) }
         precondition(delivery.recordsHeld == 0 && delivery.committableOffset(partition) == nextOffset)
         return batches * perBatch
     }
