@@ -83,7 +83,7 @@ test: test-deps ## Build and run all tests; the last line says how many passed
 page-deps: test-deps
 	@.ci/packages $(PAGE_PACKAGES)
 
-page-test: page-deps ## Check the demo's live page in a headless Chromium: counts, buttons, story, keyboard (two minutes)
+page-test: page-deps ## Check the live page in a headless Chromium: counts, buttons, story, keyboard (two minutes)
 	@swift build --build-tests
 	@Tests/Acceptance/page/run.py .build/debug/causeway-lab $(PAGE)
 

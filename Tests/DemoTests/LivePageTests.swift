@@ -1,3 +1,4 @@
+import Glibc
 import Testbed
 import Testing
 
@@ -101,6 +102,71 @@ struct LivePageTests {
         ] {
             #expect(text.contains(part), "\(part)")
         }
+    }
+
+    @Test func `An action says why it is not allowed`() {
+        let event = PageFrame.event(
+            screens: nil,
+            isWhole: true,
+            service: nil,
+            figures: PageFigures().json,
+            allowed: [],
+            remarks: [.killWorker: #"not "here""#],
+            troubles: PageTroubles(),
+            nowMilliseconds: 0
+        )
+        let text = String(decoding: event, as: UTF8.self)
+        let part = #""kill-worker":{"allowed":false,"on":false,"leftMilliseconds":0,"remark":"not \"here\""}"#
+        #expect(text.contains(part))
+    }
+
+    @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
+        let desk = PageDesk()
+        #expect(SimulatorPage.allow(on: desk, nil) == nil)
+        #expect(desk.allowed == [.answer503, .cutConnections, .blackHole])
+        #expect(desk.remarks[.killWorker] == "which process? --worker-pid names it")
+        #expect(desk.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
+        let directory = try TemporaryDirectory()
+        #expect(SimulatorPage.allow(on: desk, WorkerIdentity(directory.path("worker.pid"))) == nil)
+        #expect(desk.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
+        try directory.write("soon\n", to: "worker.pid")
+        _ = SimulatorPage.allow(on: desk, WorkerIdentity(directory.path("worker.pid")))
+        #expect(desk.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
+    }
+
+    @Test func `No other program is taken for a worker`() {
+        #expect(WorkerIdentity("4711") == .identifier(4_711) && WorkerIdentity("worker.pid") == .file("worker.pid"))
+        #expect(reason(of: .identifier(1)) == "there is no process 1")
+        #expect(reason(of: .identifier(.max)) == "there is no process \(Int32.max)")
+        #expect(reason(of: .identifier(getpid()))?.hasSuffix(", not causeway") == true)
+    }
+
+    private func reason(of identity: WorkerIdentity) -> String? {
+        do throws(LabError) {
+            _ = try identity.worker()
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
+    @Test func `A page beside somebody else's worker counts commands by their results`() {
+        var tally = PageTally()
+        func add(_ record: String) {
+            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0, commandsTopic: "own") })
+        }
+        let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
+        add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
+        add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
+        #expect(tally.commands == 14 && tally.freshness.count == 1 && tally.freshness.percentile(99) == 40)
+        // A held command has its result already.
+        add(
+            #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
+                + #""times":{"record":1000,"answered":9000}}"#
+        )
+        // A range of an audience's members is no command.
+        add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)
+        #expect(tally.commands == 14 && tally.freshness.count == 1)
     }
 
     @Test func `The youngest activity is inspected`() {

@@ -5,7 +5,6 @@ import LiveActivity
 /// What the live page gets of a demo, and what its visitors do to it.
 extension Demo {
     static let reportMilliseconds: Int64 = 250
-    static let freshnessMilliseconds: Int64 = 1_000
 
     func run() throws(LabError) -> DemoFigures {
         do throws(LabError) {
@@ -112,18 +111,10 @@ struct DemoReport {
     var figures = PageFigures()
     var late = LateCommands()
     var nextMilliseconds: Int64 = 0
-    private var freshness = Histogram()
-    private var nextFreshnessMilliseconds: Int64 = 0
+    private var freshness = RecentFreshness()
 
     /// Measures how fresh the pushes of about the last second were.
     mutating func take(_ tally: Tally, nowMilliseconds: Int64) {
-        guard nowMilliseconds >= nextFreshnessMilliseconds else { return }
-        nextFreshnessMilliseconds = nowMilliseconds + Demo.freshnessMilliseconds
-        let recent = tally.freshness.since(freshness)
-        freshness = tally.freshness
-        figures.freshness = recent.percentile(50)
-            .flatMap { p50 in
-                recent.percentile(99).map { PageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
-            }
+        figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: nowMilliseconds)
     }
 }

@@ -33,7 +33,9 @@ struct ResultSummary: Equatable {
 
 extension ResultSummary {
     /// Scans a result record once, without creating a string: 700,000 results come in one minute, and the worker needs the same cores.
-    init(scanning record: UnsafeRawBufferPointer) {
+    ///
+    /// - Parameter commandsTopic: the topic of commands, by which ``isFromCommands`` is decided.
+    init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandWire.commandsTopic) {
         var offset = 0
         var depth = 0
         // The container at depth 2 that is being scanned; 0 for any other.
@@ -50,7 +52,7 @@ extension ResultSummary {
                 guard offset < record.count, record[offset] == UInt8(ascii: ":") else { continue }
                 offset += 1
                 let name = UnsafeRawBufferPointer(rebasing: record[key])
-                take(name, record, at: &offset, depth: depth, section: &section)
+                take(name, record, at: &offset, depth: depth, section: &section, commandsTopic: commandsTopic)
                 continue
             default: break
             }
@@ -72,7 +74,8 @@ extension ResultSummary {
         _ record: UnsafeRawBufferPointer,
         at offset: inout Int,
         depth: Int,
-        section: inout UInt8
+        section: inout UInt8,
+        commandsTopic: String
     ) {
         guard offset < record.count else { return }
         switch record[offset] {
@@ -91,7 +94,7 @@ extension ResultSummary {
             // A command that found no channel says `"channel": "none"`, and no environment.
             if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
             if depth == 2, section == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
-                isFromCommands = text.elementsEqual(CommandWire.commandsTopic.utf8)
+                isFromCommands = text.elementsEqual(commandsTopic.utf8)
             }
             offset = value.upperBound + 1
         case UInt8(ascii: "t"):

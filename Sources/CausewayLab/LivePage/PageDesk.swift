@@ -25,6 +25,7 @@ final class PageDesk: Sendable {
         var parts: Parts?
         var figures = PageFigures().json
         var allowed: Set<PageAction> = []
+        var remarks: [PageAction: String] = [:]
         var presses: [PageAction] = []
         var troubles = PageTroubles()
     }
@@ -33,6 +34,8 @@ final class PageDesk: Sendable {
 
     var parts: Parts? { state.withLock { $0.parts } }
     var allowed: Set<PageAction> { state.withLock { $0.allowed } }
+    /// By action: what a visitor must know of it, such as why it is not allowed.
+    var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
     /// What is switched on, of the run's and the service's troubles.
@@ -48,7 +51,14 @@ final class PageDesk: Sendable {
     }
 
     /// Sets what visitors may do from now on.
-    func allow(_ actions: Set<PageAction>) { state.withLock { $0.allowed = actions } }
+    ///
+    /// - Parameter remarks: what they must know of an action, such as why they may not do it.
+    func allow(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
+        state.withLock { state in
+            state.allowed = actions
+            state.remarks = remarks
+        }
+    }
 
     /// What visitors have asked the run to do since the last call, and what must end.
     func takeSteps(nowMilliseconds: Int64) -> [PageTroubles.Step] {

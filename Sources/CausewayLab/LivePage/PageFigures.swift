@@ -12,7 +12,7 @@ struct PageFigures: Encodable, Equatable, Sendable {
         /// The run has its verdict.
         case over
         case failed
-        /// A simulator by itself: it does not know what is sent, and has no end.
+        /// A simulator by itself: it knows only the commands that have a result, and has no end.
         case open
     }
 
@@ -40,6 +40,8 @@ struct PageFigures: Encodable, Equatable, Sendable {
     /// Commands without a result although they were written this long ago.
     var late: Int?
     var lateAfterSeconds: Int?
+    /// Why nothing is known of the results, although they are asked for.
+    var resultsFault: String?
     /// Of the pushes answered in the last second.
     var freshness: Freshness?
     /// Priority 10 pushes of which a phone's budget consists, and those it gains in an hour.
@@ -86,5 +88,27 @@ struct LateCommands {
             return 0
         }
         return max(0, first.commands - results)
+    }
+}
+
+/// How fresh the pushes of about the last second were, from a histogram that only grows.
+struct RecentFreshness {
+    private static let windowMilliseconds: Int64 = 1_000
+
+    private var histogram = Histogram()
+    private var nextMilliseconds: Int64 = 0
+    private var newest: PageFigures.Freshness?
+
+    /// - Returns: nil if nothing was pushed.
+    mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> PageFigures.Freshness? {
+        guard nowMilliseconds >= nextMilliseconds else { return newest }
+        nextMilliseconds = nowMilliseconds + Self.windowMilliseconds
+        let recent = whole.since(histogram)
+        histogram = whole
+        newest = recent.percentile(50)
+            .flatMap { p50 in
+                recent.percentile(99).map { PageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
+            }
+        return newest
     }
 }

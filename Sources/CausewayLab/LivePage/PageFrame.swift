@@ -1,3 +1,5 @@
+import Foundation
+
 /// What one event of the page's stream says, put together from JSON that its sources have written. Nothing of it is parsed or copied more
 /// than once: an event comes four times a second for each viewer.
 struct PageFrame {
@@ -38,6 +40,7 @@ struct PageFrame {
         service: [UInt8]?,
         figures: [UInt8],
         allowed: Set<PageAction>,
+        remarks: [PageAction: String] = [:],
         troubles: PageTroubles,
         nowMilliseconds: Int64
     ) -> [UInt8] {
@@ -50,10 +53,17 @@ struct PageFrame {
         bytes += figures
         let actions = PageAction.allCases.map { action in
             let left = troubles.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
-            return
-                "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(troubles.isOn(action)),\"leftMilliseconds\":\(left)}"
+            let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
+            return "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(troubles.isOn(action)),"
+                + "\"leftMilliseconds\":\(left)\(remark)}"
         }
         bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)
         return bytes
+    }
+
+    /// A text as JSON.
+    static func quoted(_ text: String) -> String {
+        // Every text has a JSON form.
+        (try? JSONEncoder().encode(text)).map { String(decoding: $0, as: UTF8.self) } ?? "\"\""
     }
 }

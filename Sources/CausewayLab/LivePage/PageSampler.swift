@@ -102,7 +102,7 @@ final class PageSampler: @unchecked Sendable {
 
     private func send() {
         let now = Clock.milliseconds
-        let (figures, allowed, troubles) = (desk.figures, desk.allowed, desk.troubles)
+        let (figures, allowed, remarks, troubles) = (desk.figures, desk.allowed, desk.remarks, desk.troubles)
         if desk.parts != parts {
             // Another run: nothing of what viewers know is true any more.
             parts = desk.parts
@@ -122,6 +122,7 @@ final class PageSampler: @unchecked Sendable {
                     service: service,
                     figures: figures,
                     allowed: allowed,
+                    remarks: remarks,
                     troubles: troubles,
                     nowMilliseconds: now
                 )

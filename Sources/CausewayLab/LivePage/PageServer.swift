@@ -49,15 +49,6 @@ final class PageServer: Sendable {
         stories.start()
     }
 
-    /// Serves the page of a simulator by itself: visitors may break only APNs.
-    convenience init(ofSimulatorAt controlPort: UInt16, port: UInt16) throws(LabError) {
-        let desk = PageDesk()
-        desk.show(PageDesk.Parts(controlPort: controlPort, inspection: nil))
-        desk.show(PageFigures(phase: .open))
-        desk.allow(Set(PageAction.allCases.filter(\.isOfService)))
-        try self.init(desk: desk, port: port)
-    }
-
     /// Prints where the page is, and shows it if asked to.
     func announce(opensBrowser: Bool) {
         StandardStreams.printError("Watch the phones at \(address)")

@@ -58,8 +58,7 @@ final class PageStories: @unchecked Sendable {
             switch Self.inspect(subject, inspection) {
             case .success(let line): body += Array(",\"inspection\":\(line)".utf8)
             case .failure(let error):
-                let reason = (try? JSONEncoder().encode(error.description)).map { Array($0) } ?? Array("\"\"".utf8)
-                body += Array(",\"inspectionFault\":".utf8) + reason
+                body += Array(",\"inspectionFault\":\(PageFrame.quoted(error.description))".utf8)
             }
         }
         body += Array("}".utf8)

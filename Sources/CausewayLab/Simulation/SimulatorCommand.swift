@@ -36,7 +36,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             Examples:
               causeway-lab simulator --port 8443 --control-port 8080
               causeway-lab simulator --shapes Config/examples/ride/shapes.json
-              causeway-lab simulator --page
+              causeway-lab simulator --page -b localhost:9092 --config causeway.yaml --worker-pid worker.pid
               causeway-lab simulator --latency 20-80 --key TEAM123456:KEY1234567:AuthKey.p8
               curl -s 'localhost:8080/phone?app=com.example.ride&device=phone-7'
               curl -s -X PUT localhost:8080/faults -d '{"resetShare":0.1}'
@@ -121,11 +121,32 @@ struct SimulatorCommand: AsyncParsableCommand {
     )
     var pushLog: String?
 
-    @Flag(help: "Serve a page on which the phones are watched, and APNs is broken. Its address is in the printed line.")
+    @Flag(
+        help: """
+            Serve a page on which the phones are watched, and APNs is broken. Its address is in the printed line. \
+            With --bootstrap-servers or --config it also counts results.
+            """
+    )
     var page = false
 
     @Option(help: "The port of the page; 0: any free port.")
     var pagePort: UInt16 = 0
+
+    @Option(
+        help: ArgumentHelp(
+            "The worker's configuration. The page then tells what causeway inspect says of a phone, and finds the results.",
+            valueName: "file"
+        )
+    )
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The worker that the page's button kills: its process id, or a file with that, read each time.",
+            valueName: "pid"
+        )
+    )
+    var workerPid: String?
 
     @Option(help: "Seed of tokens and identifiers; the same seed gives the same ones.")
     var seed: UInt64?
@@ -143,6 +164,9 @@ struct SimulatorCommand: AsyncParsableCommand {
         guard (1...1_000).contains(earlyStreams) else {
             throw ValidationError("--early-streams must be 1 to 1000")
         }
+        guard page || (config == nil && workerPid == nil) else {
+            throw ValidationError("--config and --worker-pid are for --page")
+        }
         guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
             throw ValidationError("--key must be a team id, a key id and a file, separated by colons")
         }
@@ -153,13 +177,15 @@ struct SimulatorCommand: AsyncParsableCommand {
         do {
             // Files are read before anything is opened.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
+            let surroundings = try page ? surroundings() : SimulatorPage.Surroundings()
             let place = try SimulatorDirectory(path: directory)
             defer { place.removeIfTemporary() }
             let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
             let simulator = Simulator(try settings(directory: place.path, keys: keys))
             try await simulator.start()
             do {
-                try await serve(simulator, apps: apps, key: keys[0], until: signal)
+                let page = try await servePage(of: simulator, surroundings, directory: place.path)
+                try await serve(simulator, apps: apps, key: keys[0], page: page, until: signal)
             } catch {
                 await simulator.stop()
                 throw error
@@ -176,6 +202,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         _ simulator: Simulator,
         apps: [SimulatedApp],
         key: SimulatorKey,
+        page: SimulatorPage?,
         until signal: TerminationSignal
     ) async throws {
         for app in apps {
@@ -183,7 +210,6 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        let server = try await servePage(ofSimulatorAt: simulator.interfacePort)
         // The backend has an open client, which only its run closes. So nothing may fail between the two.
         let line = try SimulatorPlace(
             apnsPort: simulator.port,
@@ -193,7 +219,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             teamId: key.teamIdentifier,
             keyId: key.keyIdentifier,
             keyFile: key.file,
-            page: server?.address
+            page: page?.server.address
         )
         .line()
         let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
@@ -203,13 +229,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             await signal.arrival()
             group.cancelAll()
         }
-        try await BlockingWork.run { server?.stop() }
-    }
-
-    private func servePage(ofSimulatorAt controlPort: UInt16) async throws -> PageServer? {
-        guard page else { return nil }
-        let port = pagePort
-        return try await BlockingWork.run { try PageServer(ofSimulatorAt: controlPort, port: port) }
+        try await BlockingWork.run { page?.stop() }
     }
 
     private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {

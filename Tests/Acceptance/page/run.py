@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Plays a short demo, and checks its live page in a headless Chromium: counts, buttons, the story, the keyboard, the console.
+"""Checks the live page in a headless Chromium: that of a simulator beside a worker, and that of a short demo.
+
+Counts, buttons, the story, the keyboard, the console.
 
     Tests/Acceptance/page/run.py .build/debug/causeway-lab [--screenshots DIRECTORY]
 
@@ -12,6 +14,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,9 +26,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from page.browser import Browser, BrowserError  # noqa: E402
 
+REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 MATCHES, FOLLOWERS, SECONDS = 12, 25, 45
 PHONES = MATCHES * FOLLOWERS
 STORY = "document.getElementById('story')"
+NUMBER = "Number(document.querySelector('{} b').textContent.replaceAll(',', ''))"
 ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "black-hole"]
 
 
@@ -200,9 +205,8 @@ def check_end(browser, demo, simulator, checks):
         checks.that(int(shown[name]) == summary["activities"][name], f"{name}: {shown[name]}, as at the simulator")
     checks.that(int(shown["phones"]) == summary["phones"] == PHONES, f"phones: {shown['phones']}")
     figures = demo.figures(10)
-    value = "Number(document.querySelector('{} b').textContent.replaceAll(',', ''))"
-    checks.soon(lambda: browser.evaluate(value.format("#commands")) == figures["commands"], 5, f"commands: {figures['commands']}")
-    checks.soon(lambda: browser.evaluate(value.format("#pushes")) == stats["accepted"], 5, f"pushes: {stats['accepted']}")
+    checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == figures["commands"], 5, f"commands: {figures['commands']}")
+    checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == stats["accepted"], 5, f"pushes: {stats['accepted']}")
     zeros = browser.evaluate(
         "Object.fromEntries([...document.querySelectorAll('.zero')].map((node) => [node.id, node.dataset.value]))"
     )
@@ -261,6 +265,169 @@ def run(program, screenshots, checks):
             demo.kill()
 
 
+class Quick:
+    """README's first commands: a broker, a Redis, a simulator with its page, a worker. The simulator starts none of the others."""
+
+    def __init__(self, program, directory):
+        self.directory, self._program = directory, program
+        self._children, self._places = [], {}
+        self.worker = None
+
+    def _start(self, name, command):
+        with open(os.path.join(self.directory, name + ".log"), "a", encoding="utf-8") as log:
+            child = subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+        self._children.append(child)
+        return child
+
+    def start(self):
+        self.kafka = self._start("broker", [self._program, "broker"]).stdout.readline().strip()
+        self.kafka = re.search(r"127[0-9.:]*", self.kafka)[0]
+        redis, apns, http = free_ports(3)
+        self._start("redis", ["redis-server", "--port", str(redis), "--save", ""])
+        with open(os.path.join(self.directory, "first.yaml"), "w", encoding="utf-8") as file:
+            file.write(
+                f"kafka: {{bootstrapServers: '{self.kafka}'}}\nredis: {{url: 'redis://127.0.0.1:{redis}'}}\nhttp: {{port: {http}}}\n"
+                f"apns: {{sandbox: {{host: localhost, port: {apns}}}, caFile: apns/ca.pem}}\n"
+                "apps:\n  ride: {bundleId: com.example.ride, teamId: SIMULATION, keyId: SIMULATION, "
+                "keyFile: apns/AuthKey_SIMULATION.p8, environments: [sandbox]}\n"
+            )
+        simulator = self._start(
+            "simulator",
+            [
+                self._program, "simulator", "--port", str(apns), "--directory", "apns", "--bootstrap-servers", self.kafka, "--shapes",
+                os.path.join(REPOSITORY, "Config/examples/ride/shapes.json"), "--page", "--config", "first.yaml",
+                "--worker-pid", "worker.pid",
+            ],
+        )
+        line = simulator.stdout.readline()
+        if not line:
+            raise BrowserError("the simulator does not start: " + self.log("simulator"))
+        place = json.loads(line)
+        self.page, self.simulator = place["page"], f"http://127.0.0.1:{place['controlPort']}"
+
+    def start_worker(self):
+        self.worker = self._start("worker", [os.path.join(os.path.dirname(self._program), "causeway"), "worker", "--config", "first.yaml"])
+        with open(os.path.join(self.directory, "worker.pid"), "w", encoding="utf-8") as file:
+            file.write(f"{self.worker.pid}\n")
+
+    def send(self, command):
+        path = os.path.join(self.directory, "command.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(command, file)
+        program = os.path.join(os.path.dirname(self._program), "causeway")
+        subprocess.run([program, "send", "--bootstrap-servers", self.kafka, "--now", path], check=True, capture_output=True, timeout=60)
+
+    def log(self, name):
+        with open(os.path.join(self.directory, name + ".log"), encoding="utf-8") as file:
+            return file.read()[-2_000:]
+
+    def kill(self):
+        for child in reversed(self._children):
+            child.kill()
+            child.wait()
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+RIDE = {
+    "driverName": "Tomasz", "driverPhoto": "person.crop.circle", "vehicleDescription": "White Prius", "eta": [811693400, 811693520],
+    "status": "driverAssigned", "distanceRemaining": 3.1,
+}
+
+
+def command(event, distance, **more):
+    activity = "phone-7-RideAttributes-0"
+    aps = {"event": event, "timestamp": int(time.time()), "content-state": {**RIDE, "distanceRemaining": distance}, **more.pop("aps", {})}
+    return {"app": "com.example.ride", "activity": activity, "aps": aps, **more}
+
+
+def play_by_hand(quick, browser, checks):
+    """A start and four updates, of which one shows nothing new."""
+    start = command("start", 3.1, device="phone-7", aps={
+        "attributes-type": "RideAttributes", "alert": {"title": "Your driver is assigned", "body": "Tomasz comes"},
+        "attributes": {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"},
+    })
+    body = json.dumps({"app": "com.example.ride", "devices": ["phone-7"]}).encode()
+    urllib.request.urlopen(f"{quick.simulator}/phones", data=body, timeout=10).read()
+    browser.until("document.getElementById('hint').textContent === '1 phone · 1 empty'", 20, "one phone is one phone")
+    quick.send(start)
+    browser.until("document.getElementById('hint').dataset.active === '1'", 15, "the activity is on the phone")
+    for distance in (2.5, 2.5, 1.5, 0):
+        before = browser.evaluate("Number(document.querySelector('#commands b').dataset.value)")
+        quick.send(command("update", distance))
+        browser.until(f"Number(document.querySelector('#commands b').dataset.value) > {before}", 30, "the result is counted")
+
+
+def check_by_hand(quick, browser, checks):
+    play_by_hand(quick, browser, checks)
+    accepted = fetch(f"{quick.simulator}/stats")["accepted"]
+    checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 5, "commands with a result: 5")
+    checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted == 4, 5, f"pushes: {accepted}")
+    text = browser.evaluate("document.getElementById('saved').innerText")
+    checks.that("20.0 %" in text, f"the share that was saved: {text!r}")
+    fresh = browser.evaluate("['p50', 'p99'].map((name) => document.getElementById(name).textContent)")
+    checks.that(all(re.fullmatch(r"[\d.]+ m?s", one) for one in fresh), f"freshness: {fresh}")
+    checks.that(browser.evaluate("document.getElementById('freshness').offsetHeight") > 0, "and its card is there")
+    colours = browser.evaluate("['#lost b', '#backInTime b'].map((one) => getComputedStyle(document.querySelector(one)).color)")
+    checks.that(browser.evaluate("document.querySelector('#lost b').textContent") == "–", "lost: the simulator cannot know")
+    checks.that(colours[0] != colours[1], "and what is not known is not green")
+    heights = browser.evaluate("['rate', 'stage'].map((one) => document.getElementById(one).offsetHeight)")
+    checks.that(heights[0] < heights[1] / 2, f"the rate's card has no more than half of the height: {heights}")
+    gap = browser.evaluate(
+        "(() => { const [title, text] = document.querySelector('#rings h2').childNodes; const range = document.createRange();"
+        " range.selectNodeContents(title); return text.getBoundingClientRect().left - range.getBoundingClientRect().right; })()"
+    )
+    checks.that(gap >= 8, f"the heading of the budgets is apart from its text: {gap:.0f} pixels")
+    browser.click_on("#wall .phone")
+    browser.until("document.querySelector('.stages') !== null", 20, "the story has stages")
+    text = browser.evaluate("document.querySelector('.storyText').innerText")
+    checks.that("What the worker knows" in text and "The stages of its last push" in text, "a click tells what inspect says, with stages")
+    browser.press("Escape")
+
+
+def check_what_is_not_ours(quick, browser, checks):
+    """The buttons of parts that the simulator has not started."""
+    def title(action):
+        return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').title")
+
+    def is_grey(action):
+        return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').disabled")
+
+    checks.that(is_grey("take-redis-away") and "has not started your Redis" in title("take-redis-away"), "Redis is greyed, and says why")
+    checks.that(not is_grey("kill-worker") and str(quick.worker.pid) in title("kill-worker"), "the worker's button names its process")
+    press(browser, "kill-worker")
+    checks.that(quick.worker.wait(timeout=10) == -signal.SIGKILL, "kill: the worker is killed")
+    checks.soon(lambda: is_grey("kill-worker") and "there is no process" in title("kill-worker"), 5, "then it is greyed, and says why")
+    quick.start_worker()
+    checks.soon(lambda: not is_grey("kill-worker"), 5, "the next worker can be killed too")
+
+
+def run_by_hand(program, screenshots, checks):
+    with tempfile.TemporaryDirectory(prefix="causeway-page-") as directory:
+        quick = Quick(os.path.abspath(program), directory)
+        try:
+            quick.start()
+            quick.start_worker()
+            with Browser() as browser:
+                browser.open(quick.page)
+                check_by_hand(quick, browser, checks)
+                if screenshots:
+                    browser.screenshot(os.path.join(screenshots, "page-simulator.png"))
+                check_what_is_not_ours(quick, browser, checks)
+                checks.that(browser.errors == [], f"no error on the console: {browser.errors}")
+        except BaseException:
+            print("".join(f"{name}:\n{quick.log(name)}" for name in ("simulator", "worker")))
+            raise
+        finally:
+            quick.kill()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -268,10 +435,11 @@ def main():
     options = parser.parse_args()
     checks = Checks()
     began = time.monotonic()
-    try:
-        run(options.program, options.screenshots, checks)
-    except (BrowserError, OSError, ValueError, KeyError) as error:
-        checks.that(False, f"{type(error).__name__}: {error}")
+    for scene in (run_by_hand, run):
+        try:
+            scene(options.program, options.screenshots, checks)
+        except (BrowserError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            checks.that(False, f"{type(error).__name__}: {error}")
     print(f"page: {checks.count - checks.failed} of {checks.count} checks passed in {time.monotonic() - began:.0f} s")
     sys.exit(1 if checks.failed else 0)
 

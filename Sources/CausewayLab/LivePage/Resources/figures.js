@@ -126,13 +126,15 @@ export class Figures {
     const pushes = service?.accepted ?? this.pushes.value;
     const known = figures.commands != null;
     document.body.classList.toggle("unknownCommands", !known);
+    byId("commands").querySelector("span").textContent = figures.phase === "open" ? "commands with a result" : "commands";
     if (known) this.commands.set(figures.commands, isQuiet);
     this.pushes.set(pushes, isQuiet);
-    const most = Math.max(figures.commandsInAll ?? 0, pushes, 1);
+    const most = Math.max(figures.commandsInAll ?? figures.commands ?? 0, pushes, 1);
     byId("commands").style.setProperty("--share", (figures.commands ?? 0) / most);
     byId("pushes").style.setProperty("--share", pushes / most);
     const [big, small] = byId("saved").children;
     const results = figures.results ?? 0;
+    byId("saved").classList.toggle("unknown", !known || !results);
     if (!known || !results) big.textContent = "–";
     else if (pushes <= results) big.textContent = `${((1 - pushes / results) * 100).toFixed(1)} %`;
     else big.textContent = (pushes / results).toFixed(1);
@@ -156,7 +158,7 @@ export class Figures {
       byId("p50").textContent = duration(figures.freshness?.p50Milliseconds);
       byId("p99").textContent = duration(figures.freshness?.p99Milliseconds);
     }
-    document.body.classList.toggle("unknownFreshness", figures.phase === "open");
+    document.body.classList.toggle("unknownFreshness", figures.phase === "open" && figures.commands == null);
     this.p50Line.setAttribute("d", this.p50.path(now, 240, (value) => this.freshY(value)));
     this.p99Line.setAttribute("d", this.p99.path(now, 240, (value) => this.freshY(value)));
     const y = (value) => 58 - (54 * value) / Math.max(this.most, 10);
@@ -172,13 +174,14 @@ export class Figures {
     node.querySelector("b").textContent = value == null ? "–" : number(value);
     node.querySelector("small").textContent = note;
     node.classList.toggle("bad", Boolean(isBad));
+    node.classList.toggle("unknown", value == null);
   }
 
   zeros(figures, screens) {
     const { verdict } = figures;
     const after = figures.lateAfterSeconds ?? 30;
     if (verdict) this.zero("lost", verdict.lost, "phones without their final state");
-    else if (figures.commands == null) this.zero("lost", null, "only who sends knows");
+    else if (figures.phase === "open") this.zero("lost", null, "only who sends knows");
     else this.zero("lost", 0, figures.late ? `so far; ${number(figures.late)} late by more than ${after} s` : `so far; none late by ${after} s`);
     byId("lost").classList.toggle("late", !verdict && figures.late > 0);
     if (!screens) return;
@@ -198,7 +201,7 @@ export class Figures {
       settling: "Every ball is bowled. The last phones are awaited",
       over: figures.verdict?.text ?? "Over",
       failed: `Failed: ${figures.failure ?? ""}`,
-      open: "A simulated APNs and its phones",
+      open: ["A simulated APNs and its phones", figures.resultsFault].filter(Boolean).join(" · "),
     }[figures.phase];
     const node = byId("phase");
     if (node.textContent !== text) node.textContent = text;

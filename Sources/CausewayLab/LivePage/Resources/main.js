@@ -25,7 +25,7 @@ function take(frame) {
     wall.take(screens, frame.whole);
     const before = census;
     const part = (name, word) => screens[name] ? `${screens[name].toLocaleString("en")} ${word}` : "";
-    census = [`${screens.phones.toLocaleString("en")} phones`, part("active", "live"), part("stale", "stale"), part("ended", "ended"),
+    census = [`${screens.phones.toLocaleString("en")} ${screens.phones === 1 ? "phone" : "phones"}`, part("active", "live"), part("stale", "stale"), part("ended", "ended"),
       part("gone", "dismissed"), part("offline", "off line"), part("empty", "empty")].filter(Boolean).join(" · ");
     if (hint.textContent === before) hint.textContent = census;
     for (const name of ["phones", "active", "stale", "ended", "gone", "offline", "empty"]) hint.dataset[name] = screens[name];
@@ -42,10 +42,11 @@ const usual = new Map(buttons.map((button) => [button, button.querySelector("spa
 
 function press(actions) {
   for (const button of buttons) {
-    const { allowed, on, leftMilliseconds } = actions[button.dataset.action];
+    const { allowed, on, leftMilliseconds, remark } = actions[button.dataset.action];
     button.disabled = !allowed;
+    button.title = remark ?? "";
     button.setAttribute("aria-pressed", on);
-    button.querySelector("span").textContent = on ? `ends in ${Math.ceil(leftMilliseconds / 1000)} s, or now` : usual.get(button);
+    button.querySelector("span").textContent = on ? `ends in ${Math.ceil(leftMilliseconds / 1000)} s, or now` : remark ?? usual.get(button);
   }
 }
 

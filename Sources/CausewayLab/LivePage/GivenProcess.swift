@@ -1,0 +1,61 @@
+import Glibc
+
+/// A worker that somebody else has started. Its start time tells it from a later process with the same id.
+struct GivenProcess: Equatable, Sendable {
+    static let program = "causeway"
+
+    let identifier: pid_t
+    private let startTicks: UInt64
+
+    /// - Throws: if there is no such worker, or it may not be signalled.
+    init(identifier: pid_t) throws(LabError) {
+        guard identifier > 1, let (name, ticks) = Self.status(of: identifier) else {
+            throw LabError("there is no process \(identifier)")
+        }
+        guard name == Self.program else { throw LabError("process \(identifier) is \(name), not \(Self.program)") }
+        guard Glibc.kill(identifier, 0) == 0 else { throw LabError("process \(identifier)", errno: errno) }
+        self.identifier = identifier
+        startTicks = ticks
+    }
+
+    var isRunning: Bool { Self.status(of: identifier)?.startTicks == startTicks }
+
+    func kill() {
+        guard isRunning else { return }
+        _ = Glibc.kill(identifier, SIGKILL)
+    }
+
+    /// Nil if there is no such process, or it has ended and waits for its parent.
+    private static func status(of identifier: pid_t) -> (name: String, startTicks: UInt64)? {
+        guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
+        // The name, in parentheses, may have spaces. The state is the first field after it, the start time the 20th.
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let begin = text.firstIndex(of: "("), let end = text.lastIndex(of: ")"), begin < end else { return nil }
+        let fields = text[text.index(after: end)...].split(separator: " ")
+        guard fields.count > 19, fields[0] != "Z", let ticks = UInt64(fields[19]) else { return nil }
+        return (String(text[text.index(after: begin)..<end]), ticks)
+    }
+}
+
+/// Where the id of the worker is: given itself, or in a file that is written when a worker starts.
+enum WorkerIdentity: Equatable, Sendable {
+    case identifier(pid_t)
+    case file(String)
+
+    init(_ text: String) {
+        self = pid_t(text).map { .identifier($0) } ?? .file(text)
+    }
+
+    /// The worker that runs now.
+    func worker() throws(LabError) -> GivenProcess {
+        switch self {
+        case .identifier(let identifier): return try GivenProcess(identifier: identifier)
+        case .file(let path):
+            let words = String(decoding: try TextFile.read(path), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+            guard let identifier = words.first.flatMap({ pid_t($0) }) else {
+                throw LabError("\(path) has no process id")
+            }
+            return try GivenProcess(identifier: identifier)
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import CausewayCommandLine
+import Foundation
+import Kafka
+import Synchronization
+
+/// The page of a simulator by itself, beside a worker that somebody else has started. A thread of its own reads that worker's results and
+/// does what visitors ask for.
+final class SimulatorPage: Sendable {
+    /// What the page may know and do beyond the simulator.
+    struct Surroundings: Sendable {
+        /// Where the results are; nil if nobody has said.
+        var results: Results?
+        /// How to ask the worker's Redis and results about an activity.
+        var inspection: PageDesk.Inspection?
+        var worker: WorkerIdentity?
+    }
+
+    struct Results: Sendable {
+        /// A consumer's properties.
+        var properties: [KafkaProperties.Property]
+        var topic: String
+        /// The topic of the commands whose results are counted.
+        var commandsTopic: String
+    }
+
+    private static let turnMilliseconds: Int64 = 250
+    private static let faultPauseMilliseconds: Int64 = 1_000
+
+    let server: PageServer
+    private let surroundings: Surroundings
+    private let isStopping = Atomic(false)
+    private let hasEnded = DispatchSemaphore(value: 0)
+
+    /// Serves from now on.
+    init(ofSimulatorAt controlPort: UInt16, port: UInt16, _ surroundings: Surroundings) throws(LabError) {
+        let desk = PageDesk()
+        desk.show(PageDesk.Parts(controlPort: controlPort, inspection: surroundings.inspection))
+        desk.show(PageFigures(phase: .open))
+        _ = Self.allow(on: desk, surroundings.worker)
+        self.surroundings = surroundings
+        server = try PageServer(desk: desk, port: port)
+        let startMilliseconds = Clock.milliseconds
+        let thread = Thread { [self] in
+            attend(sinceMilliseconds: startMilliseconds)
+            hasEnded.signal()
+        }
+        thread.name = "page-results"
+        thread.start()
+    }
+
+    /// Sends every viewer the last state, and ends.
+    func stop() {
+        isStopping.store(true, ordering: .relaxed)
+        hasEnded.wait()
+        server.stop()
+    }
+
+    /// What visitors may do, and why not the rest.
+    ///
+    /// - Returns: the worker that may be killed.
+    static func allow(on desk: PageDesk, _ identity: WorkerIdentity?) -> GivenProcess? {
+        var allowed = Set(PageAction.allCases.filter(\.isOfService))
+        var remarks: [PageAction: String] = [
+            .takeRedisAway: "not here: the simulator has not started your Redis"
+        ]
+        var worker: GivenProcess?
+        if let identity {
+            do throws(LabError) {
+                let found = try identity.worker()
+                allowed.insert(.killWorker)
+                remarks[.killWorker] = "SIGKILL to process \(found.identifier); nobody starts another"
+                worker = found
+            } catch {
+                remarks[.killWorker] = error.reason
+            }
+        } else {
+            remarks[.killWorker] = "which process? --worker-pid names it"
+        }
+        desk.allow(allowed, remarks: remarks)
+        return worker
+    }
+
+    private func attend(sinceMilliseconds: Int64) {
+        let desk = server.desk
+        var reading = surroundings.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
+        var figures = PageFigures(phase: .open)
+        var worker: GivenProcess?
+        while !isStopping.load(ordering: .relaxed) {
+            // The worker that the visitor saw when the button was pressed.
+            for case .begin(.killWorker) in desk.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
+            worker = Self.allow(on: desk, surroundings.worker)
+            if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
+                desk.show(figures)
+            }
+            let pause = figures.resultsFault == nil ? Self.turnMilliseconds : Self.faultPauseMilliseconds
+            usleep(UInt32(pause * 1_000))
+        }
+        reading?.close()
+    }
+}
+
+/// Counts what comes to the results topic.
+private struct ResultsReading {
+    private let results: SimulatorPage.Results
+    private let sinceMilliseconds: Int64
+    private var follower: TopicFollower?
+    private var tally = PageTally()
+    private var freshness = RecentFreshness()
+
+    init(_ results: SimulatorPage.Results, sinceMilliseconds: Int64) {
+        self.results = results
+        self.sinceMilliseconds = sinceMilliseconds
+    }
+
+    mutating func read(into figures: inout PageFigures, until isOver: () -> Bool) {
+        do throws(KafkaError) {
+            let follower = try opened()
+            self.follower = follower
+            try follower.read(nowMilliseconds: Clock.milliseconds, until: isOver) { message in
+                guard let value = message.value else { return }
+                tally.add(ResultSummary(scanning: value, commandsTopic: results.commandsTopic))
+            }
+            figures.resultsFault = nil
+        } catch {
+            figures.resultsFault = "the results cannot be read: \(error.reason)"
+            return
+        }
+        figures.commands = tally.commands
+        figures.results = tally.commands
+        figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.milliseconds)
+    }
+
+    private func opened() throws(KafkaError) -> TopicFollower {
+        if let follower { return follower }
+        return try TopicFollower(
+            properties: results.properties,
+            topic: results.topic,
+            sinceMilliseconds: sinceMilliseconds
+        )
+    }
+
+    mutating func close() {
+        follower?.close()
+        follower = nil
+    }
+}

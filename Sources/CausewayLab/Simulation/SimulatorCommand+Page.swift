@@ -1,0 +1,58 @@
+import APNsSimulator
+import CausewayConfiguration
+import Foundation
+import Kafka
+
+/// The page beside the simulator.
+extension SimulatorCommand {
+    /// What the options say of the worker. Files are read before anything is opened.
+    func surroundings() throws -> SimulatorPage.Surroundings {
+        var surroundings = SimulatorPage.Surroundings()
+        if let config {
+            let kafka = try configuration(at: config).kafka
+            surroundings.results = SimulatorPage.Results(
+                properties: try kafka.consumerProperties,
+                topic: kafka.topics.results,
+                commandsTopic: kafka.topics.commands
+            )
+            surroundings.inspection = PageDesk.Inspection(
+                program: try ProgramFiles().causeway,
+                configurationFile: config,
+                logFile: ""
+            )
+        } else if let bootstrapServers {
+            let topics = WorkerConfiguration.Kafka.Topics()
+            surroundings.results = SimulatorPage.Results(
+                properties: [("bootstrap.servers", bootstrapServers)],
+                topic: topics.results,
+                commandsTopic: topics.commands
+            )
+        }
+        surroundings.worker = workerPid.map { WorkerIdentity($0) }
+        return surroundings
+    }
+
+    private func configuration(at path: String) throws -> WorkerConfiguration {
+        let loader = ConfigurationLoader(
+            environment: ProcessInfo.processInfo.environment,
+            requiresFiles: false
+        )
+        do throws(ConfigurationFaults) {
+            return try loader.load(path: path)
+        } catch {
+            throw LabError("--config: \(error.faults.map(\.description).joined(separator: "\n"))")
+        }
+    }
+
+    func servePage(
+        of simulator: Simulator,
+        _ surroundings: SimulatorPage.Surroundings,
+        directory: String
+    ) async throws -> SimulatorPage? {
+        guard page else { return nil }
+        var surroundings = surroundings
+        surroundings.inspection?.logFile = "\(directory)/inspect.log"
+        let (controlPort, port, known) = (simulator.interfacePort, pagePort, surroundings)
+        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, port: port, known) }
+    }
+}
