@@ -315,4 +315,23 @@ import Testing
         #expect(summary.duplicateStarts == 1)
         #expect(summary.effects[.started] == 2)
     }
+
+    @Test(
+        arguments: [
+            ([:], 1),
+            // Admission may have raised the timestamp of a start that another worker sends again, and its state may be newer.
+            (["timestamp": "\(birth + 1)", "content-state": #"{"home":6}"#], 1),
+            (["attributes": #"{ "id" : "n" }"#], 1),
+            // Another activity of the app that happens to have the same attributes.
+            (["alert": #"{"title":"other","body":"b"}"#], 0),
+            (["timestamp": "\(birth + 60)"], 0),
+            (["attributes": #"{"id":"o"}"#], 0),
+        ] as [([String: String?], Int)]
+    )
+    func `Only the same start again is a repeated one`(_ changes: [String: String?], _ count: Int) throws {
+        var stage = try Stage()
+        #expect(try stage.start(Self.start()) == .started)
+        #expect(try stage.start(Self.start(changes)) == .started)
+        #expect(stage.model.summary(nowMilliseconds: Self.birth * 1_000).duplicateStarts == count)
+    }
 }

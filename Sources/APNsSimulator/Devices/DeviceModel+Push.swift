@@ -249,7 +249,7 @@ extension DeviceModel {
         guard activities.count < Self.activitiesMax,
             phones[phone].startBudget.take(rules.startBudget, nowMilliseconds: nowMilliseconds)
         else { return record(.overBudget, for: owner) }
-        if hasActive(tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
+        if hasStarted(payload, tape, attributes: attributes, on: phone, type: type, nowMilliseconds: nowMilliseconds) {
             phones[phone].duplicateStarts += 1
             wrongs.startedTwice += 1
         }
@@ -314,8 +314,15 @@ extension DeviceModel {
         return (first.suspiciousDates + second.suspiciousDates, nil)
     }
 
-    /// Whether the phone has an active activity with these attributes.
-    private mutating func hasActive(
+    /// How much later than the first one the same start may be timed: admission raises the timestamp of what is sent again.
+    private static let raisedSecondsMax: Int64 = 5
+
+    /// Whether the same start has begun an activity that the phone still has: the same attributes and alert, at about the same timestamp.
+    ///
+    /// An app may start two activities with the same attributes, and nothing in a push says which of them it means. What differs in the
+    /// alert, or in more time than admission ever adds, is another start. The state does not count: a repeated start may carry a newer one.
+    private mutating func hasStarted(
+        _ payload: PushPayload,
         _ tape: borrowing JSONTape,
         attributes: Int,
         on phone: Int,
@@ -323,21 +330,31 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> Bool {
         var other = JSONTape()
-        for index in phones[phone].activities where activities[index].type == type {
+        for index in phones[phone].activities
+        where activities[index].type == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
-            guard activities[index].isActive else { continue }
-            let isSame = activities[index].attributes
-                .withUnsafeBytes { bytes in
-                    do throws(JSONTape.Fault) {
-                        try other.read(bytes)
-                    } catch {
-                        return false
-                    }
-                    return isSameJSON(tape, at: attributes, other, at: 0)
-                }
-            if isSame { return true }
+            // The first alert of an activity that a push has started is that of its start.
+            guard activities[index].isActive, let start = activities[index].alerts.first, let alert = payload.alert,
+                abs(start.timestamp - payload.timestamp) <= Self.raisedSecondsMax
+            else { continue }
+            if isSame(tape, at: attributes, activities[index].attributes, &other),
+                isSame(tape, at: alert, start.json, &other)
+            {
+                return true
+            }
         }
         return false
+    }
+
+    private func isSame(_ tape: borrowing JSONTape, at place: Int, _ json: [UInt8], _ other: inout JSONTape) -> Bool {
+        json.withUnsafeBytes { bytes in
+            do throws(JSONTape.Fault) {
+                try other.read(bytes)
+            } catch {
+                return false
+            }
+            return isSameJSON(tape, at: place, other, at: 0)
+        }
     }
 
     /// The app's id for an activity that a push started: from its attributes, or made up.

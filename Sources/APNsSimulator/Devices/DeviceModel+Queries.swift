@@ -30,7 +30,7 @@ extension DeviceModel {
         public var broadcastsReceived = 0
         public var effects = EffectCounts()
         public var alerts = 0
-        /// Starts by push of an activity that the phone already had.
+        /// Starts by push that the phone had already: the same attributes and alert, at about the same timestamp.
         public var duplicateStarts = 0
         /// Alerts that rang on an activity which had rung the same one already.
         public var repeatedAlerts = 0

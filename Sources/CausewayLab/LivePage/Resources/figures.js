@@ -186,7 +186,7 @@ export class Figures {
     byId("lost").classList.toggle("late", !verdict && figures.late > 0);
     if (!screens) return;
     this.zero("backInTime", screens.backInTime, "older than what a phone showed");
-    this.zero("startedTwice", screens.startedTwice, "started on a phone that had it");
+    this.zero("startedTwice", screens.startedTwice, "the same start on the same phone");
     byId("rangTwice").dataset.doubt = screens.rangInDoubt;
     this.zero("rangTwice", screens.rangTwice, screens.rangInDoubt
       ? `and ${number(screens.rangInDoubt)} whose answer was lost` : "the same alert on the same phone");
