@@ -48,24 +48,25 @@ struct RecordCheck {
     /// All faults of a record. The decoder stops at the first, so the record is repaired for the next one.
     private func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
-        var found: [(line: Int, message: String)] = []
+        var found: [(line: Int, message: String, isOfEvent: Bool)] = []
         while found.count < Self.faultsMax {
             let fault = repair.bytes.withUnsafeBytes { bytes -> Fault? in
                 let named = namedFaults(bytes, kind: kind, repaired: repair.repaired)
                 guard case .failure(let fault) = named else {
                     for (offset, message) in (try? named.get()) ?? [] {
-                        found.append((Self.line(in: record, at: repair.originalOffset(offset)), message))
+                        found.append((Self.line(in: record, at: repair.originalOffset(offset)), message, false))
                     }
                     return nil
                 }
                 var original = fault
                 original.offset = repair.originalOffset(fault.offset)
-                found.append((Self.line(in: record, at: original.offset), original.message(in: bytes)))
+                let message = original.message(in: bytes)
+                found.append((Self.line(in: record, at: original.offset), message, RecordRepair.isOfEvent(fault)))
                 return fault
             }
             guard let fault, repair.repair(fault) else { break }
         }
-        return found
+        return found.filter { !(repair.hasOpenEvent && $0.isOfEvent) }.map { ($0.line, $0.message) }
     }
 
     /// What a worker drops from a command that is too large; nil if it drops nothing, or if the command stays too large.
@@ -131,7 +132,7 @@ struct RecordCheck {
                 }
                 app = command.app
                 if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
-                if repaired.isDisjoint(with: [.contentState, .attributes]),
+                if repaired.isDisjoint(with: [.contentState, .attributes, .event, .aps]),
                     let mismatch = fitting.map(\.mismatch) ?? mismatch(of: command, in: bytes)
                 {
                     messages.append(mismatch)

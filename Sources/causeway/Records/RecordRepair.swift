@@ -45,8 +45,23 @@ struct RecordRepair {
         }
     }
 
-    /// A right value for each field. Without the event and its object it is not known what the record may have.
+    /// Whether the record has no event of its own, so that faults of its event are none.
+    var hasOpenEvent: Bool { !repaired.isDisjoint(with: [.event, .aps]) }
+
+    /// Whether the fault follows from the event: another event might allow or need the field.
+    static func isOfEvent(_ fault: Fault) -> Bool {
+        switch fault.code {
+        case .missingField, .notAllowed: break
+        default: return false
+        }
+        let field = fault.field.field
+        guard field != .event else { return false }
+        return [.device, .activity, .environment].contains(field) || field.path.description.hasPrefix("aps.")
+    }
+
+    /// A right value for each field.
     private static let samples: [Field: String] = [
+        .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
         .priority: "5", .policy: #""p""#, .expiration: "0", .token: #""00000000""#, .environment: #""sandbox""#,
         .timestamp: "1000000000", .contentState: "{}", .apsAttributesType: #""A""#, .attributes: "{}",
@@ -75,7 +90,9 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    private mutating func remove(memberAt offset: Int) -> Bool {
+    /// - Parameter place: of the member's key, or of its value.
+    private mutating func remove(memberAt place: Int) -> Bool {
+        let offset = key(ofValueAt: place) ?? place
         guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
             let colon = next(from: keyEnd), bytes[colon] == UInt8(ascii: ":"), let value = next(from: colon + 1),
             let end = end(ofValueAt: value), let after = next(from: end)
@@ -90,6 +107,15 @@ struct RecordRepair {
             bytes[before] = UInt8(ascii: " ")
         }
         return true
+    }
+
+    /// The beginning of the key before a value; nil if there is none. A key that a decoder knows has no escapes.
+    private func key(ofValueAt offset: Int) -> Int? {
+        func last(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
+        guard let colon = last(before: offset), bytes[colon] == UInt8(ascii: ":"),
+            let quote = last(before: colon), bytes[quote] == UInt8(ascii: "\"")
+        else { return nil }
+        return bytes[..<quote].lastIndex(of: UInt8(ascii: "\""))
     }
 
     /// The first byte from here on that is no white space.
