@@ -88,26 +88,31 @@ package enum StartExamination {
         present.propertyFiles.removeAll { !findings.isThere($0.path) }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // Certificates and keys. The property may also name a directory, or say how to find one.
-            !property.name.hasSuffix(".location") || !property.value.hasPrefix("/") || findings.isThere(property.value)
+            KafkaPropertyFile(property).map { findings.isThere($0.path) } ?? true
         }
-        var faults: [KafkaPropertyFault] = []
         do {
-            faults += Consumer.faults(of: try present.consumerProperties.filter(isUsable))
-            faults += Producer.faults(of: try present.producerProperties.filter(isUsable))
+            for fault in Consumer.faults(of: try present.consumerProperties.filter(isUsable)) {
+                findings.add(key(of: fault.name, in: kafka, ("consumer", kafka.consumer)), fault.reason)
+            }
+            for fault in Producer.faults(of: try present.producerProperties.filter(isUsable)) {
+                findings.add(key(of: fault.name, in: kafka, ("producer", kafka.producer)), fault.reason)
+            }
         } catch {
-            faults.append(KafkaPropertyFault(name: "", reason: "\(error)"))
+            findings.add("kafka.properties", "\(error)")
         }
-        for fault in faults { findings.add(key(of: fault.name, in: kafka), fault.reason) }
     }
 
-    /// The key that gives a property its value.
-    private static func key(of property: String, in kafka: WorkerConfiguration.Kafka) -> String {
+    /// The key that gives a client's property its value.
+    private static func key(
+        of property: String,
+        in kafka: WorkerConfiguration.Kafka,
+        _ client: (name: String, properties: [KafkaProperty])
+    ) -> String {
         switch property {
         case "": "kafka.properties"
         case "bootstrap.servers": "kafka.bootstrapServers"
         case "group.id": "kafka.groupId"
-        case _ where kafka.consumer.contains { $0.name == property }: "kafka.consumer.\(property)"
-        case _ where kafka.producer.contains { $0.name == property }: "kafka.producer.\(property)"
+        case _ where client.properties.contains { $0.name == property }: "kafka.\(client.name).\(property)"
         case _ where kafka.propertyFiles.contains { $0.name == property }: "kafka.propertyFiles.\(property)"
         default: "kafka.properties.\(property)"
         }

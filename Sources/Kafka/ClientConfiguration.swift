@@ -38,7 +38,7 @@ struct ClientConfiguration: ~Copyable {
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
-            if let reason = set(property.name, property.value) {
+            if let reason = set(property.name, property.value) ?? KafkaPropertyFile(property)?.fault {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
@@ -82,12 +82,20 @@ struct ClientConfiguration: ~Copyable {
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
-            let code = rd_kafka_last_error()
+            let error = refusal(text.string, rd_kafka_last_error())
             _ = consume self
-            throw KafkaError(code, "cannot start the client: \(text.string)")
+            throw error
         }
         discard self
         return client
+    }
+
+    /// Why no client was made. librdkafka says of a file `ssl.ca.location failed: error:05800088:x509 certificate routines::no certificate…`.
+    private borrowing func refusal(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
+        guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
+            let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
+        else { return KafkaError(code, "cannot start the client: \(text)") }
+        return KafkaError.property(String(text[..<end.lowerBound]), "\(value): \(cause.drop { $0 == " " })")
     }
 
     /// - Returns: why the property was not set; nil if it was.

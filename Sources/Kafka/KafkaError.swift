@@ -13,6 +13,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client instance is unusable and must be replaced.
     public var isFatal: Bool
+    /// Whether the reason is this program's own and says all; librdkafka's name of the code would add nothing.
+    public var isOwn = false
     /// The partition concerned; nil if the error is not about one partition.
     public var partition: TopicPartition?
 
@@ -51,7 +53,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. Short, and one of a fixed set, so fit for a metric label.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
-    public var description: String { reason.isEmpty ? name : "\(name): \(reason)" }
+    public var description: String { reason.isEmpty ? name : isOwn ? reason : "\(name): \(reason)" }
 }
 
 extension KafkaError {
@@ -77,11 +79,17 @@ extension KafkaError {
     }
 
     /// No broker has answered.
-    public static func noBroker(_ reason: String) -> KafkaError { KafkaError(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
+    public static func noBroker(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
     /// A property that this module or librdkafka refuses.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
-        KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
+        own(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
+    }
+
+    private static func own(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
+        var error = KafkaError(code, reason)
+        error.isOwn = true
+        return error
     }
 
     /// The codes for which waiting helps. librdkafka marks only its error objects as retriable; this list serves the

@@ -56,22 +56,27 @@ private struct ClientTrial {
 
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = configured(ClientConfiguration(), properties, required)
-        guard faults.isEmpty else { return faults }
+        // Files that are missing do not hide what else is wrong.
+        let usable = KafkaPropertyFile.usable(properties)
+        guard configured(ClientConfiguration(), usable, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
         _ = configured(
             configuration,
-            properties.filter { !Self.servers.contains($0.name) } + withoutTicket(properties),
+            usable.filter { !Self.servers.contains($0.name) } + withoutTicket(properties),
             []
         )
         do throws(KafkaError) {
             let client = try configuration.makeClient(type)
             rd_kafka_set_log_queue(client, nil)
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeMilliseconds))
-            return []
+            return faults
         } catch {
             // The text names the property, if only one is to blame.
-            let named = properties.map(\.name).filter { error.reason.contains($0) }.max { $0.count < $1.count }
-            return [KafkaPropertyFault(name: named ?? "", reason: error.reason)]
+            guard let named = usable.map(\.name).filter({ error.reason.contains($0) }).max(by: { $0.count < $1.count })
+            else { return faults + [KafkaPropertyFault(name: "", reason: error.reason)] }
+            let prefix = "property \(named): "
+            let reason = error.reason.hasPrefix(prefix) ? String(error.reason.dropFirst(prefix.count)) : error.reason
+            return faults + [KafkaPropertyFault(name: named, reason: reason)]
         }
     }
 
