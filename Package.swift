@@ -105,7 +105,8 @@ let package = Package(
             name: "CausewayWorker",
             dependencies: [
                 "Numbers",
-                "ActivityStore", "Audiences", "CausewayConfiguration", "Observability", "LiveActivity", "Delivery",
+                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "Observability",
+                "LiveActivity", "Delivery",
                 "Reactor", "Kafka",
                 "Redis", "APNs",
                 .product(name: "Logging", package: "swift-log"),

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import RegexBuilder
 import Testbed
 import Testing
 
@@ -27,6 +28,26 @@ import Testing
         #expect(try scene.run("delete", "final").exitCode == 1)
         #expect(try scene.run("list").outputLines.count == 1)
         #expect(try topic.read(2).map { $0.value.isEmpty } == [false, true])
+    }
+
+    @Test func `No Kafka: a list whose register must be restored names the address and the cause`() throws {
+        let scene = try ChannelScene()
+        let run = try ProgramRun.run(
+            scene.process(["list"], environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"])
+        )
+        #expect(run.exitCode == 1)
+        let line = try #require(run.errorLines.last)
+        let end = /no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+        #expect(
+            line.wholeMatch(
+                of: Regex {
+                    "causeway channels list: the register of channels in Redis is not complete, and the channels cannot "
+                    "be read from Kafka: "
+                    end
+                }
+            ) != nil,
+            "\(run.errors)"
+        )
     }
 
     /// The process dies after APNs has created the channel and before anybody knows of it.

@@ -1,3 +1,4 @@
+import CausewayCommandLine
 import Kafka
 
 /// The topic that announces channels to app servers. The keeper restores Redis' register from it. Blocks. Use it from one thread at a time.
@@ -85,8 +86,10 @@ final class ChannelTopic {
     }
 
     private func read() throws(KafkaError) -> [ChannelEntry] {
-        let reader = try PartitionReader(properties: consumerProperties, topic: name)
+        let contact = BrokerContact(of: name, properties: consumerProperties)
+        let reader = try PartitionReader(properties: consumerProperties, topic: name, logHandler: contact)
         defer { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
+        guard reader.awaitBroker(timeoutMilliseconds: Self.metadataMilliseconds, {}) else { throw contact.error }
         var newest: [[UInt8]: ChannelEntry] = [:]
         let deadline = ContinuousClock.now + Self.readingDuration
         for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataMilliseconds)) {

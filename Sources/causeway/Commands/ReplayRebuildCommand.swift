@@ -79,7 +79,8 @@ struct ReplayRebuildCommand: ParsableCommand {
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
         if let failure, !isInterrupted { run.say(failure) }
-        guard let rebuilding, execute || failure == nil else { throw ExitCode.failure }
+        // Nothing was written, so there is nothing to count, and nothing to continue.
+        guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
         } else {

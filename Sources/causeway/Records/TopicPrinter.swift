@@ -7,6 +7,8 @@ final class TopicPrinter: ConsumerHandler {
     /// How long to wait for brokers that give nothing before the end of the topic is reached.
     static let patienceMilliseconds: Int64 = 30_000
     static let closeMilliseconds: Int64 = 5_000
+    /// A group that no broker knows has nothing to say good-bye to.
+    private static let closeAloneMilliseconds: Int64 = 100
     private static let pauseMicroseconds: UInt32 = 2_000
     /// A full buffer is written at once, otherwise when nothing more is there.
     private static let bufferBytesMax = 1 << 20
@@ -45,7 +47,9 @@ final class TopicPrinter: ConsumerHandler {
         guard let consumer else { return }
         defer {
             flush()
-            _ = consumer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            _ = consumer.close(
+                deadlineMilliseconds: consumer.hasMetBroker ? Self.closeMilliseconds : Self.closeAloneMilliseconds
+            )
             self.consumer = nil
         }
         var deadline = Clock.milliseconds + Self.patienceMilliseconds

@@ -55,6 +55,8 @@ struct RebuildTally {
 
     private(set) var counts: [Count: Int] = [:]
 
+    var hasCounts: Bool { !counts.isEmpty }
+
     mutating func count(_ count: Count, _ number: Int = 1) {
         if number > 0 { counts[count, default: 0] += number }
     }

@@ -209,7 +209,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            return "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
+            // An error in our own words names the address, if that matters.
+            return error.isOwn ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"
         }

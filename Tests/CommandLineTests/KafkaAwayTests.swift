@@ -1,0 +1,67 @@
+import Foundation
+import Testbed
+import Testing
+
+/// Commands that no Kafka broker answers. `causeway send` has its test in ``SendTests``, `causeway channels` in ``ChannelsCommandTests``.
+@Suite("No Kafka", .ownThread)
+struct KafkaAwayTests {
+    private static let limit = Duration.seconds(34)
+
+    private func configuration(_ directory: borrowing TemporaryDirectory, redisPort: UInt16 = 1) throws -> String {
+        try directory.write(
+            """
+            kafka: {bootstrapServers: "127.0.0.1:1"}
+            redis: {url: "redis://127.0.0.1:\(redisPort)"}
+            apps: {ride: {bundleId: com.example.ride, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}}
+
+            """,
+            to: "c.yaml"
+        )
+        return directory.path("c.yaml")
+    }
+
+    /// The words of every command, with the seconds that have passed.
+    private func expectWords(_ line: String?, of command: String, seconds: ClosedRange<Int>) throws {
+        let found = try #require(line)
+        let pattern =
+            /(causeway [a-z ]+): no Kafka broker answered at 127\.0\.0\.1:1 within ([0-9]+) s \(Connection refused\)/
+        let match = try #require(found.wholeMatch(of: pattern), "\(found)")
+        #expect(match.1 == command && seconds.contains(Int(match.2) ?? 0), "\(found)")
+    }
+
+    @Test func `topics names the address and the cause`() throws {
+        let run = try ProgramRun.run("topics", "--create", "-b", "127.0.0.1:1")
+        #expect(run.exitCode == 1 && run.output.isEmpty)
+        #expect(
+            run.errorLines.first
+                == "causeway topics: no Kafka broker answers at 127.0.0.1:1 (Connection refused); still trying"
+        )
+        try expectWords(run.errorLines.last, of: "causeway topics", seconds: 29...34)
+    }
+
+    @Test func `results names the address and the cause, and ends when it says so`() throws {
+        let clock = ContinuousClock()
+        var run: ProgramRun?
+        let duration = try clock.measure { run = try ProgramRun.run("results", "-b", "127.0.0.1:1") }
+        let ended = try #require(run)
+        #expect(ended.exitCode == 1 && ended.output.isEmpty)
+        try expectWords(ended.errorLines.last, of: "causeway results", seconds: 29...32)
+        #expect(duration < Self.limit, "\(duration)")
+    }
+
+    @Test(arguments: [
+        ["rebuild", "--execute"], ["rebuild"], ["send", "--from", "1h", "--execute"], ["report", "--from", "1h"],
+    ])
+    func `replay names the address and the cause, and reports no counts of what it has not read`(_ arguments: [String])
+        throws
+    {
+        let directory = try TemporaryDirectory()
+        let (server, port) = try RunningProgram.redis(directory: directory)
+        let path = try configuration(directory, redisPort: UInt16(port))
+        let run = try ProgramRun.run(ProgramRun.process(["replay", arguments[0], "-c", path] + arguments.dropFirst()))
+        #expect(run.exitCode == 1 && run.output.isEmpty, "\(run.output)")
+        #expect(run.errorLines.count == 2, "\(run.errors)")
+        try expectWords(run.errorLines.last, of: "causeway replay \(arguments[0])", seconds: 29...34)
+        withExtendedLifetime(server) {}
+    }
+}
