@@ -57,8 +57,10 @@ class Shell:
         )
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
-        # Jobs as in a person's shell, for `kill %1`.
+        # Jobs as in a person's shell, which may have one already.
         self.process.stdin.write("set -m\n")
+        self.run(transcript.Command(f"sleep {LIMIT_SECONDS * 60} &"))
+        self.others = self.jobs()
 
     def read(self):
         for line in self.process.stdout:
@@ -90,7 +92,8 @@ class Shell:
     def jobs(self):
         """The process ids of the jobs that run."""
         printed, _ = self.run(transcript.Command("jobs -rp"))
-        return [int(word) for word in printed.split()]
+        # The shell may say here that a job has ended.
+        return [int(line) for line in printed.splitlines() if line.isdigit()]
 
     def close(self):
         for job in self.jobs():
@@ -130,7 +133,10 @@ def play(directory):
                 return False
             time.sleep(TYPING_SECONDS)
         end = time.monotonic() + LIMIT_SECONDS
-        while shell.jobs():
+        while (running := shell.jobs()) != shell.others:
+            if not set(shell.others) <= set(running):
+                print("the page has stopped a program that it did not start")
+                return False
             if time.monotonic() > end:
                 print("programs still run although the page has stopped them")
                 return False

@@ -19,6 +19,7 @@ $ causeway one \\
 $ cat > file <<END
 $ no command
 END
+$ two & TWO=$!
 $ three
 1 sent, 0.014 s
 …
@@ -44,13 +45,13 @@ class TranscriptTests(unittest.TestCase):
     def test_commands_with_their_continuations_and_documents(self):
         self.assertEqual(
             [each.text for each in self.commands()],
-            ["causeway one \\\n      --two &", "cat > file <<END\n$ no command\nEND", "three"],
+            ["causeway one \\\n      --two &", "cat > file <<END\n$ no command\nEND", "two & TWO=$!", "three"],
         )
-        self.assertEqual([each.is_background for each in self.commands()], [True, False, False])
+        self.assertEqual([each.is_background for each in self.commands()], [True, False, True, False])
         self.assertEqual(self.commands()[0].shown, ['{"port":8443}'])
 
     def test_what_is_shown_must_be_printed(self):
-        shown = self.commands()[2].shown
+        shown = self.commands()[3].shown
         for printed in ['1 sent, 2.5 s\nok {"a":1,"b":2}\n', '1 sent, 0.014 s\nnot yet\nnot yet\nok {"a":1,\n"b":2}\n']:
             self.assertTrue(transcript.matches(shown, printed), printed)
         for printed in ["", '2 sent, 0.014 s\nok {"a":1,"b":2}\n', "1 sent, 0.014 s\nok\n"]:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A background command, which may keep its process id in a variable.
+BACKGROUND = re.compile(r"&( [A-Z]+=\$!)?$")
 HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
 
 
@@ -14,7 +16,7 @@ class Command:
 
     @property
     def is_background(self):
-        return self.text.endswith("&")
+        return BACKGROUND.search(self.text) is not None
 
 
 def section(page, title):

@@ -5,6 +5,7 @@ import unittest
 
 root = pathlib.Path(__file__).resolve().parents[3]
 pages = [root / "SECURITY.md", *sorted((root / "Documentation").rglob("*.md"))]
+linking = [root / "README.md", root / "CONTRIBUTING.md", *pages]
 
 
 def anchors(page):
@@ -14,7 +15,7 @@ def anchors(page):
 class Pages(unittest.TestCase):
     def test_their_links_lead_somewhere(self):
         count = 0
-        for page in pages:
+        for page in linking:
             for target in re.findall(r"\]\(([^)#]*(?:#[^)]*)?)\)", page.read_text()):
                 if target.startswith("http"):
                     continue
