@@ -237,7 +237,7 @@ sbom: build ## Write bills of materials (CycloneDX) of the programs that `make b
 	        && echo ".build/dist/$$program.cdx.json" || exit 1; \
 	done
 
-release-test: chart-deps ## Check the bills of materials' script, compose.yaml and what the pages of Documentation say
+release-test: build chart-deps fleet-deps ## Check the bills of materials, the pages for operators, and run the services of compose.yaml
 	@cd Tests/Acceptance && ../../.build/tools/venv/bin/python -B -m unittest --quiet release/test_*.py
 
 clean: ## Remove all build results

@@ -59,6 +59,7 @@ struct SimulatorCommandTests {
             (["--key", "A:B:/nowhere.p8"], 1, "--key /nowhere.p8: cannot be read"),
             (["--latency", "5-1"], 64, "--latency must be"),
             (["--environment", "staging"], 64, "--environment must be production or sandbox"),
+            (["--page", "--page-host", "example.com"], 64, "--page-host must be a numeric address"),
         ],
         [[], ["--bootstrap-servers", "127.0.0.1:1"]]
     )

@@ -3,6 +3,7 @@ import CausewayCommandLine
 import Delivery
 import Foundation
 import LiveActivity
+import Reactor
 
 /// `causeway-lab demo`: the whole path on embedded parts.
 struct DemoCommand: StagedRun {
@@ -192,7 +193,7 @@ struct DemoCommand: StagedRun {
             )
         }
         if let evidence { options.evidence = try Evidence(directory: evidence) }
-        let page = try PageServer(desk: PageDesk(), port: pagePort)
+        let page = try PageServer(desk: PageDesk(), listeningAt: .loopback(port: pagePort))
         page.announce(opensBrowser: open)
         let demo = try Demo(
             options: options,

@@ -3,7 +3,7 @@ import Foundation
 import HTTP
 import Reactor
 
-/// The live page of phones, on this machine's loopback interface only.
+/// The live page of phones, on this machine's loopback interface unless another address is asked for.
 ///
 /// - `GET /`, and the files that the page loads.
 /// - `GET /events`: an event stream; each event is what `PageFrame` puts together.
@@ -20,12 +20,13 @@ final class PageServer: Sendable {
     private let sampler: PageSampler
     private let hasEnded = DispatchSemaphore(value: 0)
 
+    /// The page answers only to 127.0.0.1 and localhost (`PageHandler.isLocal`), wherever it listens.
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Serves from now on.
     ///
-    /// - Parameter port: 0: any free port.
-    init(desk: PageDesk, port: UInt16 = 0) throws(LabError) {
+    /// - Parameter listeningAt: Port 0: any free port.
+    init(desk: PageDesk, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
         self.desk = desk
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax
@@ -34,7 +35,7 @@ final class PageServer: Sendable {
         self.sampler = sampler
         let server: HTTPServer
         do throws(SystemError) {
-            server = try HTTPServer(name: "page", address: .loopback(port: port), limits: limits)
+            server = try HTTPServer(name: "page", address: place, limits: limits)
         } catch {
             throw LabError("the page cannot be served: \(error)")
         }

@@ -1,6 +1,7 @@
 import CausewayCommandLine
 import Foundation
 import Kafka
+import Reactor
 import Synchronization
 
 /// The page of a simulator by itself, beside a worker that somebody else has started. A thread of its own reads that worker's results and
@@ -32,13 +33,17 @@ final class SimulatorPage: Sendable {
     private let hasEnded = DispatchSemaphore(value: 0)
 
     /// Serves from now on.
-    init(ofSimulatorAt controlPort: UInt16, port: UInt16, _ surroundings: Surroundings) throws(LabError) {
+    init(
+        ofSimulatorAt controlPort: UInt16,
+        listeningAt place: SocketAddress,
+        _ surroundings: Surroundings
+    ) throws(LabError) {
         let desk = PageDesk()
         desk.show(PageDesk.Parts(controlPort: controlPort, inspection: surroundings.inspection))
         desk.show(PageFigures(phase: .open))
         _ = Self.allow(on: desk, surroundings.worker)
         self.surroundings = surroundings
-        server = try PageServer(desk: desk, port: port)
+        server = try PageServer(desk: desk, listeningAt: place)
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
             attend(sinceMilliseconds: startMilliseconds)

@@ -49,10 +49,10 @@ extension SimulatorCommand {
         _ surroundings: SimulatorPage.Surroundings,
         directory: String
     ) async throws -> SimulatorPage? {
-        guard page else { return nil }
+        guard page, let place = pageAddress else { return nil }
         var surroundings = surroundings
         surroundings.inspection?.logFile = "\(directory)/inspect.log"
-        let (controlPort, port, known) = (simulator.interfacePort, pagePort, surroundings)
-        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, port: port, known) }
+        let (controlPort, known) = (simulator.interfacePort, surroundings)
+        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: place, known) }
     }
 }

