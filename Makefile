@@ -52,7 +52,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
     outage-test outage-hour newcomer-test acceptance-test page-deps page-test records records-deps records-test kit-test \
-    image image-check dist dist-test upgrade-test sbom release-test clean
+    image image-check static-build dist dist-test upgrade-test sbom release-test clean
 
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-19s %s\n", $$1, $$2 }'
@@ -207,22 +207,23 @@ image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \
 	    --build-arg VERSION=$$version --build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null) .
 
-image-check: deps ## Run the image's build steps in plain Debian roots (as root), and the program in them
-	@.ci/packages debootstrap binutils libcurl4-openssl-dev
-	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/image
-	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/image
-	@.ci/image-root .build/image/release/causeway
+image-check: static-build ## Run the image's build steps in plain Debian roots (as root), and the program in them
+	@.ci/packages debootstrap
+	@.ci/image-root .build/static/release/causeway
 
-# A program that is linked this way finds its libraries, and theirs, in the folder lib beside its own.
-dist: deps ## Pack a program that runs without Debian, for this machine's kind of processor: .build/dist
+# Both programs with Swift's runtime in them, as in the image. The archive links their objects once more.
+static-build: deps
 	@.ci/packages libcurl4-openssl-dev binutils
-	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/dist-build \
-	    -Xlinker --disable-new-dtags -Xlinker -rpath -Xlinker '$$ORIGIN/../lib'
-	@.ci/dist .build/dist-build/release/causeway
+	swift build --configuration release --static-swift-stdlib --product causeway --scratch-path .build/static
+	swift build --configuration release --static-swift-stdlib --product causeway-lab --scratch-path .build/static
 
-dist-test: dist ## Run the packed program where there is nothing but the C library, and play the signing of a release
-	@.ci/packages gnupg openssl util-linux
-	@.ci/dist-test .build/dist-build/release/causeway
+dist: static-build ## Pack programs without shared libraries, for this machine's kind of processor: .build/dist
+	@.ci/packages liblz4-dev libsasl2-dev libzstd-dev zlib1g-dev
+	@.ci/dist .build/static
+
+dist-test: dist ## Run the packed programs where there is nothing else, and play the signing of a release
+	@.ci/packages gnupg openssl redis-server util-linux
+	@.ci/dist-test .build/static
 
 upgrade-test: deps fleet-deps ## Upgrade a fleet from the former version under load, and roll it back: make upgrade-test FORMER=COMMIT
 	swift build --product causeway
