@@ -83,6 +83,7 @@ file, within the minute or two that Kubernetes needs to write it. A section with
 {{- $_ := unset $config "policies" -}}
 {{- range $app := $config.apps -}}
 {{-   $_ := unset $app "policy" -}}
+{{-   $_ := unset $app "shapes" -}}
 {{- end -}}
 {{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMaxMilliseconds" "deferAfterMilliseconds" "deferredDelayMilliseconds" "readAheadLagRecords" "readAheadMaxMilliseconds") -}}
 {{-   $members := get $config $section | default dict -}}

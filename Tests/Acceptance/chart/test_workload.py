@@ -154,7 +154,11 @@ class Pods(unittest.TestCase):
         config = {}
         rows = [line for line in (chart.chart / "CONFIG.md").read_text().splitlines() if line.endswith("| at once |")]
         self.assertGreater(len(rows), 15)
-        texts = {("log", "level"): "debug", ("apps", "match", "policy"): "sports"}
+        others = {
+            ("log", "level"): "debug", ("apps", "match", "policy"): "sports", ("apps", "match", "shapes", "file"): "/etc/shapes.json",
+            ("apps", "match", "shapes", "mode"): "warn", ("policies", "default", "afterLifetime"): "restart",
+            ("policies", "default", "oversize"): ["lineups"],
+        }
         for row in rows:
             key, *_, default, limits, _ = row.strip("| ").split(" | ")
             path = key.strip("`").replace("<app>", "match").replace("<policy>", "default").split(".")
@@ -162,7 +166,7 @@ class Pods(unittest.TestCase):
             section = config
             for parent in parents:
                 section = section.setdefault(parent, {})
-            section[name] = texts[tuple(path)] if tuple(path) in texts else int(limits.rpartition(" to ")[2])
+            section[name] = others[tuple(path)] if tuple(path) in others else int(limits.rpartition(" to ")[2])
             self.assertNotEqual(str(section[name]), default)
         config["policies"]["sports"] = config["policies"]["default"]
         before, after = chart.rendered("minimal"), chart.render({"config": config})
