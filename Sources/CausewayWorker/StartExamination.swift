@@ -86,6 +86,10 @@ package enum StartExamination {
     private static func kafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
         var present = kafka
         present.propertyFiles.removeAll { !findings.isThere($0.path) }
+        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.isThere(file.path) {
+            // librdkafka refuses a user without a password, and the password is on the worker's machine only.
+            present.properties.append(KafkaProperty(name: file.name, value: file.path))
+        }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // Certificates and keys. The property may also name a directory, or say how to find one.
             KafkaPropertyFile(property).map { findings.isThere($0.path) } ?? true

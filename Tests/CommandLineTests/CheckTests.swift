@@ -71,6 +71,26 @@ struct CheckTests {
         )
     }
 
+    @Test func `A Kafka password whose file is elsewhere is no fault, unless files are checked`() throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(
+            """
+            kafka:
+              bootstrapServers: kafka:9092
+              properties: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: SCRAM-SHA-512, sasl.username: push}
+              propertyFiles: {sasl.password: /nowhere/kafka-password}
+            redis: {url: "redis://redis:6379"}
+            apps:
+              match: {bundleId: com.example.match, teamId: A1B2C3D4E5, keyId: F6G7H8I9J0, keyFile: /nowhere/key.p8}
+            """,
+            to: "causeway.yaml"
+        )
+        let run = try ProgramRun.run("check", "--config", file.path)
+        #expect(run.exitCode == 0, "\(run.output)")
+        let complete = try ProgramRun.run("check", "--config", file.path, "--files")
+        #expect(complete.exitCode == 1 && complete.output.contains("/nowhere/kafka-password"), "\(complete.output)")
+    }
+
     @Test func `Files that the configuration names are checked on request`() throws {
         let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--files", "--config", file)
