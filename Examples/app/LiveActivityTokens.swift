@@ -50,6 +50,15 @@ final class LiveActivityTokens {
     private let send: @Sendable (LiveActivityReport) async throws -> Void
     private let device: String
     private var observedActivities: Set<String> = []
+    private var deviceTokens: [String: Data] = [:]
+
+    /// The audiences whose starts this device gets, at most 8: the teams that the person follows, for example. Each change is reported.
+    var deviceAudiences: [String] = [] {
+        didSet {
+            guard deviceAudiences != oldValue else { return }
+            for (type, token) in deviceTokens { report(deviceToken: token, attributesType: type) }
+        }
+    }
 
     /// - Parameters:
     ///   - device: an id of this installation: the same at every launch, another one after the app was deleted.
@@ -62,18 +71,23 @@ final class LiveActivityTokens {
     /// Begins to report the tokens of a type of activity, and of the activities that run already.
     func observe<Attributes: ReportedAttributes>(_ type: Attributes.Type) {
         // The sequences give a token when it changes. The present one may have come at an earlier launch.
-        if let token = Activity<Attributes>.pushToStartToken { report(deviceToken: token, type) }
+        let name = String(describing: type)
+        if let token = Activity<Attributes>.pushToStartToken { report(deviceToken: token, attributesType: name) }
         Task {
-            for await token in Activity<Attributes>.pushToStartTokenUpdates { report(deviceToken: token, type) }
+            for await token in Activity<Attributes>.pushToStartTokenUpdates {
+                report(deviceToken: token, attributesType: name)
+            }
         }
         for activity in Activity<Attributes>.activities { observe(activity) }
         Task {
             for await activity in Activity<Attributes>.activityUpdates { observe(activity) }
         }
         Task {
-            // When the person switches frequent updates, the system ends all activities. The next ones are reported with the new value.
+            // The person has switched frequent updates. Activities that still run are reported with the new value.
             for await _ in ActivityAuthorizationInfo().frequentPushEnablementUpdates {
-                if let token = Activity<Attributes>.pushToStartToken { report(deviceToken: token, type) }
+                for activity in Activity<Attributes>.activities {
+                    if let token = activity.pushToken { report(token: token, of: activity) }
+                }
             }
         }
     }
@@ -93,8 +107,11 @@ final class LiveActivityTokens {
         }
     }
 
-    private func report<Attributes: ReportedAttributes>(deviceToken: Data, _ type: Attributes.Type) {
-        deliver(report(.device, token: deviceToken, attributesType: String(describing: type)))
+    private func report(deviceToken: Data, attributesType: String) {
+        deviceTokens[attributesType] = deviceToken
+        var report = report(.device, token: deviceToken, attributesType: attributesType)
+        report.audiences = deviceAudiences
+        deliver(report)
     }
 
     private func report<Attributes: ReportedAttributes>(token: Data, of activity: Activity<Attributes>) {
@@ -124,7 +141,8 @@ final class LiveActivityTokens {
         return report
     }
 
-    /// Builds that Xcode installs get tokens of the sandbox; TestFlight and the App Store give those of production.
+    /// Builds that Xcode installs get tokens of the sandbox; TestFlight and the App Store give those of production. A Release build that
+    /// Xcode installs counts as production here: give its scheme a compilation condition of your own if you use one.
     private static var isSandbox: Bool {
         #if DEBUG
         true
@@ -135,7 +153,7 @@ final class LiveActivityTokens {
 
     private static let attemptsMax = 6
 
-    /// Sends a report until the server has it: a token that is lost is an activity that never changes.
+    /// Sends a report, for about a minute, until the server has it. The next launch reports all tokens again.
     private func deliver(_ report: LiveActivityReport) {
         let start = ContinuousClock.now
         Task { [send] in

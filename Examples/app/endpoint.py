@@ -14,7 +14,18 @@ import time
 from confluent_kafka import Producer
 
 BODY_BYTES_MAX = 16_384
+# What a registration may have: see Documentation/records.md.
+ID_BYTES_MAX = 256
+TOKEN_DIGITS_MAX = 200
 TOPIC = "causeway.registrations"
+
+
+def text(report, key, bytes_max):
+    """A text of a report that is neither missing nor empty nor too long: a record with such a text would be invalid."""
+    value = report[key]
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= bytes_max:
+        raise ValueError(key)
+    return value
 
 
 def registration(app, report, now):
@@ -23,20 +34,28 @@ def registration(app, report, now):
     - now: UNIX milliseconds.
     """
     if report["kind"] == "ended":
-        return report["activity"], None
+        return text(report, "activity", ID_BYTES_MAX), None
+    if report["kind"] not in ("activity", "device"):
+        raise ValueError("kind")
+    token = text(report, "token", TOKEN_DIGITS_MAX)
+    bytes.fromhex(token)
+    for audience in report["audiences"]:
+        text({"audiences": audience}, "audiences", ID_BYTES_MAX)
     record = {
         "app": app,
         "environment": "sandbox" if report["isSandbox"] else "production",
         "registeredAt": now - max(0, int(report["ageMilliseconds"])),
-        "token": report["token"],
+        "token": token,
     }
     if report["audiences"]:
         record["audiences"] = report["audiences"]
     if report["kind"] == "device":
-        record |= {"device": report["device"], "attributesType": report["attributesType"], "channels": report["channels"]}
-        return report["device"], record
-    record |= {"activity": report["activity"], "frequentUpdates": report["frequentUpdates"]}
-    return report["activity"], record
+        device = text(report, "device", ID_BYTES_MAX)
+        record |= {"device": device, "attributesType": report["attributesType"], "channels": report["channels"]}
+        return device, record
+    activity = text(report, "activity", ID_BYTES_MAX)
+    record |= {"activity": activity, "frequentUpdates": report["frequentUpdates"]}
+    return activity, record
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -48,17 +67,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(404)
         try:
             key, record = registration(self.app, json.loads(self.rfile.read(length)), int(time.time() * 1000))
-        except (KeyError, TypeError, ValueError):
-            return self.answer(400)
+        except (KeyError, TypeError, ValueError) as fault:
+            return self.answer(400, f"not a report: {fault}")
         errors = []
         value = None if record is None else json.dumps(record)
         self.producer.produce(TOPIC, value, key, on_delivery=lambda error, _: errors.append(error))
         self.producer.flush(10)
         self.answer(204 if errors == [None] else 503)
 
-    def answer(self, status):
+    def answer(self, status, reason=None):
         self.send_response(status)
+        body = f"{reason}\n".encode() if reason else b""
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
 
 def main():

@@ -227,6 +227,13 @@ import Testing
             }
     }
 
+    @Test func `The page about real Apple says what to do about each reason`() throws {
+        let page = try Repository.text("Documentation/apple.md")
+        for reason in Reason.allCases where reason != .absent && reason != .unknown {
+            #expect(page.contains("`\(reason.text)`"), "\(reason)")
+        }
+    }
+
     /// No truncation and no changed byte may trap the scanner.
     @Test func `The body scanner accepts any bytes`() {
         let text = Array(#"{"reason":"Un\"reg","timestamp":1790000000123,"x":[1,{"y":"}"}],"z":null}"#.utf8)

@@ -68,7 +68,7 @@ package struct OutcomeReference: Sendable {
             self.init(
                 outcome.name,
                 "APNs or Redis refused this command for a reason of its own, so trying again does not help.",
-                "Read `reason`."
+                "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
             )
         case .unknown:
             self.init(

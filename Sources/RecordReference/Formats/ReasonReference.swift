@@ -4,82 +4,137 @@ package struct ReasonReference: Sendable {
     /// The outcome that it comes with.
     package var outcome: String
     package var meaning: String
+    /// What the reader of the result should do.
+    package var action: String
 
-    private init(_ name: String, _ outcome: String, _ meaning: String) {
+    private init(_ name: String, _ outcome: String, _ meaning: String, _ action: String) {
         self.name = name
         self.outcome = outcome
         self.meaning = meaning
+        self.action = action
     }
 
     package static let all = [
         ReasonReference(
             "alertExpired",
             "`accepted`, `delivered`, `superseded`",
-            "The alert was older than `expiration.alertSeconds`. The state went without it."
+            "The alert was older than `expiration.alertSeconds`. The state went without it.",
+            "Nothing. Send alerts in time, or raise `expiration.alertSeconds`."
         ),
         ReasonReference(
             "alertDidNotFit",
             "`accepted`, `superseded`",
-            "An older alert did not fit into 4,096 bytes with the newer state. The state went without it."
+            "An older alert did not fit into 4,096 bytes with the newer state. The state went without it.",
+            "Keep alerts and states small enough to fit together."
         ),
         ReasonReference(
             "activityUnknown",
             "`expired`",
-            "Redis does not know the activity, and the command is older than an activity lives: 8 h for an update, 12 h for an end."
+            "Redis does not know the activity, and the command is older than an activity lives: 8 h for an update, 12 h for an end.",
+            "Compare the activity's id with its registration. If the ids are equal, the activity is too old: start another."
         ),
         ReasonReference(
             "activityOver8Hours",
             "`ended`",
-            "The activity began more than 8 h ago, so Apple has ended it."
+            "The activity began more than 8 h ago, so Apple has ended it.",
+            "Start another activity, or let the policy do so: `lifetimeSeconds`, `afterLifetime`."
         ),
         ReasonReference(
             "startBudget",
             "`expired`",
-            "The device's budget of starts was empty until the start's time was over."
+            "The device's budget of starts was empty until the start's time was over.",
+            "Start fewer activities on one device, or raise the policy's `startBudget`."
         ),
-        ReasonReference("heldStartsFull", "`failed`", "Too many starts wait for this device's token."),
+        ReasonReference(
+            "heldStartsFull",
+            "`failed`",
+            "Too many starts wait for this device's token.",
+            "Register the device's push-to-start token, and do not start more before that."
+        ),
         ReasonReference(
             "no key for this environment",
             "`failed`",
-            "The token's environment is not in the app's `environments`."
+            "The token's environment is not in the app's `environments`.",
+            "Add the environment to the app's `environments`, with its key."
         ),
         ReasonReference(
             "fanoutRecordTooLarge",
             "`failed`",
-            "The broker refuses the fan-out record for its size: raise `max.message.bytes`."
+            "The broker refuses the fan-out record for its size.",
+            "Raise `max.message.bytes` of the fan-out topic."
         ),
         ReasonReference(
             "noAnswer",
             "`unknown`, `expired`",
-            "The push was sent and the connection was lost before APNs answered."
+            "The push was sent and the connection was lost before APNs answered.",
+            "With `unknown`: wait for the activity's registration before you start another. With `expired`: nothing."
         ),
         ReasonReference(
             "notProcessed",
             "`expired`, `superseded`",
-            "APNs closed the connection before it read the push."
+            "APNs closed the connection before it read the push.",
+            "Nothing."
         ),
-        ReasonReference("malformedPush", "`failed`", "The push cannot be written as a request to APNs. Report it."),
-        ReasonReference("noReason", "any", "APNs answered with this status and no reason."),
-        ReasonReference("unknownApp", "`invalid`", "`app` is not a bundle id of the configuration."),
-        ReasonReference("unknownPolicy", "`invalid`", "`policy` is not in the configuration."),
+        ReasonReference(
+            "malformedPush",
+            "`failed`",
+            "The push cannot be written as a request to APNs.",
+            "Report it."
+        ),
+        ReasonReference(
+            "noReason",
+            "any",
+            "APNs answered with this status and no reason.",
+            "Read the status: 4xx is about this command, 5xx about the service."
+        ),
+        ReasonReference(
+            "unknownApp",
+            "`invalid`",
+            "`app` is not a bundle id of the configuration.",
+            "Write the bundle id into the configuration, or correct the command."
+        ),
+        ReasonReference(
+            "unknownPolicy",
+            "`invalid`",
+            "`policy` is not in the configuration.",
+            "Add the policy to the configuration, or correct the command."
+        ),
         ReasonReference(
             "undecodable",
             "`invalid`",
-            "The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead letter names the path, "
-                + "the value and the type that is expected."
+            "The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead letter "
+                + "names the path, the value and the type that is expected.",
+            "Correct what the dead letter names, or write the app's shapes again."
         ),
-        ReasonReference("missingKey", "`invalid`", "A tombstone's key is empty, or longer than an id."),
-        ReasonReference("notDeferred", "`invalid`", "Somebody else wrote to the deferred topic."),
+        ReasonReference(
+            "missingKey",
+            "`invalid`",
+            "A tombstone's key is empty, or longer than an id.",
+            "Write tombstones with the registration's key."
+        ),
+        ReasonReference(
+            "notDeferred",
+            "`invalid`",
+            "Somebody else wrote to the deferred topic.",
+            "Let only workers write to the deferred topic."
+        ),
         ReasonReference(
             "unexpected reply of the admit script",
             "`failed`",
-            "Redis answered what no version of the script answers. Report it."
+            "Redis answered what no version of the script answers.",
+            "Look for other programs that write to this Redis. Report it."
         ),
-        ReasonReference("unexpected reply of the audience script", "`failed`", "As above."),
+        ReasonReference(
+            "unexpected reply of the audience script",
+            "`failed`",
+            "As above.",
+            "As above."
+        ),
         ReasonReference(
             "Redis refused the admission",
             "`failed`",
-            "Redis refused this very call. The worker's log has the error."
+            "Redis refused this very call. The worker's log has the error.",
+            "Correct what the error names, for example the user's rights, and send the command again."
         ),
     ]
 }

@@ -25,8 +25,8 @@ extension RecordPage {
 
         """
         + markdownTable(
-            ["reason", "outcome", "meaning"],
-            ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning] }
+            ["reason", "outcome", "meaning", "what to do"],
+            ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning, $0.action] }
         )
 
     static let faults =

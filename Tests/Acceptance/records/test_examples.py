@@ -115,6 +115,9 @@ class OnKafka(unittest.TestCase):
             self.assertEqual(self.post(port, report | {"kind": "device", "activity": None, "audiences": []}), 204)
             self.assertEqual(self.post(port, report | {"kind": "ended", "token": None}), 204)
             self.assertEqual(self.post(port, {"kind": "activity"}), 400)
+            for key, value in (("activity", None), ("activity", ""), ("token", None), ("token", "xy"), ("audiences", [1]), ("kind", "x")):
+                self.assertEqual(self.post(port, report | {key: value}), 400, key)
+            self.assertEqual(self.post(port, report | {"kind": "ended", "activity": None}), 400)
         finally:
             endpoint.kill()
         records = self.read("causeway.registrations", 3)
