@@ -238,6 +238,9 @@ struct ChannelWorkerTests {
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.answerLate(milliseconds: 5_000)
         try scene.send(command(1))
+        // In one batch with it, the end would replace the first command, and no channel would be created.
+        let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
+        try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(2, "end"))
         try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
         try scene.answerInTime()
