@@ -127,6 +127,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths of lines, files and fun
 	.ci/lengths
 	.ci/words --self-test
 	.ci/words
+	.ci/test-names --self-test
+	.ci/test-names
 	.ci/design-names --self-test
 	.ci/design-names
 

@@ -179,7 +179,7 @@ import Testing
         #expect(summary.priority10PushesMax == 2 && summary.leastDistanceMilliseconds == 2_000)
     }
 
-    @Test(arguments: rows) func `Updates`(_ row: Row) throws {
+    @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
         var stage = try Stage()
         var last: (Reason, PushEffect?) = (.success, nil)
         for step in row.steps { last = try stage.push(step) }

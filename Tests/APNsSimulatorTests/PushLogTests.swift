@@ -27,7 +27,7 @@ import Testing
         Array(text.utf8).withUnsafeBytes { Digest.hexadecimal($0) }
     }
 
-    @Test func `Every member`() async throws {
+    @Test func `A line has every member`() async throws {
         let state = #"{"home":3,"away":1}"#
         var (token, now) = ("", 0)
         let lines = try await log { scene in

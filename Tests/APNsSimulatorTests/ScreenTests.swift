@@ -4,7 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// What those who watch the Lock Screens get, with time as an argument.
+/// What viewers of the Lock Screens get, with time as an argument.
 @Suite("Screens", .ownThread) struct ScreenTests {
     private static let birth: Int64 = 1_790_000_000
 

@@ -240,7 +240,7 @@ struct ManagementAnswerTests {
 struct ReasonAdviceTests {
     /// The reasons of Apple's table for broadcasts and channels.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.shared).map(\.reason))
-    func `Every reason about channels has an advice`(_ text: String) {
+    func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
         let isOfDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)
         #expect((reason.advice.utf8CodeUnitCount == 0) == isOfDevices)

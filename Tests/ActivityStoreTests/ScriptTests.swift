@@ -286,7 +286,7 @@ import Testing
         stage.settle(accepted(100, digest: 7))
         if !unknownFirst { stage.settle(unknown(100)) }
         #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
-        // The state that it shows is known.
+        // Redis knows which state the activity shows, so the same state is not sent again.
         #expect(stage.verdict(register("aa")) == .registered)
         #expect(stage.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }

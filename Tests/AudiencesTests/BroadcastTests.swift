@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rule R31 of Design.md.
+/// Versions that go to an audience's channels. (R31)
 @Suite struct BroadcastTests {
     private static let identifier = "dHN0LXNyY2gtY2hubA=="
 
@@ -219,7 +219,7 @@ import Testing
     }
 
     /// Nobody has subscribed to a channel that would be created for the end.
-    @Test func `An end whose channel is lost requests no other`() throws {
+    @Test func `If an end's channel is lost, no new channel is requested`() throws {
         let bench = RoundBench()
         bench.command(1, event: .end, channel: try channel())
         bench.settle()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rule R29 of Design.md.
+/// What is recorded of a round, when, and by whom. (R29)
 @Suite struct CheckpointTests {
     private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rule R27 of Design.md.
+/// Members join and leave audiences. (R27)
 @Suite struct MembershipTests {
     private let name = SimulatedNames.names[0][0]
 
@@ -35,8 +35,8 @@ import Testing
         #expect(Set(bench.finish().map(\.member)) == Set(names))
     }
 
-    /// But a host that accepts no pushes must not keep other members from joining.
-    @Test func `Members of a host that is away leave half of the room to others`() {
+    /// A host that accepts no pushes must not keep members of other hosts from joining.
+    @Test func `Members whose host is away take at most half of the room`() {
         let bench = RoundBench(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
         for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rule R28 of Design.md.
+/// Rounds through a range, and versions that overtake each other. (R28)
 @Suite struct RoundTests {
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
@@ -76,8 +76,8 @@ import Testing
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
     }
 
-    /// A member whose push failed in an older version hears its alert with the newer state, and does not wait for a lap.
-    @Test func `A parked member hears the alert that rides on`() {
+    /// If a member's push with an alert failed, the member's next push has the newer state with that alert. It does not wait for a lap.
+    @Test func `A parked member gets the older alert with the newer state`() {
         let bench = bench()
         bench.command(1, hasAlert: true)
         bench.settle()

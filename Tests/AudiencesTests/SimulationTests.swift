@@ -25,7 +25,7 @@ import Testing
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
-    /// Rule R1 of Design.md.
+    /// Random histories, on a clock that the simulation sets. A seed repeats its history exactly. (R1)
     @Test(arguments: seeds.kinds, seeds.chunks)
     func `Every seed keeps the invariants`(kind: Swarm.Kind, chunk: Int) {
         for seed in Self.seeds.seeds(ofChunk: chunk) {
@@ -55,7 +55,7 @@ import Testing
 
     /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND` names.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
-    func `Trace`(kind: Swarm.Kind) throws {
+    func `One seed is traced`(kind: Swarm.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)
         print(simulation.swarm)
         simulation.trace = { print($0) }

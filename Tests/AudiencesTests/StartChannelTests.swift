@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `Without a channel the start stays as it came`() throws {
+    @Test func `Without a channel the start stays unchanged`() throws {
         let production = try channels(.production)
         #expect(
             try addresses(on: production) == ["new": channel, "old": token, "test-new": [], "test-old": []]

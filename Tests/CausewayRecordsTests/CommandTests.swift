@@ -91,7 +91,7 @@ struct CommandTests {
         ]
     }
 
-    @Test func `are accepted by the worker, and read again as they were`() throws {
+    @Test func `Commands are accepted by the worker, and read again as they were`() throws {
         for command in try Self.commands() {
             let value = try command.value()
             #expect(Worker.commandFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
@@ -100,7 +100,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `have Apple's dates as UNIX seconds, and the app's as ActivityKit reads them`() throws {
+    @Test func `Commands have Apple's dates as UNIX seconds, and the app's as ActivityKit reads them`() throws {
         let command = Self.everything(
             try .start(
                 app: Self.app,
@@ -128,7 +128,7 @@ struct CommandTests {
         #expect(try JSONDecoder().decode(RideAttributes.self, from: data) == Self.attributes)
     }
 
-    @Test func `keep the app's dates right with an encoder that has other strategies`() throws {
+    @Test func `Commands keep the app's dates right with an encoder that has other strategies`() throws {
         let encoder = JSONEncoder()
         encoder.dateEncodingStrategy = .iso8601
         let command = RideCommand.update(app: Self.app, .activity("a"), at: Self.time, contentState: Self.state)
@@ -138,7 +138,7 @@ struct CommandTests {
         #expect(aps["timestamp"] as? Int == 1_790_000_000)
     }
 
-    @Test func `give the same bytes for the same state, so that the worker notices an unchanged one`() throws {
+    @Test func `Commands give the same bytes for the same state, so that the worker notices an unchanged one`() throws {
         let first = RideCommand.update(app: Self.app, .activity("a"), at: Self.time, contentState: Self.state)
         var second = first
         second.timestamp += 5
@@ -147,14 +147,14 @@ struct CommandTests {
         #expect(try Worker.digest(first.value()) != Worker.digest(second.value()))
     }
 
-    @Test func `cannot hold a state that JSON cannot represent`() {
+    @Test func `Commands cannot hold a state that JSON cannot represent`() {
         var state = Self.state
         state.distanceRemaining = .nan
         let command = RideCommand.update(app: Self.app, .activity("a"), contentState: state)
         #expect(throws: EncodingError.self) { try command.value() }
     }
 
-    @Test func `have the id of what they are for as their key`() throws {
+    @Test func `Commands have the id of what they are for as their key`() throws {
         #expect(
             try Self.commands().map(\.key) == [
                 "ride/7", "ride/7", "ride/7", "ride/7", "rides", "rides", "dHN0LXNyY2gtY2hubA==", "ride/7", "rides",

@@ -6,7 +6,7 @@ import Testing
 struct RecordTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.123)
 
-    @Test func `registrations are accepted by the worker, and read again as they were`() throws {
+    @Test func `Registrations are accepted by the worker, and read again as they were`() throws {
         let kinds: [Registration.Kind] = [
             .activity(.init(id: "ride-7")),
             .activity(
@@ -41,7 +41,7 @@ struct RecordTests {
         Registration(app: "a", environment: .production, token: PushToken(digits: "00ff00ff"), kind)
     }
 
-    @Test func `registeredAt is in milliseconds`() throws {
+    @Test func `The time of a registration is in milliseconds`() throws {
         var registration = registration(.activity(.init(id: "a")))
         registration.registeredAt = Self.time
         let object = try JSONSerialization.jsonObject(with: registration.value()) as? [String: Any]
@@ -55,7 +55,7 @@ struct RecordTests {
         #expect(NSDictionary(dictionary: written) == NSDictionary(dictionary: original))
     }
 
-    @Test func `results that the worker writes are read, with every field`() throws {
+    @Test func `Results that the worker writes are read, with every field`() throws {
         let values = [
             Worker.commandResult(), Worker.invalidResult(), try Worker.rangeResult(), Worker.audienceResult(),
             try Worker.broadcastResult(),
@@ -79,7 +79,7 @@ struct RecordTests {
         #expect(results[2...].map(\.key) == ["cup-final", "cup-final", "cup-final"])
     }
 
-    @Test func `outcomes have a constant each`() {
+    @Test func `Each outcome has a constant`() {
         let constants: [Outcome] = [
             .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired, .invalid, .unregistered, .failed,
             .unknown, .delivered, .started,
@@ -88,7 +88,7 @@ struct RecordTests {
     }
 
     @Test(arguments: [true, false])
-    func `invalidations that the worker writes are read`(ofDevice: Bool) throws {
+    func `Invalidations that the worker writes are read`(ofDevice: Bool) throws {
         let value = Worker.invalidation(ofDevice: ofDevice)
         let record = try Invalidation(value: value)
         try expectSame(record, value)
@@ -98,7 +98,7 @@ struct RecordTests {
     }
 
     @Test(arguments: [true, false])
-    func `channels that the worker writes are read`(isEnded: Bool) throws {
+    func `Channels that the worker writes are read`(isEnded: Bool) throws {
         let (key, value) = Worker.channel(isEnded: isEnded)
         let record = try Channel(value: value)
         try expectSame(record, value)

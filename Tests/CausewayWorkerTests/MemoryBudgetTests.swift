@@ -7,7 +7,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Rule R4 of Design.md.
+/// The limits of a worker's queues and buffers add up to its memory. (R4)
 @Suite("The division of a worker's memory")
 struct MemoryBudgetTests {
     private func budget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {

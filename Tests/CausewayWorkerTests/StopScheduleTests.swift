@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Rule R5 of Design.md.
+/// The deadlines of a stop, all counted from the signal. (R5)
 @Suite struct StopScheduleTests {
     @Test func `All steps of stopping fit into the drain time after the signal`() {
         let usual = StopSchedule(toldMilliseconds: 1_000, drainMilliseconds: 20_000)

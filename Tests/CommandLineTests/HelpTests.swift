@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Help and version", .ownThread)
 struct HelpTests {
-    @Test func `--version is the newest release of the changelog`() throws {
+    @Test func `The option --version is the newest release of the changelog`() throws {
         let run = try ProgramRun.run("--version")
         #expect(run.exitCode == 0)
         let log = try Repository.text("CHANGELOG.md")
@@ -19,7 +19,7 @@ struct HelpTests {
         #expect(heading.hasPrefix("## [\(run.output.dropLast())]"))
     }
 
-    @Test func `--help names every command that is for users`() throws {
+    @Test func `The option --help names every command that is for users`() throws {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)

@@ -46,7 +46,7 @@ struct ResultsTests {
         #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
     }
 
-    @Test func `--follow continues with new results`() throws {
+    @Test func `The option --follow continues with new results`() throws {
         let output = Pipe()
         let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])
         process.standardOutput = output

@@ -22,7 +22,11 @@ struct ContractTests {
         }
     }
 
-    @Test func `are invalid, with the path, the value and the type; nothing reaches the phone`() async throws {
+    @Test
+    func
+        `Commands that no phone could decode are invalid, with the path, the value and the type; nothing reaches the phone`()
+        async throws
+    {
         try await onOwnThread {
             let run = try Self.run(mode: "refuse")
             defer { run.close() }
@@ -43,7 +47,7 @@ struct ContractTests {
         }
     }
 
-    @Test func `are counted and logged with a warning, and are still sent`() async throws {
+    @Test func `Where the app only warns, such commands are counted and logged, and are still sent`() async throws {
         try await onOwnThread {
             let run = try Self.run(mode: "warn")
             defer { run.close() }
@@ -62,7 +66,7 @@ struct ContractTests {
         }
     }
 
-    @Test func `are found in a file of shapes that is read again`() async throws {
+    @Test func `Commands that no phone could decode are found in a file of shapes that is read again`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, stage in
                 let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)

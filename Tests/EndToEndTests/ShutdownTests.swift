@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Rule R5 of Design.md.
+/// Stops of a worker process, and what it has settled by then. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
     /// A whole match is in Kafka, and SIGTERM comes while the worker processes it. The worker finishes what it has begun, commits and exits

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Commands to audiences")
 struct AudienceTests {
-    @Test func `have an audience and no activity`() throws {
+    @Test func `Commands to audiences have an audience and no activity`() throws {
         let record = Record(RecordText.toAudience.text)
         let command = try record.command()
         #expect(record.string(command.audience) == "m1")
@@ -12,7 +12,7 @@ struct AudienceTests {
     }
 
     @Test(arguments: [("true", true), ("false", false), (nil, false)])
-    func `may ask for a channel`(_ value: String?, _ asksForChannel: Bool) throws {
+    func `Commands to audiences may ask for a channel`(_ value: String?, _ asksForChannel: Bool) throws {
         for text in [RecordText.toAudience, .startOfAudience] {
             let record = Record((value.map { text.with("channel", $0) } ?? text).text)
             let command = try record.command()
@@ -31,19 +31,19 @@ struct AudienceTests {
     }
 
     @Test(arguments: ["m1:{device}", "{device}", "{{device}", "{de{device}-x"])
-    func `may start an activity on each device`(_ template: String) throws {
+    func `Commands to audiences may start an activity on each device`(_ template: String) throws {
         let record = Record(RecordText.startOfAudience.with("activity", "\"\(template)\"").text)
         let command = try record.command()
         #expect(record.string(command.audience) == "m1")
         #expect(record.string(command.activity) == template)
     }
 
-    @Test func `may write the placeholder with escapes`() throws {
+    @Test func `Commands to audiences may write the placeholder with escapes`() throws {
         let record = Record(RecordText.startOfAudience.with("activity", #""m1:\u007bdevice}""#).text)
         #expect(record.string(try record.command().activity) == "m1:{device}")
     }
 
-    @Test func `come out unchanged`() throws {
+    @Test func `Commands to audiences come out unchanged when they are written again`() throws {
         for text in [RecordText.toAudience.text, RecordText.startOfAudience.text] {
             let record = Record(text)
             let command = try record.command()
@@ -72,7 +72,7 @@ struct AudienceTests {
             .map { String(decoding: room[..<$0], as: UTF8.self) }
     }
 
-    @Test func `replace the placeholder with the device's id`() {
+    @Test func `The placeholder of a template is replaced by the device's id`() {
         #expect(Self.expanded("m1:{device}", "7f") == "m1:7f")
         #expect(Self.expanded("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
         #expect(Self.expanded("{device}", "{device}") == "{device}")
@@ -81,7 +81,7 @@ struct AudienceTests {
         #expect(Self.expanded("{device}x", longest) == nil)
     }
 
-    @Test func `read the store's text about audiences that were left`() throws {
+    @Test func `The store's text about audiences that were left is read`() throws {
         #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceLeaves($0) == nil })
         #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceLeaves($0) == nil })
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]

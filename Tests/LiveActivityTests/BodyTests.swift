@@ -13,14 +13,14 @@ struct BodyTests {
     ]
 
     @Test(arguments: bodies)
-    func `hold Apple's dictionary and the custom keys unchanged`(_ text: RecordText, _ body: String) throws {
+    func `Bodies hold Apple's dictionary and the custom keys unchanged`(_ text: RecordText, _ body: String) throws {
         let record = Record(text.text)
         let (bytes, _) = record.body(try record.command())
         #expect(String(decoding: bytes, as: UTF8.self) == body)
     }
 
     @Test(arguments: [RecordText.update, .start, .end])
-    func `take another timestamp in place`(_ text: RecordText) throws {
+    func `Bodies take another timestamp in place`(_ text: RecordText) throws {
         let record = Record(text.text)
         var (bytes, layout) = record.body(try record.command())
         bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, layout) }
@@ -28,7 +28,7 @@ struct BodyTests {
         #expect(bytes == raised.body(try raised.command()).text)
     }
 
-    @Test func `never accept a timestamp that has not ten digits`() {
+    @Test func `Bodies never accept a timestamp that has not ten digits`() {
         var room = Array("xx1234567890yy".utf8)
         var layout = Body.Layout.none
         layout.timestampDigits = ByteRange(offset: 2, count: 10)
@@ -49,7 +49,7 @@ struct DigestTests {
         return record.digest(try record.command())
     }
 
-    @Test func `do not change with content that is not displayed`() throws {
+    @Test func `Digests do not change with content that is not displayed`() throws {
         let digest = try digest(RecordText.update.text)
         for (path, value) in [
             ("aps.timestamp", "1790000001"), ("aps.timestamp", "9999999999"), ("sequence", "43"), ("priority", "5"),
@@ -66,12 +66,12 @@ struct DigestTests {
     }
 
     /// Digests are stored: a change would make each activity's first update after an upgrade seem new.
-    @Test func `stay the same from release to release`() throws {
+    @Test func `Digests stay the same from release to release`() throws {
         #expect(try digest(RecordText.update.text) == 0x977A_4B9C_F031_0ECF)
         #expect(try digest(RecordText.end.text) == 0xFAA5_5728_1627_10B9)
     }
 
-    @Test func `change with each bit of the displayed content`() throws {
+    @Test func `Digests change with each bit of the displayed content`() throws {
         let text = Array(RecordText.update.text.utf8)
         let record = Record(text)
         let command = try record.command()
@@ -102,7 +102,7 @@ struct DigestTests {
         #expect((30.0...34.0).contains(Double(differingBits) / Double(changed)))
     }
 
-    @Test func `differ for contents that differ in a counter or in the position of a boundary`() throws {
+    @Test func `Digests differ for contents that differ in a counter or in the position of a boundary`() throws {
         var seen: Set<UInt64> = []
         for counter in 0..<20_000 {
             let text = RecordText.end.with("aps.content-state", "{\"n\":\(counter)}").text
@@ -119,7 +119,7 @@ struct DigestTests {
         )
     }
 
-    @Test func `do not depend on where the record is in memory`() throws {
+    @Test func `Digests do not depend on where the record is in memory`() throws {
         let digest = try digest(RecordText.update.text)
         for shift in 1..<16 {
             let record = Record(RecordText.update.text)

@@ -31,7 +31,7 @@ struct CarriedAlertTests {
     ]
 
     @Test(arguments: carriers)
-    func `carry an alert as if it had been there`(_ text: String, _ expected: String) throws {
+    func `Bodies carry an alert as if it had been there`(_ text: String, _ expected: String) throws {
         let record = Record(text)
         let (body, layout) = record.body(try record.command())
         let (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
@@ -43,7 +43,7 @@ struct CarriedAlertTests {
         #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
-    @Test func `set the timestamp at its new position`() throws {
+    @Test func `Bodies set the timestamp at its new position`() throws {
         let record = Record(Self.carriers[0].0)
         let (body, layout) = record.body(try record.command())
         var (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
@@ -92,7 +92,7 @@ struct CarriedAlertTests {
     ]
 
     @Test(arguments: alerts)
-    func `lose their alert as if it had never been there`(_ aps: String, _ expected: String) throws {
+    func `Bodies lose their alert as if it had never been there`(_ aps: String, _ expected: String) throws {
         let record = Record(#"{"app":"a","activity":"b","aps":\#(aps),"payload":{"alert":5}}"#)
         let (body, layout) = record.body(try record.command())
         let (written, writtenLayout) = Self.removeAlert(body, layout)
@@ -104,7 +104,7 @@ struct CarriedAlertTests {
     }
 
     @Test(arguments: carriers.prefix(2))
-    func `lose an alert that they carry`(_ text: String, _ carried: String) throws {
+    func `Bodies lose an alert that they carry`(_ text: String, _ carried: String) throws {
         let record = Record(text)
         let (body, layout) = record.body(try record.command())
         let (carrying, carryingLayout) = Self.carry(Self.alert, in: body, layout)

@@ -65,7 +65,7 @@ struct CommandFaultTests {
     }
 
     @Test(arguments: wrongTypes)
-    func `for each wrong type of each field`(_ fault: FaultCase) {
+    func `Commands are refused for each wrong type of each field`(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.command() }
     }
 
@@ -238,11 +238,13 @@ struct CommandFaultTests {
     .map { FaultCase(.update.with("token", "\"\($0)\""), .invalidHexadecimal, "token") }
 
     @Test(arguments: missing + contradictions + unknown + duplicates + texts + numbers + tokens)
-    func `for what is missing, contradictory, unknown, there twice, or out of range`(_ fault: FaultCase) {
+    func `Commands are refused for what is missing, contradictory, unknown, there twice, or out of range`(
+        _ fault: FaultCase
+    ) {
         fault.check { (record) throws(Fault) in _ = try record.command() }
     }
 
-    @Test func `each byte that is no hexadecimal digit invalidates a token, at any position`() {
+    @Test func `Each byte that is no hexadecimal digit invalidates a token, at any position`() {
         let digits = Array("0123456789abcdefABCDEF".utf8)
         for length in [8, 14, 16, 64] {
             for place in 0..<length {
@@ -259,7 +261,7 @@ struct CommandFaultTests {
         }
     }
 
-    @Test func `for more unknown keys than allowed`() {
+    @Test func `Commands are refused for more unknown keys than allowed`() {
         func record(_ count: Int) -> RecordText {
             (0..<count).reduce(RecordText.updateAps) { $0.with("k\($1)", "1") }
         }
@@ -267,7 +269,7 @@ struct CommandFaultTests {
         #expect(commandFault(.update.with("aps", record(Limits.passedKeys + 1).text))?.code == .tooMany)
     }
 
-    @Test func `for a body over the limit, by one byte`() throws {
+    @Test func `Commands are refused for a body over the limit, by one byte`() throws {
         func record(_ filler: Int) -> RecordText {
             RecordText.update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: filler))\"}")
         }

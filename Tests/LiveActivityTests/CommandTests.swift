@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Commands that are valid")
 struct CommandTests {
-    @Test func `each field of an update is found`() throws {
+    @Test func `Each field of an update is found`() throws {
         let record = Record(RecordText.update.text)
         let command = try record.command()
         #expect(command.event == .update)
@@ -28,7 +28,7 @@ struct CommandTests {
         #expect(command.dismissalDate == -1)
     }
 
-    @Test func `each field of a start is found`() throws {
+    @Test func `Each field of a start is found`() throws {
         let record = Record(RecordText.start.text)
         let command = try record.command()
         #expect(command.event == .start)
@@ -37,7 +37,7 @@ struct CommandTests {
         #expect(command.hasAlert)
     }
 
-    @Test func `a missing field has its default`() throws {
+    @Test func `A missing field has its default`() throws {
         let command = try Record(RecordText.end.text).command()
         #expect(command.event == .end)
         #expect(command.version.sequence == 0)
@@ -52,7 +52,7 @@ struct CommandTests {
     }
 
     @Test(arguments: ["a", "Z", "0", "-_", "slow-match_2"])
-    func `a policy is named by letters, digits, - and _`(name: String) throws {
+    func `A policy is named by letters, digits, - and _`(name: String) throws {
         let record = Record(RecordText.update.with("policy", "\"\(name)\"").text)
         #expect(record.string(try record.command().policy) == name)
     }
@@ -99,11 +99,11 @@ struct CommandTests {
     ]
 
     @Test(arguments: accepted)
-    func `is accepted`(_ name: String, _ record: RecordText) {
+    func `A valid command is accepted`(_ name: String, _ record: RecordText) {
         #expect(commandFault(record) == nil, "\(name)")
     }
 
-    @Test func `white space is allowed wherever JSON allows it`() throws {
+    @Test func `White space is allowed wherever JSON allows it`() throws {
         let record = Record(
             """
              \t\r\n{ "app" : "a" , "activity"\n:\t"b","aps":{"event" :"end", "timestamp": 1790000000 } ,\r
@@ -119,7 +119,7 @@ struct CommandTests {
         )
     }
 
-    @Test func `escapes mean their characters, in keys, names and words`() throws {
+    @Test func `Escapes mean their characters, in keys, names and words`() throws {
         let record = Record(
             #"""
             {"\u0061pp":"com.ex\u0061mple","activity":"\"\\\/\u00e9\ud83d\ude00","id":"\u20ac",
@@ -144,7 +144,7 @@ struct CommandTests {
     ]
 
     @Test(arguments: dates)
-    func `dates are numbers of any form, truncated to whole seconds`(_ literal: String, _ seconds: Int64) throws {
+    func `Dates are numbers of any form, truncated to whole seconds`(_ literal: String, _ seconds: Int64) throws {
         let command = try Record(RecordText.update.with("aps.stale-date", literal).text).command()
         #expect(command.staleDate == seconds)
     }
@@ -152,7 +152,7 @@ struct CommandTests {
 
 @Suite("Versions")
 struct VersionTests {
-    @Test func `are ordered by timestamp, then by sequence`() {
+    @Test func `Versions are ordered by timestamp, then by sequence`() {
         let ordered = [
             Version(timestamp: 1, sequence: 9), Version(timestamp: 2, sequence: 0),
             Version(timestamp: 2, sequence: .max),

@@ -35,13 +35,13 @@ enum Corpus {
 
 @Suite("Corpus")
 struct CorpusTests {
-    @Test func `exists`() {
+    @Test func `The corpus exists`() {
         #expect(Corpus.commands.count >= 20)
         #expect(Corpus.registrations.count >= 4)
     }
 
     @Test(arguments: Corpus.commands)
-    func `of commands`(_ entry: Corpus.Entry) {
+    func `Each command of the corpus has the expected result`(_ entry: Corpus.Entry) {
         let record = Record(entry.bytes)
         do throws(Fault) {
             _ = try record.command()
@@ -52,7 +52,7 @@ struct CorpusTests {
     }
 
     @Test(arguments: Corpus.registrations)
-    func `of registrations`(_ entry: Corpus.Entry) {
+    func `Each registration of the corpus has the expected result`(_ entry: Corpus.Entry) {
         let record = Record(entry.bytes)
         do throws(Fault) {
             _ = try record.registration()

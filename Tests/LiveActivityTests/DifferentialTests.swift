@@ -57,7 +57,7 @@ struct DifferentialTests {
         .map { Array($0.text.utf8) }
         + Corpus.commands.filter { $0.name.hasPrefix("accepted") }.map(\.bytes)
 
-    @Test func `the grammar accepts the same texts`() {
+    @Test func `The grammar accepts the same texts as Foundation`() {
         let values: [[UInt8]] =
             GrammarTests.valid.map { Array($0.utf8) } + GrammarTests.invalid.map { Array($0.0.utf8) } + Self.seeds
         var mutation = Mutation(randomness: SplitMix64(seed: 1), seeds: values)
@@ -81,7 +81,7 @@ struct DifferentialTests {
         #expect(accepted > 2_000, "the mutations are gentle enough to leave valid texts among them")
     }
 
-    @Test func `commands are the same commands, with the same fields and the same bodies`() throws {
+    @Test func `Commands have the same fields and the same bodies as with Foundation`() throws {
         var mutation = Mutation(randomness: SplitMix64(seed: 2), seeds: Self.seeds)
         var accepted = 0
         for _ in 0..<10_000 {
@@ -119,7 +119,7 @@ struct DifferentialTests {
         #expect(NSDictionary(dictionary: body) == NSDictionary(dictionary: expected))
     }
 
-    @Test func `registrations never trap, and hold what Foundation reads`() {
+    @Test func `Registrations never trap, and hold what Foundation reads`() {
         let seeds = ([RecordText.registration, .pushToStart] as [RecordText]).map { Array($0.text.utf8) }
         var mutation = Mutation(randomness: SplitMix64(seed: 3), seeds: seeds)
         for _ in 0..<10_000 {

@@ -45,14 +45,17 @@ struct FaultMessageTests {
     ]
 
     @Test(arguments: messages)
-    func `name the field, what it must be, and the place`(_ text: RecordText, _ message: String, _ place: String) throws
-    {
+    func `Messages name the field, what it must be, and the place`(
+        _ text: RecordText,
+        _ message: String,
+        _ place: String
+    ) throws {
         let record = Record(text.text)
         let offset = try #require(text.text.firstRange(of: place)).lowerBound.utf16Offset(in: text.text)
         #expect(commandFault(text)?.message(in: record.bytes) == "\(message) (at byte \(offset))")
     }
 
-    @Test func `never hold a token, at any place in a record`() {
+    @Test func `Messages never hold a token, at any place in a record`() {
         let token = RecordText.token
         let records: [String] = [
             RecordText.update.with("token", "\"\(token)x\"").text,
@@ -80,7 +83,7 @@ struct FaultMessageTests {
         }
     }
 
-    @Test func `exist for each code and each field`() {
+    @Test func `Messages exist for each code and each field`() {
         let record = Record("{}")
         var names: Set<String> = []
         for code in FaultCode.allCases {

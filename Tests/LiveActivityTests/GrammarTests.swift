@@ -38,12 +38,12 @@ struct GrammarTests {
     ]
 
     @Test(arguments: valid)
-    func `accepts`(_ text: String) {
+    func `The grammar accepts valid texts`(_ text: String) {
         #expect(Grammar.fault(Array(text.utf8)) == nil)
     }
 
     @Test(arguments: invalid)
-    func `refuses`(_ text: String, _ code: FaultCode) {
+    func `The grammar refuses invalid texts`(_ text: String, _ code: FaultCode) {
         #expect(Grammar.fault(Array(text.utf8)) == (text.isEmpty ? .emptyRecord : code))
     }
 
@@ -57,7 +57,7 @@ struct GrammarTests {
     ]
 
     @Test(arguments: illFormed)
-    func `refuses malformed UTF-8, at every distance from the quotes`(_ bytes: [UInt8]) {
+    func `The grammar refuses malformed UTF-8, at every distance from the quotes`(_ bytes: [UInt8]) {
         for filler in 0..<20 {
             let text = [0x22] + [UInt8](repeating: 0x61, count: filler) + bytes
             #expect(Grammar.fault(text + [0x22]) == .invalidUTF8)
@@ -65,7 +65,7 @@ struct GrammarTests {
         }
     }
 
-    @Test func `reads characters from all of Unicode, plain and escaped`() {
+    @Test func `The scanner reads characters from all of Unicode, plain and escaped`() {
         let bounds: [UInt32] = [0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF]
         for value in Array(0x20...0xFFF) + stride(from: 0x1000, through: 0x10FFFF, by: 13) + bounds {
             guard let scalar = Unicode.Scalar(value), scalar != "\"", scalar != "\\" else { continue }
@@ -83,7 +83,7 @@ struct GrammarTests {
         }
     }
 
-    @Test func `finds every end of a run of plain bytes, at any position`() {
+    @Test func `The scanner finds every end of a run of plain bytes, at any position`() {
         for length in 1..<40 {
             for place in 0..<length {
                 for byte in UInt8.min...UInt8.max {
@@ -109,7 +109,7 @@ struct GrammarTests {
         }
     }
 
-    @Test func `limits the depth and the length of strings`() {
+    @Test func `The grammar limits the depth and the length of strings`() {
         let deep = String(repeating: "[", count: 32) + String(repeating: "]", count: 32)
         #expect(Grammar.fault(Array(deep.utf8)) == nil)
         #expect(Grammar.fault(Array("[\(deep)]".utf8)) == .tooDeep)
@@ -134,11 +134,11 @@ struct WholeRecordTests {
     ]
 
     @Test(arguments: records)
-    func `are one object and nothing else`(_ text: String, _ code: FaultCode) {
+    func `Whole records are one object and nothing else`(_ text: String, _ code: FaultCode) {
         #expect(commandFault(text)?.code == code)
     }
 
-    @Test func `may be nested as deep as the limit, the record's object included`() {
+    @Test func `Records may be nested as deep as the limit, the record's object included`() {
         func nested(_ count: Int) -> String {
             String(repeating: "{\"a\":", count: count) + "1" + String(repeating: "}", count: count)
         }
@@ -158,7 +158,7 @@ struct WholeRecordTests {
     }
 
     @Test(arguments: [RecordText.update, .start, .end])
-    func `that end early are refused, at any place`(_ record: RecordText) {
+    func `Commands that end early are refused, at any place`(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
             // A separate copy, so that a sanitizer or valgrind sees any read behind the end.
@@ -174,7 +174,7 @@ struct WholeRecordTests {
     }
 
     @Test(arguments: [RecordText.registration, .pushToStart])
-    func `of registrations that end early are refused`(_ record: RecordText) {
+    func `Registrations that end early are refused`(_ record: RecordText) {
         let bytes = Array(record.text.utf8)
         for count in 0..<bytes.count {
             let record = Record(bytes[..<count])

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Pages of members")
 struct MemberPageTests {
-    @Test func `every form of id and token is read as it was written`() throws {
+    @Test func `Every form of id and token is read as it was written`() throws {
         let identifiers = [
             "0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111",
             "01234567-0123-0123-0123-012345678901", "0c6ef1f2-8F5E-4d0d-9e0c-0b1ff6b2a111", "a", "sixteen letters!",
@@ -32,12 +32,12 @@ struct MemberPageTests {
         #expect(members.map(\.position) == members.map(\.position).sorted())
     }
 
-    @Test func `upper-case digits of a token are read in lower case`() throws {
+    @Test func `Upper-case digits of a token are read in lower case`() throws {
         let page = PageBytes([MemberEntry.joining("a", token: "0123456789ABCDEFabcdef00")])
         #expect(try page.members().first?.token == Array("0123456789abcdefabcdef00".utf8))
     }
 
-    @Test func `entries of releases without channels say that a device accepts none`() throws {
+    @Test func `Entries of releases without channels say that a device accepts none`() throws {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
@@ -49,7 +49,7 @@ struct MemberPageTests {
         #expect(try PageBytes(raw: bytes).members().map(\.takesChannels) == [true])
     }
 
-    @Test func `the entry with the latest time counts, and of equal times the last one`() throws {
+    @Test func `The entry with the latest time counts, and of equal times the last one`() throws {
         func tokens(_ entries: MemberEntry<[UInt8]>...) throws -> [String] {
             try PageBytes(entries).members().map { String(decoding: $0.token, as: UTF8.self) }
         }
@@ -65,7 +65,7 @@ struct MemberPageTests {
         #expect(try tokens(leave(at: 5)) == [])
     }
 
-    @Test func `an activity and a device with the same id, and ids with the same position, are different members`()
+    @Test func `An activity and a device with the same id, and ids with the same position, are different members`()
         throws
     {
         var device = MemberEntry.joining("m", token: "bbbbbbbb")
@@ -78,7 +78,7 @@ struct MemberPageTests {
         #expect(try page.members().map { $0.token.first } == Array("abc".utf8))
     }
 
-    @Test func `members outside the page's bounds are left out`() throws {
+    @Test func `Members outside the page's bounds are left out`() throws {
         var entries: [MemberEntry<[UInt8]>] = []
         for position in [9, 10, 11, 19, 20, 21] as [UInt32] {
             var entry = MemberEntry.joining("m\(position)", token: "aaaaaaaa")
@@ -94,7 +94,7 @@ struct MemberPageTests {
         #expect(try PageBytes(entries).members().count == 6)
     }
 
-    @Test func `bytes that do not begin with a header are no page`() {
+    @Test func `Bytes that do not begin with a header are no page`() {
         let header = PageBytes([]).bytes
         #expect(header.count == MemberPage.Header.bytes)
         let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytes)
@@ -107,7 +107,7 @@ struct MemberPageTests {
         header.withUnsafeBytes { #expect(MemberPage($0) != nil) }
     }
 
-    @Test func `an id or a token that cannot be stored is refused`() {
+    @Test func `An id or a token that cannot be stored is refused`() {
         func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.stored != nil }
         #expect(isWritten(.joining("m", token: "aaaaaaaa")))
         #expect(!isWritten(.joining("", token: "aaaaaaaa")))
@@ -121,7 +121,7 @@ struct MemberPageTests {
         #expect(!isWritten(leaving))
     }
 
-    @Test func `random pages have the same members as a dictionary`() throws {
+    @Test func `Random pages have the same members as a dictionary`() throws {
         var random = SplitMix64(seed: 16)
         for _ in 0..<300 {
             let identifiers = (0..<random.below(40) + 1).map { _ in random.identifier() }
@@ -143,7 +143,7 @@ struct MemberPageTests {
     }
 
     /// Each page ends at memory that must not be read.
-    @Test func `any bytes give some members or none`() throws {
+    @Test func `Any bytes give some members or none`() throws {
         var random = SplitMix64(seed: 61)
         let scene = try HostileScene()
         for round in 0..<4_000 {

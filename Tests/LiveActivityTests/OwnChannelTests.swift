@@ -4,7 +4,7 @@ import Testing
 @Suite("Commands to a channel that the producer manages")
 struct OwnChannelTests {
     @Test(arguments: ["production", "sandbox", nil])
-    func `name the channel and its environment, production by default`(_ environment: String?) throws {
+    func `Commands name the channel and its environment, production by default`(_ environment: String?) throws {
         let text = RecordText.toChannel.without("environment")
         let record = Record((environment.map { text.with("environment", "\"\($0)\"") } ?? text).text)
         let command = try record.command()
@@ -13,13 +13,13 @@ struct OwnChannelTests {
         #expect(command.environment.map { "\($0.name)" } == environment)
     }
 
-    @Test func `may escape the id`() throws {
+    @Test func `Commands may escape the id`() throws {
         let record = Record(RecordText.toChannel.with("channel", #""ab\/\u002b""#).text)
         #expect(record.string(try record.command().channel) == "ab/+")
     }
 
     @Test(arguments: [(RecordText.toChannel, 5_120), (.toAudience, 4_096)])
-    func `may be 5,120 bytes long, others 4,096`(_ template: RecordText, _ limit: Int) throws {
+    func `Bodies to a channel may be 5,120 bytes long, others 4,096`(_ template: RecordText, _ limit: Int) throws {
         func record(_ count: Int) -> Record {
             Record(template.with("payload", "{\"x\":\"\(String(repeating: "x", count: count))\"}").text)
         }
@@ -35,7 +35,8 @@ struct OwnChannelTests {
         }
     }
 
-    @Test func `are admitted separately from an audience of the same name, and separately in each environment`() {
+    @Test
+    func `Commands to a channel are admitted separately from an audience of the same name, and in each environment`() {
         let digests = Array("YWI=".utf8)
             .withUnsafeBytes { name in
                 [AudienceDigest(of: name)]

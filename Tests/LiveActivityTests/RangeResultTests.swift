@@ -29,7 +29,7 @@ struct RangeResultTests {
     }
 
     @Test
-    func `a range's result has its segments, a count of each outcome that occurred, and the first and the last answer`()
+    func `A range's result has its segments, a count of each outcome that occurred, and the first and the last answer`()
         throws
     {
         let range = try #require(SegmentRange(index: 3, count: 16))
@@ -59,7 +59,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test func `a result without any push has no times, and names a command without id by its place`() throws {
+    @Test func `A result without any push has no times, and names a command without id by its place`() throws {
         let range = try #require(SegmentRange(index: 0, count: 1))
         let object = try Self.withName(identifier: nil) { name in
             try written { writer in
@@ -77,7 +77,7 @@ struct RangeResultTests {
     }
 
     @Test
-    func `the command's result has the totals, the ways of sending, and the times from its record to the last phone`()
+    func `The command's result has the totals, the ways of sending, and the times from its record to the last phone`()
         throws
     {
         let object = try Self.withName(identifier: "goal-17") { name in
@@ -111,7 +111,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test func `one word for all members: a member reached by a newer version counts first, then an expired one`() {
+    @Test func `Of all members' outcomes, a newer version's counts first, then an expired one's`() {
         #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
         #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)

@@ -12,7 +12,7 @@ struct ReferenceTests {
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
     @Test(arguments: RecordFormat.all.map(\.name))
-    func `has examples that its schemas and the decoders accept`(name: String) throws {
+    func `The reference has examples that its schemas and the decoders accept`(name: String) throws {
         let format = try #require(RecordFormat.all.first { $0.name == name })
         let schema = try SchemaEvaluator(format.schema)
         for variant in format.variants {
@@ -26,7 +26,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test func `writes JSON and YAML that say the same`() throws {
+    @Test func `The reference writes JSON and YAML that say the same`() throws {
         for format in RecordFormat.all {
             _ = try JSONSerialization.jsonObject(with: Data(format.schema.json.utf8))
             // JSON is YAML, too, so one parser reads both.
@@ -36,7 +36,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test func `has an AsyncAPI document whose references exist`() throws {
+    @Test func `The reference has an AsyncAPI document whose references exist`() throws {
         let file = try #require(ReferenceFile.all(version: "1.2.3").first { $0.path == AsyncAPIFile.path })
         let document = try #require(try Yams.load(yaml: file.text) as? [String: Any])
         #expect(document["asyncapi"] as? String == "3.0.0")
@@ -87,7 +87,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test func `has exactly the fields of a command's result`() throws {
+    @Test func `The reference has exactly the fields of a command's result`() throws {
         let (full, least) = try withTexts(["id", "com.example", "m1", "Y2g=", "t", "slow"]) { texts in
             var least = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
             let leastObject = try written { least.write(to: &$0) }
@@ -129,7 +129,7 @@ struct ReferenceTests {
 
     private static let everyTime = RoundTimes(firstAnswerMilliseconds: 1, lastAnswerMilliseconds: 2)
 
-    @Test func `has exactly the fields of the results of audiences`() throws {
+    @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, count: 16))
         let dropped = Record("lineups")
         try withName(audience: "m1") { name in
@@ -159,7 +159,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test func `has exactly the fields of a broadcast's result`() throws {
+    @Test func `The reference has exactly the fields of a broadcast's result`() throws {
         let identifier = try #require(ChannelIdentifier("Y2g="))
         let channel = AudienceChannel(environment: .sandbox, storage: .newest, identifier: identifier)
         func record(_ name: AudienceCommandName, isFull: Bool) throws -> [String: Any] {
@@ -183,7 +183,7 @@ struct ReferenceTests {
         )
     }
 
-    @Test func `has exactly the fields of an invalidation`() throws {
+    @Test func `The reference has exactly the fields of an invalidation`() throws {
         let records = try [true, false]
             .map { isOfActivity in
                 try withTexts(["com.example", "m1", RecordText.token, "Unregistered"]) { texts in
@@ -207,7 +207,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test func `lists every reason that the cores give`() throws {
+    @Test func `The reference lists every reason that the cores give`() throws {
         let places = ["Delivery", "Audiences"].map { Self.repository.appending(path: "Sources").appending(path: $0) }
         let sources =
             places.flatMap { place in

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Registrations")
 struct RegistrationTests {
-    @Test func `of an activity's update token`() throws {
+    @Test func `Each field of an activity's registration is found`() throws {
         let record = Record(RecordText.registration.text)
         let registration = try record.registration()
         #expect(record.string(registration.app) == "com.example.scores")
@@ -21,7 +21,7 @@ struct RegistrationTests {
         #expect(activity.audienceCount == 2)
     }
 
-    @Test func `of a device's push-to-start token`() throws {
+    @Test func `Each field of a device's registration is found`() throws {
         let record = Record(RecordText.pushToStart.text)
         let registration = try record.registration()
         #expect(registration.environment == .sandbox)
@@ -35,7 +35,7 @@ struct RegistrationTests {
         #expect(device.audienceCount == 0)
     }
 
-    @Test func `name the audiences of a device`() throws {
+    @Test func `Registrations name the audiences of a device`() throws {
         let record = Record(RecordText.pushToStart.with("audiences", #"["m1"]"#).text)
         guard case .pushToStart(let device) = try record.registration().kind else {
             Issue.record("not a device's")
@@ -46,7 +46,7 @@ struct RegistrationTests {
     }
 
     @Test(arguments: [("true", true), ("false", false), (nil, false)])
-    func `say whether a device takes channels`(_ value: String?, _ takesChannels: Bool) throws {
+    func `Registrations say whether a device takes channels`(_ value: String?, _ takesChannels: Bool) throws {
         let text = value.map { RecordText.pushToStart.with("channels", $0) } ?? .pushToStart
         guard case .pushToStart(let device) = try Record(text.text).registration().kind else {
             Issue.record("not a device's")
@@ -55,7 +55,7 @@ struct RegistrationTests {
         #expect(device.takesChannels == takesChannels)
     }
 
-    @Test func `give the digest of each audience once, however it is escaped`() throws {
+    @Test func `Registrations give the digest of each audience once, however it is escaped`() throws {
         let text = #"[ "m1" ,"n" , "\u006d1","m\u00e9"]"#
         let record = Record(RecordText.registration.with("audiences", text).text)
         guard case .activity(let activity) = try record.registration().kind else {
@@ -85,8 +85,12 @@ struct RegistrationTests {
     ]
 
     @Test(arguments: variants)
-    func `leave out optional fields`(_ record: RecordText, _ frequent: Bool, _ shows: Version?, _ audiences: Int) throws
-    {
+    func `Registrations leave out optional fields`(
+        _ record: RecordText,
+        _ frequent: Bool,
+        _ shows: Version?,
+        _ audiences: Int
+    ) throws {
         guard case .activity(let activity) = try Record(record.text).registration().kind else {
             Issue.record("not an activity's")
             return
@@ -154,7 +158,7 @@ struct RegistrationTests {
     ]
 
     @Test(arguments: wrongTypes + missing + others)
-    func `are refused for wrong types, and for missing or misplaced fields`(_ fault: FaultCase) {
+    func `Registrations are refused for wrong types, and for missing or misplaced fields`(_ fault: FaultCase) {
         fault.check { (record) throws(Fault) in _ = try record.registration() }
     }
 }

@@ -7,7 +7,7 @@ import Testing
 /// The memory of the last dictionary must never change the result of a command.
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct RepeatedApsTests {
-    @Test func `every command has the same result alone and after any other`() {
+    @Test func `Every command has the same result alone and after any other`() {
         var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
         var last = RepeatedAps()
         var recalled = 0
@@ -28,7 +28,7 @@ struct RepeatedApsTests {
         #expect(recalled > 5_000, "dictionaries come again")
     }
 
-    @Test func `a dictionary is recalled at another place, and only as a whole`() throws {
+    @Test func `A dictionary is recalled at another place, and only as a whole`() throws {
         var last = RepeatedAps()
         let first = Record(RecordText.update.text)
         let command = try Command.decode(first.bytes, recalling: &last)
@@ -48,7 +48,7 @@ struct RepeatedApsTests {
         }
     }
 
-    @Test func `a dictionary that is invalid, or larger than a body, is not remembered`() throws {
+    @Test func `A dictionary that is invalid, or larger than a body, is not remembered`() throws {
         var last = RepeatedAps()
         let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
         for text in [RecordText.update.with("aps.content-state", state), .update.with("aps.event", "7")] {

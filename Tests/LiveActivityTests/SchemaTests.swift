@@ -83,12 +83,12 @@ struct SchemaTests {
         }
     }
 
-    @Test func `agree on the corpus`() throws {
+    @Test func `Schemas and decoders agree on the corpus`() throws {
         for entry in Corpus.commands { compare(try verdicts(command: entry.bytes), entry.bytes) }
         for entry in Corpus.registrations { compare(try verdicts(registration: entry.bytes), entry.bytes) }
     }
 
-    @Test func `agree on 10,000 mutated commands`() throws {
+    @Test func `Schemas and decoders agree on 10,000 mutated commands`() throws {
         let seeds =
             DifferentialTests.seeds
             + ([
@@ -109,7 +109,7 @@ struct SchemaTests {
         #expect(refused > 1_000, "the schema refuses many")
     }
 
-    @Test func `agree on 10,000 mutated registrations`() throws {
+    @Test func `Schemas and decoders agree on 10,000 mutated registrations`() throws {
         let seeds =
             ([
                 RecordText.registration, .registration.with("shows", "1790000000"), .pushToStart,
@@ -130,7 +130,7 @@ struct SchemaTests {
 
     /// Each combination of keys, as the bits of a number: the rules between keys have no exceptions.
     @Test(arguments: ["start", "update", "end"])
-    func `agree on every combination of addresses`(event: String) throws {
+    func `Schemas and decoders agree on every combination of addresses`(event: String) throws {
         let members = [
             ("activity", #""a{device}""#), ("audience", #""a""#), ("device", #""d""#),
             ("token", "\"\(RecordText.token)\""),
@@ -151,7 +151,7 @@ struct SchemaTests {
     }
 
     @Test(arguments: ["start", "update", "end"])
-    func `agree on every combination of Apple's keys`(event: String) throws {
+    func `Schemas and decoders agree on every combination of Apple's keys`(event: String) throws {
         let members = [
             ("content-state", "{}"), ("attributes-type", #""T""#), ("attributes", "{}"), ("dismissal-date", "0"),
             ("input-push-token", "1"), ("input-push-channel", #""c""#),
@@ -175,7 +175,7 @@ struct SchemaTests {
         #expect(accepted > 2)
     }
 
-    @Test func `agree on every combination of a registration's keys`() throws {
+    @Test func `Schemas and decoders agree on every combination of a registration's keys`() throws {
         let members = [
             ("app", #""a.b""#), ("environment", #""sandbox""#), ("registeredAt", "1790000000123"),
             ("token", #""00ff00ff""#), ("activity", #""a""#), ("device", #""d""#), ("attributesType", #""T""#),
@@ -194,7 +194,7 @@ struct SchemaTests {
     }
 
     /// Values at both sides of each bound, and values of every type, in every field.
-    @Test func `agree on values at the bounds`() throws {
+    @Test func `Schemas and decoders agree on values at the bounds`() throws {
         let values =
             [
                 "null", "true", "0", "1", "5", "6", "10", "-1", "1.5", "999999999", "1000000000", "9999999999",
@@ -231,7 +231,7 @@ struct SchemaTests {
         }
     }
 
-    @Test func `name every field that the decoders read, and no other`() {
+    @Test func `The schemas name every field that the decoders read, and no other`() {
         let described = Set(
             [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.paths().map(\.path) }
         )

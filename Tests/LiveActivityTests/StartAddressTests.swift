@@ -31,7 +31,10 @@ struct StartAddressTests {
         }
     }
 
-    @Test func `replaces the address that the start has, and leaves everything else unchanged`() throws {
+    @Test
+    func `A started activity's address replaces the one that the start has, and leaves everything else unchanged`()
+        throws
+    {
         let address = StartAddress.channel(try #require(ChannelIdentifier(Self.channel)))
         for (aps, rest) in [
             (#"{"event":"start","a":{"input-push-token":1}}"#, #""event":"start","a":{"input-push-token":1}"#),
@@ -44,7 +47,7 @@ struct StartAddressTests {
         }
     }
 
-    @Test func `is the start's own if the start names a channel`() {
+    @Test func `The address is the start's own if the start names a channel`() {
         #expect(completed(#"{"event":"start","input-push-channel":"c"}"#, .token) == nil)
     }
 }

@@ -21,7 +21,7 @@ func withTexts<Result>(
 
 @Suite("JSON writer")
 struct JSONWriterTests {
-    @Test func `escapes any string, so that Foundation reads the same`() throws {
+    @Test func `The writer escapes any string, so that Foundation reads the same`() throws {
         let every = String(String.UnicodeScalarView((0..<0x3000).compactMap { Unicode.Scalar($0 as UInt32) }))
         for text in ["", "plain", "\"\\/", "\u{0}\u{1}\u{8}\t\n\u{B}\u{C}\r\u{1F}\u{7F}", "é€😀", every] {
             let record = Record(text)
@@ -35,7 +35,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test func `replaces bytes that are not UTF-8`() throws {
+    @Test func `The writer replaces bytes that are not UTF-8`() throws {
         for (bytes, text) in [
             ([0xFF], "\u{FFFD}"), ([0x61, 0xC0, 0x80, 0x62], "a\u{FFFD}\u{FFFD}b"), ([0xE2, 0x82], "\u{FFFD}\u{FFFD}"),
             ([0xED, 0xA0, 0x80], "\u{FFFD}\u{FFFD}\u{FFFD}"), ([0xE2, 0x82, 0xAC, 0xF0], "€\u{FFFD}"),
@@ -51,7 +51,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test func `writes integers up to their limits`() {
+    @Test func `The writer writes integers up to their limits`() {
         for value in [Int64.min, -10, -1, 0, 1, 9, 10, 99, 100, Int64.max] {
             var writer = JSONWriter(capacity: 1)
             writer.integer(value)
@@ -85,7 +85,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test func `escapes the necessary characters, at any position`() throws {
+    @Test func `The writer escapes the necessary characters, at any position`() throws {
         for special in ["\"", "\\", "\u{0}", "\u{1F}", " ", "!", "#", "[", "]", "~", "\u{7F}", "\u{80}", "é", "😀"] {
             for length in 0..<20 {
                 for place in 0...length {
@@ -104,7 +104,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test func `puts commas between members, and starts over after a reset`() {
+    @Test func `The writer puts commas between members, and starts over after a reset`() {
         var writer = JSONWriter(capacity: 1)
         for _ in 0..<2 {
             writer.reset()
@@ -129,7 +129,7 @@ struct JSONWriterTests {
 
 @Suite("Records that are written")
 struct WrittenRecordTests {
-    @Test func `a result with every field`() throws {
+    @Test func `A result is written with every field`() throws {
         let object = try withTexts([
             "id\"1", "com.example", "m1", "Unregistered", "causeway.commands", "slow", "lineups,a.b",
         ]) {
@@ -173,7 +173,7 @@ struct WrittenRecordTests {
         #expect(NSDictionary(dictionary: object) == NSDictionary(dictionary: expected))
     }
 
-    @Test func `a result leaves out absent fields, and names a command without id by its place`() throws {
+    @Test func `A result leaves out absent fields, and names a command without id by its place`() throws {
         let object = try withTexts(["causeway.commands"]) { texts in
             let result = ResultRecord(
                 outcome: .invalid,
@@ -188,7 +188,7 @@ struct WrittenRecordTests {
         #expect((object["times"] as? [String: Any])?.isEmpty == true)
     }
 
-    @Test func `a result names an audience, or a device`() throws {
+    @Test func `A result names an audience, or a device`() throws {
         let object = try withTexts(["t", "m1", "7f"]) { texts in
             var result = ResultRecord(outcome: .held, sourceTopic: texts[0]!, sourcePartition: 0, sourceOffset: 0)
             result.audience = texts[1]
@@ -199,7 +199,7 @@ struct WrittenRecordTests {
         #expect(object["device"] as? String == "7f")
     }
 
-    @Test func `each outcome has its own name`() {
+    @Test func `Each outcome has its own name`() {
         #expect(
             Outcome.allCases.map(\.name.description) == [
                 "accepted", "unchanged", "duplicate", "superseded", "held", "ended", "expired", "invalid",
@@ -209,7 +209,7 @@ struct WrittenRecordTests {
     }
 
     @Test(arguments: [true, false])
-    func `an invalidation of an activity's token, and of a device's`(ofActivity: Bool) throws {
+    func `An invalidation names an activity's token, or a device's`(ofActivity: Bool) throws {
         let object = try withTexts(["com.example", "m1", RecordText.token, "Unregistered"]) { texts in
             let invalidation = InvalidationRecord(
                 app: texts[0]!,
@@ -237,7 +237,7 @@ struct WrittenRecordTests {
     ]
 
     @Test(arguments: commands)
-    func `a command that is written again is the same command`(_ text: RecordText) throws {
+    func `A command that is written again is the same command`(_ text: RecordText) throws {
         let record = Record(text.text)
         let command = try Command.decodeHeld(record.bytes)
         let texts = [command.app, command.activity, command.device, command.identifier, command.policy]
@@ -272,7 +272,7 @@ struct WrittenRecordTests {
 
 @Suite("Device tokens")
 struct DeviceTokenTests {
-    @Test func `are copied in lower case`() {
+    @Test func `Device tokens are copied in lower case`() {
         let digits = Record("0123456789abcdefABCDEF")
         var room = [UInt8](repeating: 0, count: 22)
         let count = room.withUnsafeMutableBytes { DeviceToken.copyLowercased(digits.bytes, into: $0) }

@@ -7,8 +7,8 @@ import Testing
 struct DiagnosisTests {
     static let pool = 1
 
-    static func alerts(_ spoil: (inout WellWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
-        var worker = WellWorker()
+    static func alerts(_ spoil: (inout HealthyWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
+        var worker = HealthyWorker()
         worker.publish(
             at: 0,
             kafkaPartitions: partitions.map { PartitionReading(topic: $0.topic, partition: $0.partition, lag: 0) }
@@ -32,7 +32,7 @@ struct DiagnosisTests {
     /// The host answers, so the way to it is not to blame.
     @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
-            var worker = WellWorker()
+            var worker = HealthyWorker()
             worker.publish(at: 0)
             worker.first.set(.apnsConnections, Self.pool, Int(ConnectionState.ready.rawValue), to: 0)
             var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
@@ -131,7 +131,7 @@ struct DiagnosisTests {
     }
 
     @Test func `The most frequent refusal is named with its app`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         let table = worker.registry.labels.answers
@@ -165,7 +165,7 @@ struct DiagnosisTests {
 
     @Test func `Stopped rounds are distinguished from slow ones`() {
         func meaning(delivered: Int64) -> String? {
-            var worker = WellWorker()
+            var worker = HealthyWorker()
             worker.publish(at: 0)
             let before = worker.registry.totals(nowMilliseconds: 0)
             worker.second.set(.audienceOldestRound, 0, to: 75_000)
@@ -178,7 +178,7 @@ struct DiagnosisTests {
     }
 
     @Test func `A stuck thread is the worst finding`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         worker.kafka.set(.partitionsPaused, to: 1)
         worker.first.publish(at: 60_000)

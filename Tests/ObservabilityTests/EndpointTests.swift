@@ -30,7 +30,7 @@ struct EndpointTests {
     }
 
     @Test func `Every page exists`() async throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: Clock.monotonicMilliseconds)
         try await Self.withEndpoint(worker.registry) { port in
             for (path, type) in [

@@ -6,7 +6,7 @@ import Testing
 @testable import Observability
 
 struct ExpositionTests {
-    static func text(of worker: borrowing WellWorker, at milliseconds: Int64) -> String {
+    static func text(of worker: borrowing HealthyWorker, at milliseconds: Int64) -> String {
         Exposition(
             worker.registry.totals(nowMilliseconds: milliseconds),
             labels: worker.registry.labels,
@@ -22,7 +22,7 @@ struct ExpositionTests {
     }
 
     @Test func `Every line has the format of Prometheus`() throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0))
         worker.first.observe(.freshness, 0, microseconds: 120_000)
         worker.publish(
@@ -55,7 +55,7 @@ struct ExpositionTests {
     }
 
     @Test func `Every metric family occurs exactly once`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 1)
         let families = Self.text(of: worker, at: 1).split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }
         #expect(families.count == Metric.allCases.count)
@@ -63,7 +63,7 @@ struct ExpositionTests {
     }
 
     @Test func `The counts of buckets only grow`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         for step in 0..<500 { worker.first.observe(.stage, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
@@ -74,7 +74,7 @@ struct ExpositionTests {
     }
 
     @Test func `Counts that never happened are left out`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 1)
         let text = Self.text(of: worker, at: 1)
         #expect(!text.contains("\ncauseway_redis_errors_total{"))
@@ -101,7 +101,7 @@ struct ExpositionTests {
     /// Prometheus' own checker, if it is installed.
     @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/promtool")), .ownThread)
     func `Promtool finds no fault`() throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.first.add(.pushes, 0, 3)
         worker.publish(at: 1)
         let process = Process()

@@ -8,7 +8,7 @@ import Testing
 
 struct StatusPageTests {
     static func busy() -> StatusReport {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
@@ -45,7 +45,7 @@ struct StatusPageTests {
 
     /// A person on call at night does not want to read a table first.
     @Test func `The reason is beside the finding`() throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
         let start: Int64 = 1_789_999_990_000
@@ -61,7 +61,7 @@ struct StatusPageTests {
     }
 
     @Test func `Audiences have their section`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         #expect(worker.report(before: nil, at: 0).table("audiences")?.rows.isEmpty == true)
@@ -92,7 +92,7 @@ struct StatusPageTests {
     }
 
     @Test func `Channels have their section`() throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
         let status = worker.registry.channels
@@ -126,7 +126,7 @@ struct StatusPageTests {
     /// Nothing from outside makes a sum overflow.
     @Test func `The times of channels may be any number`() throws {
         for moment in [Int64.min, .max] {
-            var worker = WellWorker()
+            var worker = HealthyWorker()
             worker.publish(at: 0)
             worker.registry.channels.change(0) { counts in
                 counts.isDeclared = true
@@ -175,7 +175,7 @@ struct StatusPageTests {
     }
 
     @Test func `A worker that has just started shows no rates`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 10)
         let report = worker.report(before: nil, at: 10)
         #expect(report.summary == "The worker has just started; rates come in a few seconds.")
@@ -198,7 +198,7 @@ struct StatusPageTests {
     }
 
     @Test func `The text has all facts of the page`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         let report = Self.busy()
         let text = StatusText.text(report)
@@ -225,7 +225,7 @@ struct StatusPageTests {
 
     /// Texts of errors come from outside.
     @Test func `The text has no control characters`() {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         var log = KindLog(logger: LogCollector().logger, events: worker.registry.events)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nAll is well.\u{9B}"])

@@ -41,7 +41,7 @@ final class TestCollector: Sendable {
     }
 
     var port: UInt16 { state.withLock { $0.port } }
-    /// Heads and bodies as they came, each as soon as its head is complete.
+    /// Heads and bodies as received, each as soon as its head is complete.
     var requests: [String] { state.withLock { $0.requests } }
 
     func close() {

@@ -103,7 +103,7 @@ struct TraceExporterTests {
 
     /// The counts appear in the metrics, and /statusz reports them when they are not 0.
     @Test func `Lost traces are shown`() async throws {
-        var worker = WellWorker()
+        var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
         let counters = worker.registry.traces

@@ -6,7 +6,7 @@ import Testing
 extension ReactorTests {
     @Suite struct BackPressure {
         @Test(arguments: StreamPair.Kind.allCases)
-        func `the drained signal comes once for each time above the high-water mark`(kind: StreamPair.Kind) throws {
+        func `The drained signal comes once for each time above the high-water mark`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.recorder.keepsBytes = false
@@ -33,7 +33,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `nothing is delivered while reading is paused, and all of it afterwards`(kind: StreamPair.Kind) throws {
+        func `Nothing is delivered while reading is paused, and all of it afterwards`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             let content = patternedBytes(300_000)
@@ -56,7 +56,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `a paused stream does not spin on a peer that hung up, and reports the end when it resumes`(
+        func `A paused stream does not spin on a peer that hung up, and reports the end when it resumes`(
             kind: StreamPair.Kind
         ) throws {
             let pair = try StreamPair(kind)
@@ -76,7 +76,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `a stream with endless input leaves other streams their turn`() throws {
+        @Test func `A stream with endless input leaves other streams their turn`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
             let block = patternedBytes(Stream.highWaterBytes + 1)

@@ -46,7 +46,7 @@ extension ReactorTests {
         /// Between two signals only the ring itself orders the memory of the two threads.
         private static let elementsPerSignal = 64
 
-        @Test func `a ring holds its capacity, in order, over many laps`() {
+        @Test func `A ring holds its capacity, in order, over many laps`() {
             let ring = SingleProducerRing<Int>(capacity: 8)
             #expect(ring.capacity == 8)
             #expect(ring.pop() == nil)
@@ -68,7 +68,7 @@ extension ReactorTests {
             }
         }
 
-        @Test func `the next elements are visible without being taken`() {
+        @Test func `The next elements are visible without being taken`() {
             let ring = SingleProducerRing<Int>(capacity: 4)
             for element in 0..<4 { #expect(ring.push(element)) }
             #expect(ring.pop() == 0)
@@ -80,7 +80,7 @@ extension ReactorTests {
             #expect([ring.pop(), ring.pop(), ring.pop(), ring.pop()] == [2, 3, 4, nil])
         }
 
-        @Test func `millions of elements pass between two threads, each once, whole and in order`() throws {
+        @Test func `Millions of elements pass between two threads, each once, whole and in order`() throws {
             let ring = SingleProducerRing<Element>(capacity: 256)
             let count = 3_000_000
             let (filled, emptied) = (try Wakeup(), try Wakeup())
@@ -116,7 +116,7 @@ extension ReactorTests {
     }
 
     @Suite struct Wakeups {
-        @Test func `signals before a drain are one wake-up, and a signal after it is another`() throws {
+        @Test func `Signals before a drain are one wake-up, and a signal after it is another`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             loop.turn(waitMilliseconds: 0)
@@ -130,7 +130,7 @@ extension ReactorTests {
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
 
-        @Test func `a C library's write to the descriptor wakes as well`() throws {
+        @Test func `A C library's write to the descriptor wakes as well`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             var one: UInt64 = 1
@@ -140,7 +140,7 @@ extension ReactorTests {
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
 
-        @Test func `no element is left between a ring and its wake-up`() throws {
+        @Test func `No element is left between a ring and its wake-up`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             let ring = SingleProducerRing<Int>(capacity: 1_024)
@@ -174,7 +174,7 @@ extension ReactorTests {
     }
 
     @Suite struct LoopThreads {
-        @Test func `the body runs on a thread of the given name, and join waits for it`() throws {
+        @Test func `The body runs on a thread of the given name, and join waits for it`() throws {
             let name = Mutex("")
             let thread = try LoopThread.start(name: "a name of more than fifteen bytes") { loop in
                 loop.turn(waitMilliseconds: 20)
@@ -192,7 +192,7 @@ extension ReactorTests {
         }
 
         // In a separate process, because it counts descriptors, and other tests open some meanwhile.
-        @Test func `when the body returns, everything left on the loop is released with the loop`() async {
+        @Test func `When the body returns, everything left on the loop is released with the loop`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.leaveThings() }
         }
     }
@@ -235,18 +235,18 @@ extension ReactorTests {
             return try #require(result)
         }
 
-        @Test func `a name in the hosts file is resolved, with the requested port`() throws {
+        @Test func `A name in the hosts file is resolved, with the requested port`() throws {
             let addresses = try resolve("localhost", port: 2_197).get()
             #expect(addresses.contains(.loopback(port: 2_197)))
             #expect(addresses.allSatisfy { $0.port == 2_197 })
         }
 
-        @Test func `numeric hosts are resolved`() throws {
+        @Test func `Numeric hosts are resolved`() throws {
             #expect(try resolve("192.0.2.1", port: 443).get().map(\.description) == ["192.0.2.1:443"])
             #expect(try resolve("2001:db8::1", port: 443).get().map(\.description) == ["[2001:db8::1]:443"])
         }
 
-        @Test func `an invalid name fails with the name in the reason`() throws {
+        @Test func `An invalid name fails with the name in the reason`() throws {
             // No label may be this long (RFC 1035 section 2.3.4), so no name server is asked.
             let host = String(repeating: "x", count: 300)
             guard case .failure(let error) = try resolve(host) else {
@@ -256,7 +256,7 @@ extension ReactorTests {
             #expect(error.reason.contains(host))
         }
 
-        @Test func `look-ups beyond the limit fail at once, and every completion is called once`() throws {
+        @Test func `Look-ups beyond the limit fail at once, and every completion is called once`() throws {
             let loop = try EventLoop()
             var results: [Int: Result<[SocketAddress], ResolveError>] = [:]
             let count = 200

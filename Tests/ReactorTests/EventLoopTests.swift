@@ -39,7 +39,7 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 extension ReactorTests {
     @Suite struct BusyTime {
         /// The time of a turn's handlers counts, the wait between turns does not.
-        @Test func `the time in turns is counted, the time between them is not`() throws {
+        @Test func `The time in turns is counted, the time between them is not`() throws {
             let loop = try EventLoop()
             loop.turnSpacingMicroseconds = 1_000
             let recorder = Recorder()
@@ -66,7 +66,7 @@ extension ReactorTests {
     }
 
     @Suite struct Timers {
-        @Test func `timers fire in the order of their deadlines, and of scheduling within one`() throws {
+        @Test func `Timers fire in the order of their deadlines, and of scheduling within one`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
@@ -76,7 +76,7 @@ extension ReactorTests {
             #expect(recorder.fired == [5, 6, 2, 4, 3, 1])
         }
 
-        @Test func `a timer never fires early by the loop's clock`() throws {
+        @Test func `A timer never fires early by the loop's clock`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let start = loop.nowMilliseconds
@@ -91,7 +91,7 @@ extension ReactorTests {
             recorder.onFired = nil
         }
 
-        @Test func `a cancelled timer does not fire, and cancelling again or after firing does nothing`() throws {
+        @Test func `A cancelled timer does not fire, and cancelling again or after firing does nothing`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let cancelled = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
@@ -110,7 +110,7 @@ extension ReactorTests {
             #expect(loop.timerCount == 0)
         }
 
-        @Test func `a timer that is due at once but set by a timer waits for the next turn`() throws {
+        @Test func `A timer that is due at once but set by a timer waits for the next turn`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             recorder.onFired = { tag in
@@ -124,7 +124,7 @@ extension ReactorTests {
             recorder.onFired = nil
         }
 
-        @Test func `thousands of timers, half of them cancelled in random order, compared with a sorted list`() throws {
+        @Test func `Thousands of timers, half of them cancelled in random order, fire as in a sorted list`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             var generator = SystemRandomNumberGenerator()
@@ -142,7 +142,7 @@ extension ReactorTests {
             #expect(recorder.fired == expected)
         }
 
-        @Test func `a timer far beyond all time does not overflow`() throws {
+        @Test func `A timer far beyond all time does not overflow`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
@@ -151,7 +151,7 @@ extension ReactorTests {
             loop.cancel(timer)
         }
 
-        @Test func `a handler that is released with its cancelled timer may use the loop meanwhile`() throws {
+        @Test func `A handler that is released with its cancelled timer may use the loop meanwhile`() throws {
             let loop = try EventLoop()
             let other = Recorder()
             let otherTimer = loop.schedule(afterMilliseconds: 1_000, handler: other, tag: 0)
@@ -165,7 +165,7 @@ extension ReactorTests {
     }
 
     @Suite struct Turns {
-        @Test func `run returns in the turn of stop, and at once if stop came first`() throws {
+        @Test func `The loop's run returns in the turn of stop, and at once if stop came first`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             loop.stop()
@@ -179,7 +179,7 @@ extension ReactorTests {
             recorder.onFired = nil
         }
 
-        @Test func `turn-end handlers run after events and timers`() throws {
+        @Test func `Turn-end handlers run after events and timers`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let ends = try makePipe()
@@ -197,7 +197,7 @@ extension ReactorTests {
             recorder.onReady = nil
         }
 
-        @Test func `a turn-end handler that registers again runs a bounded number of times, then in the next turn`()
+        @Test func `A turn-end handler that registers again runs a bounded number of times, then in the next turn`()
             throws
         {
             let loop = try EventLoop()
@@ -212,7 +212,7 @@ extension ReactorTests {
             recorder.onTurnEnd = nil
         }
 
-        @Test func `both clocks advance`() throws {
+        @Test func `Both clocks advance`() throws {
             let loop = try EventLoop()
             let wall = Int64(time(nil)) * 1_000
             #expect(abs(loop.wallMilliseconds - wall) < 60_000)
@@ -225,7 +225,7 @@ extension ReactorTests {
     }
 
     @Suite struct Descriptors {
-        @Test func `readiness is reported until it is consumed, and as the interest asks`() throws {
+        @Test func `Readiness is reported until it is consumed, and as the interest asks`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             let ends = try makePipe()
@@ -243,7 +243,7 @@ extension ReactorTests {
             loop.remove(descriptor: ends.read)
         }
 
-        @Test func `a descriptor that cannot be watched is an error`() throws {
+        @Test func `A descriptor that cannot be watched is an error`() throws {
             let loop = try EventLoop()
             let recorder = Recorder()
             #expect(throws: SystemError(code: EBADF, operation: "epoll_ctl add")) {
@@ -259,7 +259,7 @@ extension ReactorTests {
             loop.remove(descriptor: -1)
         }
 
-        @Test func `an event of the same batch is dropped when its descriptor was removed or replaced`() throws {
+        @Test func `An event of the same batch is dropped when its descriptor was removed or replaced`() throws {
             let loop = try EventLoop()
             let pipes = try (makePipe(), makePipe())
             let recorders = (Recorder(), Recorder(), Recorder())
@@ -291,7 +291,7 @@ extension ReactorTests {
             recorders.1.onReady = nil
         }
 
-        @Test func `the loop releases a handler when it is removed, and the handler may use the loop meanwhile`()
+        @Test func `The loop releases a handler when it is removed, and the handler may use the loop meanwhile`()
             throws
         {
             let loop = try EventLoop()

@@ -5,7 +5,7 @@ import Testing
 
 extension ReactorTests {
     @Suite struct Listening {
-        @Test func `many connections at once are all accepted`() throws {
+        @Test func `Many connections at once are all accepted`() throws {
             let loop = try EventLoop()
             let server = try StreamServer(loop: loop)
             #expect(server.address.port != 0)
@@ -22,7 +22,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `an address in use is an error, and is free again after close`() throws {
+        @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
             // A port that nobody else gets in between.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
@@ -34,7 +34,7 @@ extension ReactorTests {
             try StreamServer(loop: loop, address: address).close()
         }
 
-        @Test func `closing a listener on a Unix socket removes its path`() throws {
+        @Test func `Closing a listener on a Unix socket removes its path`() throws {
             let loop = try EventLoop()
             let directory = try TemporaryDirectory()
             let path = "\(directory.path)/socket"
@@ -46,11 +46,11 @@ extension ReactorTests {
 
         // These two run in separate processes: descriptors and their limit belong to the process, and other tests use them meanwhile.
 
-        @Test func `without free descriptors, accepting pauses without spinning and continues later`() async {
+        @Test func `Without free descriptors, accepting pauses without spinning and continues later`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }
         }
 
-        @Test func `a thousand connections leave no descriptor behind`() async {
+        @Test func `A thousand connections leave no descriptor behind`() async {
             await #expect(processExitsWith: .success) {
                 try ReactorTests.comeAndGo(kind: .tcp)
                 try ReactorTests.comeAndGo(kind: .tls13)
@@ -136,7 +136,7 @@ extension ReactorTests {
             ("127.0.0.1", "127.0.0.1:80"), ("255.255.255.255", "255.255.255.255:80"), ("::1", "[::1]:80"),
             ("[2001:DB8::0:1]", "[2001:db8::1]:80"), ("::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80"),
         ])
-        func `numeric addresses are converted to the C form and back`(text: String, description: String) throws {
+        func `Numeric addresses are converted to the C form and back`(text: String, description: String) throws {
             let address = try #require(SocketAddress(numeric: text, port: 80))
             #expect(address.description == description)
             #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
@@ -146,7 +146,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", "localhost", "127.0.0", "127.0.0.1.", "1.2.3.256", "[]", "[::1", "::1]", "1.2.3.4\0"])
-        func `anything else is not an address`(text: String) {
+        func `Anything else is not an address`(text: String) {
             #expect(SocketAddress(numeric: text, port: 80) == nil)
         }
 
@@ -161,7 +161,7 @@ extension ReactorTests {
     }
 
     @Suite struct TLSMaterial {
-        @Test func `unusable files are named, with the reason`() throws {
+        @Test func `Unusable files are named, with the reason`() throws {
             let certificates = try TestCertificates()
             let other = try TestCertificates()
             let missing = "\(certificates.directory.path)/missing.pem"
@@ -201,14 +201,14 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", String(repeating: "x", count: 256)])
-        func `application protocols that ALPN cannot carry are refused`(name: String) throws {
+        func `Application protocols that ALPN cannot carry are refused`(name: String) throws {
             let error = try #require(throws: TLSError.self) {
                 _ = try TLSContext.client(caFile: nil, applicationProtocols: ["h2", name])
             }
             #expect(error.code == .applicationProtocols)
         }
 
-        @Test func `the system's authorities do not trust our own certificate`() throws {
+        @Test func `The system's authorities do not trust our own certificate`() throws {
             let loop = try EventLoop()
             let server = try StreamServer(loop: loop, tls: TestCertificates().server([]))
             let recorder = StreamRecorder()
@@ -220,7 +220,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `only their owner can read keys, and nothing else is left in the directory`() throws {
+        @Test func `Only their owner can read keys, and nothing else is left in the directory`() throws {
             let certificates = try TestCertificates()
             // A second time, over the first.
             _ = try SelfSignedCertificate.write(directory: certificates.directory.path, hosts: ["localhost"])
@@ -239,7 +239,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", "a,DNS:b", "a b", "a\n", "host:1", String(repeating: "x", count: 254)])
-        func `a certificate for an invalid host is refused`(host: String) throws {
+        func `A certificate for an invalid host is refused`(host: String) throws {
             let directory = try TemporaryDirectory()
             let error = try #require(throws: TLSError.self) {
                 _ = try SelfSignedCertificate.write(directory: directory.path, hosts: [host])

@@ -30,7 +30,7 @@ extension ReactorTests {
             return recorder.error
         }
 
-        @Test func `a refused connection is reported, over TCP and over a Unix socket`() throws {
+        @Test func `A refused connection is reported, over TCP and over a Unix socket`() throws {
             let loop = try EventLoop()
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             #expect(failure(to: address, loop: loop)?.code == .connectFailed(ECONNREFUSED))
@@ -38,7 +38,7 @@ extension ReactorTests {
             #expect(failure(to: path, loop: loop)?.code == .connectFailed(ENOENT))
         }
 
-        @Test func `an unanswered connection times out`() throws {
+        @Test func `An unanswered connection times out`() throws {
             let loop = try EventLoop()
             // A queue for one that nobody empties: later connections are not answered.
             let recorder = StreamRecorder()
@@ -66,7 +66,7 @@ extension ReactorTests {
             for filler in fillers { filler.close() }
         }
 
-        @Test func `a server that never answers the handshake times out`() throws {
+        @Test func `A server that never answers the handshake times out`() throws {
             let loop = try EventLoop()
             let server = try StreamServer(loop: loop)
             let tls = try TestCertificates().client()
@@ -81,7 +81,7 @@ extension ReactorTests {
             server.close()
         }
 
-        @Test func `a server that closes in the handshake, or speaks another protocol, is reported`() throws {
+        @Test func `A server that closes in the handshake, or speaks another protocol, is reported`() throws {
             let loop = try EventLoop()
             let tls = try TestCertificates().client()
             let server = try StreamServer(loop: loop)
@@ -98,7 +98,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: [TLSVersion.tls12, .tls13])
-        func `an untrusted authority and a wrong name are refused, and the right ones are accepted`(version: TLSVersion)
+        func `An untrusted authority and a wrong name are refused, and the right ones are accepted`(version: TLSVersion)
             throws
         {
             let loop = try EventLoop()
@@ -142,7 +142,7 @@ extension ReactorTests {
         @Test(arguments: [
             (client: ["http/1.1"], server: ["h2"]), (client: ["h2"], server: []), (client: [], server: ["h2"]),
         ])
-        func `sides that agree on no application protocol do not connect`(client: [String], server: [String]) throws {
+        func `Sides that agree on no application protocol do not connect`(client: [String], server: [String]) throws {
             let loop = try EventLoop()
             let certificates = try TestCertificates()
             let testServer = try StreamServer(loop: loop, tls: certificates.server(server))
@@ -164,7 +164,7 @@ extension ReactorTests {
             testServer.close()
         }
 
-        @Test func `the server's choice follows its own order`() throws {
+        @Test func `The server's choice follows its own order`() throws {
             let loop = try EventLoop()
             let certificates = try TestCertificates()
             let server = try StreamServer(loop: loop, tls: certificates.server(["h2", "http/1.1"]))
@@ -183,7 +183,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: [StreamPair.Kind.tls12, .tls13])
-        func `an end of TLS without close_notify is reported, after the bytes before it`(kind: StreamPair.Kind) throws {
+        func `An end of TLS without close_notify is reported, after the bytes before it`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.stream.write(Array("last words".utf8))
@@ -197,7 +197,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases.filter { $0 != .unix })
-        func `a reset is reported as a reset`(kind: StreamPair.Kind) throws {
+        func `A reset is reported as a reset`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             // Closing with unread input, or with this option, resets the connection.
@@ -214,7 +214,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: [StreamPair.Kind.tcp, .tls13])
-        func `bytes that the peer sent before it closed are delivered, even if our write fails first`(
+        func `Bytes that the peer sent before it closed are delivered, even if our write fails first`(
             kind: StreamPair.Kind
         )
             throws
@@ -240,7 +240,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `output beyond the limit fails the stream, and not before`(kind: StreamPair.Kind) throws {
+        func `Output beyond the limit fails the stream, and not before`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.stream.pauseReading()
@@ -260,7 +260,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `our own failure is reported even if the peer's end arrives with it`() throws {
+        @Test func `Our own failure is reported even if the peer's end arrives with it`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
             // The last bytes and the end are read at once; the handler exceeds the limit in between.
@@ -274,7 +274,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `reserving and committing beyond the limit fails the stream`() throws {
+        @Test func `Reserving and committing beyond the limit fails the stream`() throws {
             let pair = try StreamPair(.tcp)
             let connection = try pair.connect()
             connection.stream.pauseReading()

@@ -34,7 +34,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `bytes written before the connection is up are sent after it, in order`(kind: StreamPair.Kind) throws {
+        func `Bytes written before the connection is up are sent after it, in order`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             pair.client.write(Array("first ".utf8))
             let room = pair.client.reserve(6)
@@ -50,7 +50,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `shutdownAfterFlush sends everything, and both sides end in order`(kind: StreamPair.Kind) throws {
+        func `A shutdown after the flush sends everything, and both sides end in order`(kind: StreamPair.Kind) throws {
             let content = patternedBytes(3_000_000)
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
@@ -65,7 +65,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `after shutdownAfterFlush a peer that never ends is given up in time`() throws {
+        @Test func `A peer that never ends is given up in time after the shutdown`() throws {
             let loop = try EventLoop()
             var ends: [Int32] = [0, 0]
             try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
@@ -81,7 +81,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `our own close is not reported to us, and reaches the peer in order`(kind: StreamPair.Kind) throws {
+        func `Our own close is not reported to us, and reaches the peer in order`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             pair.client.close()
@@ -106,7 +106,7 @@ extension ReactorTests {
         enum Callback: CaseIterable { case connected, received, drained, closed }
 
         @Test(arguments: Callback.allCases, StreamPair.Kind.allCases)
-        func `a handler may close in each of its callbacks`(callback: Callback, kind: StreamPair.Kind) throws {
+        func `A handler may close in each of its callbacks`(callback: Callback, kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind) { recorder in
                 recorder.onConnected = { $0.write(patternedBytes(100_000)) }
             }
@@ -133,7 +133,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `a stream whose handler was released closes itself`() throws {
+        @Test func `A stream whose handler was released closes itself`() throws {
             let pair = try StreamPair(.tcp)
             let loop = pair.loop
             var recorder: StreamRecorder? = StreamRecorder()
@@ -147,7 +147,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `both sides know each other's address`() throws {
+        @Test func `Both sides know each other's address`() throws {
             let pair = try StreamPair(.tcp)
             let connection = try pair.connect()
             #expect(pair.client.peer == pair.server.address)

@@ -130,7 +130,7 @@ import Testing
 
     // MARK: - What can happen to it
 
-    @Test func `All data lost, including the scripts, under load`() throws {
+    @Test func `A server that loses all data and scripts under load is used again`() throws {
         let server = try ServerProcess()
         let caller = try caller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)

@@ -129,7 +129,7 @@ def takeover(evidence, options):
 
 
 def alerts(evidence, options):
-    """A member from before the first command to the end hears each alert once, or a newer one instead; after a crash again if it was
+    """A member from before the first command to the end gets each alert once, or a newer one instead; after a crash again if it was
     just sent."""
     law = Law("every alert is heard once, or a newer one in its place")
     ringing = [command for command in evidence.commands if command.alert is not None]

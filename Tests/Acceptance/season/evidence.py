@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from common.records import Unreadable, lines
 
 # Outcomes of commands whose content need not reach a phone, nor anything newer.
-LET_GO = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
+UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The laws: invariants that every run must keep. Each function reads the evidence and returns what breaks its law and what was measured."""
 
 from common.laws import Law, percentile
-from season.evidence import LET_GO
+from season.evidence import UNDELIVERED
 
 
 def results(evidence, options):
@@ -210,7 +210,7 @@ def alerts(evidence, options):
     law = Law("every alert appears, in order, or a newer one in its place")
     rung, rode, replaced, again = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
-        wanted = [c for c in own if c.alert is not None and c.outcome not in LET_GO]
+        wanted = [c for c in own if c.alert is not None and c.outcome not in UNDELIVERED]
         place, shown, rang = 0, -1, set()
         for push in evidence.reached(activity):
             command = push.command
@@ -267,14 +267,14 @@ def waits(evidence, options):
             while place < len(own) and own[place].order <= order:
                 command = own[place]
                 place += 1
-                if command.outcome in LET_GO or command.event == "start":  # a start does not wait for the spacing
+                if command.outcome in UNDELIVERED or command.event == "start":  # a start does not wait for the spacing
                     continue
                 wait = time - command.time
                 waited.append(wait)
                 if wait > bound:
                     law.breaks(f"{activity}: {command.identifier} waited {wait} ms")
         for command in own[place:]:
-            if command.outcome not in LET_GO:
+            if command.outcome not in UNDELIVERED:
                 law.breaks(f"{activity}: {command.identifier} never came, nor a newer one")
         for before, after in zip(pushes, pushes[1:]):
             waiting = before.command.order + 1

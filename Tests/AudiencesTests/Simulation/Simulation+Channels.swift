@@ -87,7 +87,7 @@ extension Simulation {
             }
             guard let newest = sent.last(where: \.hasAlert)?.number else { continue }
             if all.heard.keys.allSatisfy({ $0 < newest }) {
-                violations.append("the channel of \(environment) did not hear the alert of \(newest)")
+                violations.append("the channel of \(environment) did not get the alert of \(newest)")
             }
         }
     }

@@ -88,7 +88,7 @@ extension Simulation {
         }
     }
 
-    /// Every member hears each alert at most once, and misses one only if it hears a newer one.
+    /// Every member gets each alert at most once, and misses one only if it gets a newer one.
     private func checkAlerts() {
         guard !hadCrash, !hadForced else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
@@ -98,7 +98,7 @@ extension Simulation {
             }
             guard let newest = alerts.last else { continue }
             if (phone.heard[newest] ?? 0) == 0, !(phone.heard.keys.contains { $0 > newest }) {
-                violations.append("\(phone.identifier.suffix(12)) did not hear the alert of \(newest): \(phone.heard)")
+                violations.append("\(phone.identifier.suffix(12)) did not get the alert of \(newest): \(phone.heard)")
             }
         }
     }

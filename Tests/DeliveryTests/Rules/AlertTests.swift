@@ -6,7 +6,7 @@ import Testing
 @Suite struct AlertTests {
     static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 
-    @Test func `An alert rides on with the newer state of its batch`() throws {
+    @Test func `A newer state of the same batch carries the alert`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")

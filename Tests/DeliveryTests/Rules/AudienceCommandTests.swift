@@ -91,7 +91,7 @@ import Testing
         #expect(core.takeHandover() != nil)
     }
 
-    @Test func `A start has a template, and is written as it came`() throws {
+    @Test func `A start has a template, and is written unchanged`() throws {
         let core = CoreHarness()
         core.receive(CommandText.startOfAudience(1))
         let record = try #require(core.takeHandover())

@@ -35,7 +35,7 @@ import Testing
         #expect(core.recordsHeld == 0)
     }
 
-    @Test func `The token is registered as it came, and frequent updates stay unchanged`() throws {
+    @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: Self.bringing())
         core.receiveOne(record, partition: core.commands, recordMilliseconds: TokenTests.startMilliseconds - 70)

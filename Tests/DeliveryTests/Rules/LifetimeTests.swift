@@ -68,7 +68,7 @@ import Testing
         #expect(notes(core) == [.over])
     }
 
-    @Test func `Without limits nothing is told`() {
+    @Test func `Without a lifetime, the timetable gets no call`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered)

@@ -32,7 +32,7 @@ import Testing
         #expect(core.canReceive)
     }
 
-    @Test func `Resting activities are bounded too`() {
+    @Test func `Activities without a command count towards the limit`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<128 {
             #expect(core.canReceive)

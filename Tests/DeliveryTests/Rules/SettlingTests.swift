@@ -180,7 +180,7 @@ import Testing
 
     // MARK: - Numbers that are sent with a request and come back
 
-    @Test func `A call is known by its number`() {
+    @Test func `A call's number identifies its ticket`() {
         for purpose in StoreTicket.Purpose.allCases {
             let tag = UInt64(purpose.rawValue) << 48 | 0xABCD << 32 | 0xFEDC_BA98
             let ticket = StoreTicket(tag: tag)

@@ -3,6 +3,7 @@ import LiveActivity
 import Testing
 
 /// Bodies that are too large for APNs. A policy may name fields that are dropped, and everything after the receipt sees the shorter state.
+/// (R33)
 @Suite struct TooLargeTests {
     private static let long = String(repeating: "x", count: 4_096)
 

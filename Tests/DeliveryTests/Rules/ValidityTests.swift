@@ -56,7 +56,7 @@ import Testing
         #"{"id":"c-1","app":"\#(app)","activity":"a","aps":{"event":"update","timestamp":1790000301,"content-state":{}}}"#,
         #"{"id":"c-1","app":"com.example.other","activity":"a","aps":{"event":"update","timestamp":1790000001,"content-state":{}}}"#,
     ])
-    func `The result names a command that could be read by its own id`(record: String) {
+    func `If a command's id can be read, its result has that id`(record: String) {
         let core = CoreHarness()
         core.receive(record)
         #expect(core.outcomes == ["c-1 invalid"])

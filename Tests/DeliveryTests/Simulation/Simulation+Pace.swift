@@ -127,9 +127,9 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let told = results[command] ?? []
-                // A held state and the alert that it carries expire together. And after a newer state was admitted, an older one is never
-                // sent, even if the newer one fails: a phone may have shown it. The result of a second record of the command says nothing
-                // about its alert.
+                // Two reasons for an alert that did not ring. A held state expires together with the alert that it carries. And once a
+                // newer state is admitted, an older one is never sent, even if the newer one fails: a phone may have shown the newer one.
+                // `duplicate` is the result of a second record of the command, and says nothing about the alert.
                 let toldOnce = told.filter { $0 != .duplicate }
                 let isPassed =
                     toldOnce.allSatisfy { $0 == .held || $0 == .superseded }

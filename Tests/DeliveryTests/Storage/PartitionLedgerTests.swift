@@ -6,7 +6,7 @@ import Testing
 
 @testable import Delivery
 
-/// Rule R10 of Design.md.
+/// The committable offset of one partition. (R10)
 @Suite struct PartitionLedgerTests {
     /// Receives offsets and returns the new ones.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Delivery
 
-/// Rule R10 of Design.md.
+/// The settled offsets above the committed one, as a commit's metadata. (R10)
 @Suite struct SettledOffsetsTextTests {
     private func encode(_ ranges: [Range<Int64>], above offset: Int64) -> String {
         String(decoding: SettledOffsetsText.encode(ranges, above: offset), as: UTF8.self)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Delivery
 
-/// Rule R3 of Design.md.
+/// Queues whose links are in the records. (R3)
 @Suite struct IndexQueueTests {
     private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
         var elements: [UInt32] = []
@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// Rule R3 of Design.md.
+/// Records in slots that are used again. (R3)
 @Suite struct SlabTests {
     @Test func `A freed index is given out again`() {
         var slab = Slab<Int>(limit: 100)
@@ -105,7 +105,7 @@ import Testing
     }
 }
 
-/// Rule R3 of Design.md.
+/// Bytes of records in blocks that are used again. (R3)
 @Suite struct ArenaTests {
     @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
     func `A block holds what was asked for and is aligned`(count: Int) {

@@ -11,7 +11,7 @@ import enum CausewayRecords.JSONValue
 @testable import causeway
 
 @Suite("causeway replay: missing ranges, Ctrl-C, a missing app", .serialized, .ownThread)
-struct ReplayMishapTests {
+struct ReplayFailureTests {
     private static let deadLetters = "causeway.dead-letters"
 
     private func lines(_ run: ProgramRun) -> [JSONValue] {

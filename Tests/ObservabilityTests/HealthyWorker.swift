@@ -7,7 +7,7 @@ extension ThreadMetrics {
 }
 
 /// A healthy worker, whose numbers a test then changes.
-struct WellWorker: ~Copyable {
+struct HealthyWorker: ~Copyable {
     let registry = Fixture.registry()
     /// Its two lanes.
     var first: ThreadMetrics
