@@ -6,10 +6,10 @@ public enum StoreLimits {
     public static let callsPerCommandMax = CallBatch.callsMax
     /// The longest command record that can be held: it must fit into one reply.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
-    /// The maximum number of starts that are held for one token of a device, one for each activity. One more fails at once
-    /// (`heldStartsFull`).
+    /// The maximum number of starts that are held for one device and attributes type, one for each activity. Another start fails at
+    /// once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that a member may have left without their knowing. Beyond it a registration must wait.
+    /// The maximum number of audiences that a member has left but that have not been told. Beyond it, a registration waits.
     public static let leavesMax = 16
     /// The longest token that is stored.
     public static let tokenBytesMax = 256

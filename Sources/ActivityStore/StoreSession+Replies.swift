@@ -14,8 +14,8 @@ extension StoreSession {
         take(reply, on: connection)
     }
 
-    /// Takes the reply to a batch. It has an element for each call, then in the same order the values of commands that are sent
-    /// otherwise than they asked, and last the clock, if a command may be sent as it asked.
+    /// Takes the reply to a batch: an array of three parts. First one element for each call. Then, in the same order, the stored values
+    /// of the calls that are answered with a number. Last the clock, if an answer needs it.
     private func take(
         _ reply: Reply,
         ofBatch count: Int,

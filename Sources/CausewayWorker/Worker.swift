@@ -63,7 +63,7 @@ package final class Worker: Service {
         setup.wakeup.signal()
     }
 
-    /// Rule R5 of Design.md.
+    /// Runs the worker until it is told to stop; all its tasks have then ended. (R5)
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup

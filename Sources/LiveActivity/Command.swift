@@ -28,7 +28,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var policy: TextRange
     /// `aps.attributes-type`; always present in a start.
     public var attributesType: TextRange
-    /// Apple's dictionary including its braces, byte for byte as it came.
+    /// Apple's dictionary including its braces, byte for byte as received.
     public var aps: ByteRange
     /// The ten digits of `aps.timestamp`, inside ``aps``.
     public var timestampDigits: ByteRange

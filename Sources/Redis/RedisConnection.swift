@@ -8,7 +8,7 @@ protocol ConnectionOwner: AnyObject {
     func becameReady(_ connection: RedisConnection)
     /// The connection was lost. The owner may close it here.
     func wasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error, which the session hears next. Not called for several calls that
+    /// The server answered a command with an error, which the session gets next. Not called for several calls that
     /// left as one command.
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }

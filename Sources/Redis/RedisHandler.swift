@@ -44,7 +44,7 @@ public protocol RedisHandler: AnyObject {
     func redisWarns(_ warning: RedisWarning)
     /// Called each time that too few replicas acknowledged, and when enough do again.
     func redisReplicas(_ replicas: RedisReplicas)
-    /// A reply to this many calls came; the session hears their results next. The time is measured between turns of the loop.
+    /// A reply to this many calls came; the session gets their results next. The time is measured between turns of the loop.
     func answered(calls: Int, roundTripMicroseconds: Int64)
 }
 

@@ -25,7 +25,7 @@ extension DeviceModel {
         public var gone = 0
         /// Active activities on a channel.
         public var onChannels = 0
-        /// Activities that broadcasts have reached, whatever became of them since, and how often in all.
+        /// Activities that broadcasts have reached, including those that have ended since, and how often in all.
         public var reachedByBroadcasts = 0
         public var broadcastsReceived = 0
         public var effects = EffectCounts()

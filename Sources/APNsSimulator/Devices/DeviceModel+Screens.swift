@@ -57,7 +57,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// A connection has ended, or is half open from now on: what was answered on it just before may never have been read.
+    /// Notes the time at which a connection ended or became half open. The client may not have read the last answers on it, so it may
+    /// send those pushes again.
     mutating func noteLostAnswers(atMilliseconds: Int64) {
         lostAnswers.note(atMilliseconds: atMilliseconds)
     }

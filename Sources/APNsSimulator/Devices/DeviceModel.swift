@@ -164,7 +164,7 @@ public struct DeviceModel: ~Copyable {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Notes that a phone may show something else from now on. A push pays no more than this for those who watch.
+    /// Notes that a phone may show something else from now on. This is all that a push costs for viewers.
     @inline(__always)
     mutating func noteChange(of phone: Int) {
         changes &+= 1

@@ -1,4 +1,4 @@
-/// What is on a Lock Screen, in a word for those who watch thousands of them.
+/// What a Lock Screen shows, in one word, for viewers of thousands of phones.
 enum ScreenState: UInt8 {
     /// No activity, or none any more because the app was removed.
     case empty
@@ -46,10 +46,10 @@ struct LostAnswers {
     }
 }
 
-/// The names by which screens are coloured, numbered in the order in which they are first seen.
+/// Numbers the names that choose the colour of a phone's screen, in the order in which they are first seen.
 ///
-/// The name of a content state is one of its words: the side that bats, the status of a ride. Reading it takes a scan of the JSON, so it is
-/// kept for each content by its hash: many phones show the same.
+/// A content state's name is one of its values: the team that bats, the status of a ride. Finding it takes a scan of the JSON. Many phones
+/// show the same content, so the table remembers the number for the hash of each content.
 struct TintTable: ~Copyable {
     /// Numbers are a byte; later names share the last number.
     static let namesMax = 255

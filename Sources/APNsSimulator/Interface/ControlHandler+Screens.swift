@@ -1,6 +1,6 @@
 import HTTP
 
-/// Endpoints for those who watch the Lock Screens.
+/// Endpoints for viewers of the Lock Screens.
 extension ControlHandler {
     func showScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let since = try call.number("since", default: 0)

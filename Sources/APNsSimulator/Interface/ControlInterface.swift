@@ -16,7 +16,7 @@ import Reactor
 ///   `count`, named by `prefix` and number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
 /// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives what is shown.
-/// - `GET /screens?since&focus`. Gives what has changed on the Lock Screens since a count of changes, for those who watch: see
+/// - `GET /screens?since&focus`. Gives what has changed on the Lock Screens since a count of changes, for viewers: see
 ///   `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.

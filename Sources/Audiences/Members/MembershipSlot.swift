@@ -37,18 +37,20 @@ struct MembershipSlot: BitwiseCopyable {
     var stage = Stage.queued
     /// The next change of the same member.
     var successor: UInt32 = .max
-    /// How many audiences know the change, and how many of the joined ones were asked for their state.
+    /// How many audiences know the change.
     var told = 0
+    /// How many of the joined audiences were asked for their state.
     var asked = 0
-    /// The next member that waits for the same answer, or in the same line.
+    /// The next member in the queue that this member is in: for the same answer of the store, or for a push.
     var next: UInt32 = .max
-    /// The state that the member will be shown, and when the store told it. Monotonic milliseconds.
+    /// The state that the member will be shown.
     var state: UInt32 = .max
+    /// When the store answered with the state. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
     var attempts: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
     var isReturned = false
-    /// Whether a later change of the member has come.
+    /// Whether a later change of the member has arrived.
     var isOverridden = false
     /// When every audience had been told. Monotonic milliseconds.
     var toldMilliseconds: Int64 = .max

@@ -6,8 +6,9 @@ extension Audiences {
     /// The most versions of a round with open windows. Beyond this number the oldest one closes early.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// Gives a record its place in its round. The version continues where the last owner was, takes over at the present position, or is
-    /// already finished.
+    /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues from that owner's
+    /// checkpoint. A new version takes over at the round's present position. A version that is settled or known gets no second result. An
+    /// older version that comes after a newer one is finished by itself.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
         let number = versions[version].version
         if let entry = restoredEntry(of: number, in: round) {

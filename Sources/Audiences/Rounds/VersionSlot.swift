@@ -38,7 +38,7 @@ struct VersionSlot: BitwiseCopyable {
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
     /// For a start to an audience with channels: Apple's dictionary, which an address completes. Empty: the single starts get the
-    /// dictionary as it came.
+    /// dictionary as received.
     var openDictionary = HeapBytes.none
     /// The version of the alert: of its own alert, of the one that came with its command, or of the one that it carries.
     var alertVersion: Version

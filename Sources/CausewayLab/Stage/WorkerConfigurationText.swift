@@ -8,14 +8,14 @@ enum WorkerConfigurationText {
         /// Lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
-        /// Which of its audiences get a broadcast channel; nil: none.
+        /// Which audiences of the app get a broadcast channel; nil: none.
         var channels: Channels?
     }
 
     struct Channels {
-        /// As in the configuration, a * at the end for whatever follows.
+        /// The name of an audience, or the beginning of names and a `*`, as in the configuration.
         var audiences: String
-        /// A channel is deleted so long after its audience has ended.
+        /// How long after the end of its audience a channel is deleted.
         var keepSeconds: Int
     }
 

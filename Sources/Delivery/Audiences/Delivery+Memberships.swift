@@ -57,10 +57,10 @@ extension Delivery {
         memberships.begin(member, .init(leaves: block, leavesCount: leaves.count, continuation: continuation))
     }
 
-    /// Begins the change of audiences that the reply to a registration calls for.
+    /// Begins to change the member's audiences as the reply to its registration says.
     ///
-    /// - Returns: whether audiences are told first. What is held for the token is asked for afterwards. So the audiences are told
-    ///   whatever becomes of the held command, also when the registration is read again after a crash.
+    /// - Returns: whether the audiences are told before Redis is asked for the command that is held for the token. In this order the
+    ///   audiences are told even if the held command fails, or a crash makes another worker read the registration again.
     mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {

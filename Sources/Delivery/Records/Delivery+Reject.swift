@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Invalid records. Each gets a result `invalid` and goes to the dead letters as it came. None stops the lane.
+/// Invalid records. Each gets a result `invalid` and goes to the dead letters unchanged. None stops the lane.
 extension Delivery {
     /// - Parameter identifier: the command's own id, if it could be read; the result names it. Otherwise the result names the
     ///   record's place in its topic.

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Commands whose body is too large for APNs. Their policy may name fields that are dropped until the body fits (`oversize`).
 ///
-/// The record is shortened before anything else is made of it. So the body, its digest, and what Redis holds, the deferred topic and the
-/// ranges of an audience get are those of the shorter state, and a record that is read again gives the same bytes.
+/// The record is shortened when it is read. The shortened state is used everywhere: digest, held state, deferred record, fan-out records.
+/// A record that is read again gives the same bytes. An alert that is carried drops no field. (R33)
 extension Delivery {
     /// Takes a command, whose app and policy are in its slot. Not for the hot path: this copies the record and reads it again.
     @inline(never)

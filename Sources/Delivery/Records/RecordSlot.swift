@@ -161,7 +161,7 @@ struct RecordSlot: BitwiseCopyable {
     /// One more call or production must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
-    /// Rule R8 of Design.md.
+    /// One call or production was confirmed. The slot may be freed after the last one. (R8)
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that goes to the dead letters as it came. Several records may hold the same
+/// The bytes of a request's body, or of a record that goes to the dead letters unchanged. Several records may hold the same
 /// bytes.
 ///
 /// One state goes to every activity that follows a match, so their bodies are equal byte for byte. However many of them wait, the

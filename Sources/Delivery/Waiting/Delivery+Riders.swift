@@ -148,10 +148,11 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// Handles a current command with an alert that was overtaken by a command which another worker admitted but did not settle.
-    /// That command is not committed, so this lane will read it too. If the other worker lives and sends that command with an
-    /// alert of its own, the older alert may ring after it: Redis does not know which states have alerts of their own (simulation
-    /// `pace`, seeds 30112 and 103247).
+    /// Handles a current command whose alert was overtaken: another worker has admitted a newer command and not settled it. The newer
+    /// command is not committed, so this lane will read it too and let it carry the alert.
+    ///
+    /// A known gap: if the other worker is alive and sends the newer command with an alert of its own, the older alert may ring after
+    /// it. Redis does not know which states have alerts of their own (simulation `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
         let record = activities[activity].current
         guard records[record].hasAlert, !records[record].isStart else {

@@ -3,8 +3,8 @@ import LiveActivity
 /// Commands that wait for their activity's turn, and how newer commands replace them.
 ///
 /// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A start merges with
-/// nothing but its end. Commands after an end belong to the activity's next life. Merging only saves calls: Redis decides at the
-/// admission.
+/// nothing but its end. Commands after an end belong to the activity's next life. (R13) Merging only saves calls: Redis decides at
+/// the admission.
 extension Delivery {
     /// Puts a command into its activity's list, or finishes it or the command that it replaces.
     /// - Parameter activity: from `findActivity`; nil: not known yet.

@@ -50,10 +50,10 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token: `settled`. The version that was sent to the token does not change and can be held. The activity
-        /// leaves its audiences.
+        /// Retires the token; the reply is `settled`. The activity leaves its audiences. The newest version keeps its state, so that
+        /// its command can be held for the next token.
         ///
-        /// The version may be (0, 0), which no command has: then only the token is retired.
+        /// The version (0, 0), which no command has, retires only the token.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token: `settled`. If the version was accepted, the digest is of what
         /// the activity shows now.

@@ -1,4 +1,4 @@
-/// A dead letter: a record that was invalid, as it came, with headers. It has no format of its own.
+/// A dead letter: an invalid record, unchanged, with headers. It has no format of its own.
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
     static let introduction = """

@@ -60,7 +60,7 @@ export class Field {
     this.arrange();
   }
 
-  // Takes an answer of GET /screens. The changes of a quarter of a second are spread over it, as they came.
+  // Takes an answer of GET /screens. The changes of a quarter of a second are spread over it, as received.
   take(screens, isWhole) {
     if (isWhole || screens.phones !== this.count) this.reset(screens.phones);
     if (screens.tints.length !== this.tints.length) { this.tints = screens.tints.map(hueOf); this.names = screens.tints; this.colours.clear(); }
