@@ -26,7 +26,7 @@ extension StoreSession {
         let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
         var valueIndex = count
         for index in 0..<count {
-            // A handler may close the connection, and a reply may end it. Then all other calls have failed already.
+            // Closed by a handler, or ended by this reply: all other calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else {
                 complete(.violation, on: connection)

@@ -48,7 +48,7 @@ struct ChildProcessTests {
     }
 
     @Test func `A worker's configuration is not inherited`() throws {
-        // Passed, not set: other tests start programs meanwhile, which would inherit it.
+        // The variable is passed to the child and not set here: the programs that other tests start would inherit it.
         let child = try child(
             "echo \"[$CAUSEWAY_DEMO_TEST,$OTHER]\"",
             output: .pipe,

@@ -114,7 +114,7 @@ extension Audiences {
         return rest > .max - ChannelPace.idleMilliseconds ? .max : max(0, rest) + ChannelPace.idleMilliseconds
     }
 
-    /// Leaves the channels of a revoked partition, as rounds are left.
+    /// Gives up the channels of a revoked partition, as its rounds are given up: the next owner continues them.
     mutating func leaveChannels(of place: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[place]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {

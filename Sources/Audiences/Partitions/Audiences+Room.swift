@@ -36,7 +36,7 @@ extension Audiences {
         return offset <= partition.pointee.passedOver.lowestOffset(of: application) && mayTakeOver(Int(application))
     }
 
-    /// An app may begin rounds while it holds less than is free. So the next app finds room, however much one app holds. (R30)
+    /// An app may begin rounds only while it holds less room than is free. So there is always room for another app. (R30)
     private func mayBegin(_ application: Int) -> Bool { !rounds.isFull && holdsLess(application, than: 1) }
 
     /// In ranges that are under way an app may hold three times as much as is free.

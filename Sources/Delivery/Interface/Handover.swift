@@ -18,9 +18,8 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let kind: StoreSubjectKind
 }
 
-/// What a member's audiences must be told. Each audience that the member joins gets an entry of a member that joins, each one
-/// that it leaves an entry of a member that leaves. An audience is told in the order of the changes, because the last of several
-/// entries with the same time counts.
+/// What a member's audiences must be told: each audience that the member joins or leaves gets an entry that says so. An audience is
+/// told in the order of the changes, because of several entries with the same time the last one counts.
 ///
 /// The record's view has the rest: ``RecordView/member(_:)``, ``RecordView/token``, ``RecordView/environment``,
 /// ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``, ``RecordView/shows``. Its bytes stay in place until

@@ -226,8 +226,8 @@ extension RecordSlot {
         set { policyName = newValue }
     }
 
-    /// The names of the fields that were dropped because the command's body was too large, separated by commas. They use the place of
-    /// a fault in words, which only an invalid record has.
+    /// The names of the fields that were dropped because the command's body was too large, separated by commas. They are stored
+    /// where an invalid record has the text of its fault; no record has both.
     var droppedFields: Piece {
         get { kind == .invalid ? Piece() : detail }
         set { detail = newValue }

@@ -80,7 +80,7 @@ public final class PublishedMetrics: Sendable {
         beatMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread will not turn until then: it makes a blocking call with a time limit, such as closing a client.
+    /// Announces that the thread makes no progress until this time, because it makes a blocking call such as closing a client.
     public func expectQuiet(untilMilliseconds: Int64) {
         quietUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }

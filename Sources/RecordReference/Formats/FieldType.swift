@@ -86,7 +86,7 @@ extension FieldType {
         case .token:
             Self.plainText(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
         case .channelIdentifier:
-            // As the decoder reads it: four characters for each group, of which the last two may be signs of equality.
+            // Base64, as the decoder reads it: groups of four characters. The last two may be padding (`=`).
             Self.plainText(
                 4,
                 ChannelIdentifier.bytesMax,
