@@ -96,7 +96,9 @@ struct StreamTests {
             #expect(stream.append([UInt8](repeating: 0, count: 100_001)) == .skipped)
             var (taken, skipped) = (0, 0)
             let event = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
+            let deadline = ContinuousClock.now + eventLimit
             while true {
+                guard ContinuousClock.now < deadline else { throw Timeout(what: "the end of the stream") }
                 switch stream.append(event) {
                 case .taken: taken += 1
                 case .skipped:

@@ -48,15 +48,25 @@ class Member:
         return self.test.coordinator.commit_fault(GROUP, self.identifier, self.instance, asked)
 
 
+EVENT_SECONDS = 5.0
+
+
 class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
         self.coordinator = Coordinator(asyncio.get_running_loop(), first_delay_seconds=0.05)
+
+    async def until(self, condition, what):
+        """Waits for something that the coordinator's timers bring."""
+        end = asyncio.get_running_loop().time() + EVENT_SECONDS
+        while not condition():
+            self.assertLess(asyncio.get_running_loop().time(), end, f"{what}: not so after {EVENT_SECONDS} s")
+            await asyncio.sleep(0.005)
 
     async def settle(self, *members):
         """All join at once, and the leader, the first one, assigns to each its own name."""
         for member in members:
             member.join()
-        await asyncio.sleep(0.1)
+        await self.until(lambda: all(member.joined for member in members), "all have joined")
         leader = next(member for member in members if member.joined[-1][2])
         for member in members:
             if member is not leader:
@@ -86,8 +96,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
     async def test_a_silent_member_is_missed_and_fenced(self):
         one, two = Member(self, "one"), Member(self, "two", session=0.2)
         await self.settle(one, two)
-        await asyncio.sleep(0.3)
-        self.assertEqual(one.beat(), coordinator.REBALANCE_IN_PROGRESS)
+        await self.until(lambda: one.beat() == coordinator.REBALANCE_IN_PROGRESS, "a rebalance without the silent member")
         one.join()
         self.assertEqual(one.joined[-1], (coordinator.OK, 2, True, [one.identifier]))
         self.assertEqual(two.beat(), coordinator.UNKNOWN_MEMBER)
@@ -142,8 +151,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         Member(self, "three").join()
         one.join()
         self.assertEqual(len(one.joined), 1, "two may still come")
-        await asyncio.sleep(0.5)
-        self.assertEqual(one.generation, 2)
+        await self.until(lambda: one.generation == 2, "a generation without the one that does not join")
         self.assertEqual(two.beat(), coordinator.UNKNOWN_MEMBER)
 
 
