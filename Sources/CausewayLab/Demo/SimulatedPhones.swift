@@ -1,4 +1,3 @@
-import Foundation
 import LiveActivity
 
 /// The phones of a demo, which live in the simulator's process.
@@ -60,8 +59,9 @@ struct SimulatedPhones {
                         "attributes": Dictionary(attributes, uniquingKeysWith: { first, _ in first }),
                     ] as [String: Any]
                 }
-            let state = try Self.object(match.openingFrame.state.json)
-            try post(
+            let state = try LabJSON.object(match.openingFrame.state.json)
+            try client.object(
+                "POST",
                 "/activities",
                 [
                     "app": MatchRecords.app, "attributesType": MatchRecords.attributesType, "contentState": state,
@@ -73,7 +73,8 @@ struct SimulatedPhones {
 
     private func install(_ devices: [String], onChannels: Bool) throws(LabError) {
         guard !devices.isEmpty else { return }
-        try post(
+        try client.object(
+            "POST",
             "/phones",
             ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true, "channels": onChannels]
         )
@@ -86,7 +87,7 @@ struct SimulatedPhones {
         waitMilliseconds: Int
     ) throws(LabError) -> (records: [(key: String, value: [UInt8])], next: Int) {
         let target = "/registrations?since=\(cursor)&limit=\(limit)&waitMilliseconds=\(waitMilliseconds)"
-        let answer = try Self.object(try client.body("GET", target))
+        let answer = try client.object("GET", target)
         guard let next = answer["next"] as? Int, let list = answer["registrations"] as? [[String: Any]] else {
             throw LabError("the simulator's registrations have an unexpected form")
         }
@@ -96,7 +97,7 @@ struct SimulatedPhones {
                 throw LabError("the simulator's registrations have an unexpected form")
             }
             if let audience = audience(key) { value["audiences"] = [audience] }
-            records.append((key, try Self.json(value)))
+            records.append((key, try LabJSON.bytes(value)))
         }
         return (records, next)
     }
@@ -105,13 +106,14 @@ struct SimulatedPhones {
     func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
         var comparison = Comparison(matching: 0, wrong: [])
         for index in feed.matches.indices {
-            let state = try Self.object(feed.finalState(match: index).json)
+            let state = try LabJSON.object(feed.finalState(match: index).json)
             var followers = Array(1...feed.followers)[...]
             while !followers.isEmpty {
                 let page = followers.prefix(Self.expectationsPerCall)
                 followers = followers.dropFirst(page.count)
                 let expected = page.map { (feed.activity(match: index, follower: $0), state) }
-                let answer = try post(
+                let answer = try client.object(
+                    "POST",
                     "/expect",
                     [
                         "app": MatchRecords.app,
@@ -146,7 +148,7 @@ struct SimulatedPhones {
 
     /// Pushes and broadcasts that APNs accepted.
     func accepted() throws(LabError) -> Accepted {
-        let answer = try Self.object(try client.body("GET", "/stats"))
+        let answer = try client.object("GET", "/stats")
         guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
             let broadcasts = answer["broadcasts"] as? Int
@@ -156,7 +158,7 @@ struct SimulatedPhones {
 
     /// Channels that APNs has created for the app, and those of them that are left.
     func channels() throws(LabError) -> (created: Int, left: Int) {
-        let answer = try Self.object(try client.body("GET", "/channels?app=\(MatchRecords.app)"))
+        let answer = try client.object("GET", "/channels?app=\(MatchRecords.app)")
         guard let channels = answer["channels"] as? [[String: Any]] else {
             throw LabError("the simulator's channels have an unexpected form")
         }
@@ -164,7 +166,7 @@ struct SimulatedPhones {
     }
 
     func summary() throws(LabError) -> Summary {
-        let answer = try Self.object(try client.body("GET", "/summary"))
+        let answer = try client.object("GET", "/summary")
         guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,
             let effects = answer["effects"] as? [String: Any],
             let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
@@ -189,9 +191,7 @@ struct SimulatedPhones {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
             let activity = feed.activity(match: index, follower: feed.followers)
-            let answer = try Self.object(
-                try client.body("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
-            )
+            let answer = try client.object("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
             let state = answer["contentState"] as? [String: Any] ?? [:]
             scores.append(
                 DemoFigures.Score(
@@ -202,26 +202,5 @@ struct SimulatedPhones {
             )
         }
         return scores
-    }
-
-    @discardableResult
-    private func post(_ target: String, _ object: [String: Any]) throws(LabError) -> [String: Any] {
-        try Self.object(try client.body("POST", target, body: try Self.json(object)))
-    }
-
-    private static func json(_ object: [String: Any]) throws(LabError) -> [UInt8] {
-        guard let data = try? JSONSerialization.data(withJSONObject: object, options: [.withoutEscapingSlashes]) else {
-            throw LabError("a request to the simulator is no JSON")
-        }
-        return Array(data)
-    }
-
-    private static func object(_ json: [UInt8]) throws(LabError) -> [String: Any] {
-        guard let object = (try? JSONSerialization.jsonObject(with: Data(json))) as? [String: Any] else {
-            throw LabError(
-                "the simulator's answer is no JSON object: \(String(decoding: json.prefix(200), as: UTF8.self))"
-            )
-        }
-        return object
     }
 }

@@ -1,5 +1,3 @@
-import Foundation
-
 /// The two commands of a run: a goal with an alert, and a score without one that may overtake it.
 struct FanoutContent {
     /// Distinguishes the commands in results.
@@ -36,19 +34,12 @@ struct FanoutContent {
 
     /// The record as JSON.
     func record() throws(LabError) -> [UInt8] {
-        try Self.json([
+        try LabJSON.bytes([
             "app": FanoutStage.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
             "priority": 10, "aps": aps,
         ])
     }
 
     /// The body of its pushes.
-    func body() throws(LabError) -> [UInt8] { try Self.json(["aps": aps]) }
-
-    private static func json(_ object: [String: Any]) throws(LabError) -> [UInt8] {
-        guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
-            throw LabError("a command could not be written as JSON")
-        }
-        return Array(data)
-    }
+    func body() throws(LabError) -> [UInt8] { try LabJSON.bytes(["aps": aps]) }
 }

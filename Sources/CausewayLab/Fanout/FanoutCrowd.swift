@@ -44,7 +44,8 @@ struct FanoutCrowd {
 
     /// Creates the phones.
     func createPhones() throws(LabError) {
-        _ = try post(
+        try client.object(
+            "POST",
             "/crowds",
             [
                 "app": crowd.app, "name": crowd.name, "count": crowd.count, "audiences": crowd.audiences,
@@ -59,7 +60,7 @@ struct FanoutCrowd {
     }
 
     func ask(about content: [String: Any]) throws(LabError) -> Answer {
-        let object = try object(try client.body("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)"))
+        let object = try client.object("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)")
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
@@ -77,21 +78,6 @@ struct FanoutCrowd {
 
     /// Declares the crowd's app to the simulator.
     static func declareApp(_ client: ControlClient) throws(LabError) {
-        let body = Array(#"{"app":"\#(FanoutStage.app)","attributesTypes":[]}"#.utf8)
-        _ = try client.body("POST", "/apps", body: body)
-    }
-
-    private func post(_ target: String, _ body: [String: Any]) throws(LabError) -> [String: Any] {
-        guard let json = try? JSONSerialization.data(withJSONObject: body) else {
-            throw LabError("\(target): the body could not be written as JSON")
-        }
-        return try object(try client.body("POST", target, body: Array(json)))
-    }
-
-    private func object(_ json: [UInt8]) throws(LabError) -> [String: Any] {
-        guard let object = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any] else {
-            throw LabError("the simulator's answer is not a JSON object")
-        }
-        return object
+        try client.object("POST", "/apps", ["app": FanoutStage.app, "attributesTypes": [String]()])
     }
 }

@@ -36,7 +36,7 @@ final class OutageService {
     /// Creates all phones of an app, and the activities that the app begins itself.
     func make(_ app: OutageApp) throws(LabError) {
         let devices = Set((0..<app.activities).map(app.device)).sorted()
-        try call(
+        try client.object(
             "POST",
             "/phones",
             [
@@ -53,7 +53,7 @@ final class OutageService {
             }
         guard !own.isEmpty else { return }
         let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
-        try call(
+        try client.object(
             "POST",
             "/activities",
             [
@@ -79,16 +79,16 @@ final class OutageService {
         var members: [String: Any] = shares
         // A push whose answer is lost must have no effect: otherwise nobody could know whether its alert rang.
         members["lostAnswersAreApplied"] = false
-        try call("PUT", "/faults", members)
+        try client.object("PUT", "/faults", members)
     }
 
-    func clearFaults() throws(LabError) { try call("DELETE", "/faults", nil) }
+    func clearFaults() throws(LabError) { try client.object("DELETE", "/faults") }
 
     /// Closes all connections without GOAWAY and close_notify. Requests in flight have no effect.
-    func cut() throws(LabError) { try call("POST", "/cut", nil) }
+    func cut() throws(LabError) { try client.object("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
-        try call("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
+        try client.object("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
     }
 
     // MARK: - Looking
@@ -96,7 +96,7 @@ final class OutageService {
     /// What the phones show of an app's activities.
     func screens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
-        let answer = try call("GET", target, nil)
+        let answer = try client.object("GET", target)
         guard let list = answer["activities"] as? [[String: Any]] else {
             throw LabError("the simulator's list of activities has an unexpected form")
         }
@@ -137,22 +137,6 @@ final class OutageService {
         case "ignoredOld", "ignoredAfterEnd": .droppedAsOld
         default: .dropped
         }
-    }
-
-    @discardableResult
-    private func call(_ method: String, _ target: String, _ object: [String: Any]?) throws(LabError) -> [String: Any] {
-        var body: [UInt8] = []
-        if let object {
-            guard let data = try? JSONSerialization.data(withJSONObject: object) else {
-                throw LabError("a request to the simulator could not be written as JSON")
-            }
-            body = Array(data)
-        }
-        let answer = try client.body(method, target, body: body)
-        guard let value = (try? JSONSerialization.jsonObject(with: Data(answer))) as? [String: Any] else {
-            throw LabError("the simulator's answer to \(method) \(target) is not a JSON object")
-        }
-        return value
     }
 }
 

@@ -1,0 +1,29 @@
+import Foundation
+
+extension ControlClient {
+    /// Sends a JSON object, or no body, and returns the JSON object of a successful answer.
+    @discardableResult
+    func object(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String: Any] {
+        let bytes = if let body { try LabJSON.bytes(body) } else { [UInt8]() }
+        return try LabJSON.object(try self.body(method, target, body: bytes))
+    }
+}
+
+/// JSON objects of the lab as dictionaries. Each of its readers needs only a few members of an answer.
+enum LabJSON {
+    /// The members are in the order of their names: equal objects are equal bytes.
+    static func bytes(_ object: [String: Any]) throws(LabError) -> [UInt8] {
+        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? JSONSerialization.data(withJSONObject: object, options: options) else {
+            throw LabError("an object could not be written as JSON; its members are \(object.keys.sorted())")
+        }
+        return Array(data)
+    }
+
+    static func object(_ json: [UInt8]) throws(LabError) -> [String: Any] {
+        guard let object = (try? JSONSerialization.jsonObject(with: Data(json))) as? [String: Any] else {
+            throw LabError("no JSON object: \(String(decoding: json.prefix(200), as: UTF8.self))")
+        }
+        return object
+    }
+}
