@@ -1,0 +1,84 @@
+import Kafka
+
+/// Produces a few records to one topic and waits until all are acknowledged. Blocks. Use it from one thread at a time.
+final class AwaitedProducer {
+    /// A value of nil is a tombstone.
+    typealias Record = (key: [UInt8], value: [UInt8]?)
+
+    private static let acknowledgementMilliseconds: Int64 = 15_000
+    // This cannot be interrupted, so it delays a worker's stop.
+    private static let closeMilliseconds: Int64 = 1_000
+    /// The interval between checks whether the task is cancelled.
+    private static let flushMilliseconds: Int64 = 250
+
+    private let topicName: String
+    private let properties: [KafkaProperties.Property]
+    private var open: (producer: Producer, topic: ProducerTopic)?
+
+    init(topicName: String, properties: [KafkaProperties.Property]) {
+        self.topicName = topicName
+        self.properties = properties
+    }
+
+    deinit { close() }
+
+    func close() {
+        _ = open?.producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+        open = nil
+    }
+
+    /// - Throws: an error if a record is not acknowledged. Then each of them may have been written or not.
+    func produce(_ records: [Record]) throws(KafkaError) {
+        do throws(KafkaError) {
+            try produceAndWait(records)
+        } catch {
+            // The client may be unusable, so the next call opens a new one.
+            close()
+            throw error
+        }
+    }
+
+    private func produceAndWait(_ records: [Record]) throws(KafkaError) {
+        let (producer, topic) = try opened()
+        for record in records {
+            let outcome = record.key.withUnsafeBytes { key in
+                guard let value = record.value else {
+                    return producer.produce(topic: topic, key: key, value: nil, opaque: 1)
+                }
+                return value.withUnsafeBytes { producer.produce(topic: topic, key: key, value: $0, opaque: 1) }
+            }
+            switch outcome {
+            case .queued: continue
+            case .failed(let error): throw error
+            case .queueFull: throw unacknowledged(code: -1)
+            }
+        }
+        var (acknowledged, failure) = (0, Int32(-1))
+        var flushesLeft = Self.acknowledgementMilliseconds / Self.flushMilliseconds
+        var isDone = false
+        while !isDone, flushesLeft > 0, !Task.isCancelled {
+            isDone = producer.flush(timeoutMilliseconds: Self.flushMilliseconds) { _, code, _ in
+                if code == 0 { acknowledged += 1 } else { failure = code }
+            }
+            flushesLeft -= 1
+        }
+        guard acknowledged == records.count else { throw unacknowledged(code: failure) }
+    }
+
+    private func unacknowledged(code: Int32) -> KafkaError {
+        KafkaError(code: code, reason: "\(topicName): records were not acknowledged", isRetriable: true)
+    }
+
+    private func opened() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
+        if let open { return open }
+        let producer = try Producer(properties: properties)
+        do throws(KafkaError) {
+            let topic = try producer.topic(topicName)
+            open = (producer, topic)
+            return (producer, topic)
+        } catch {
+            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            throw error
+        }
+    }
+}
