@@ -29,17 +29,6 @@ extension Intake: ClientLogHandler {
         "\(registry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
     }
 
-    func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
-        let isWritten = log.log(
-            kind,
-            level: level,
-            nowMilliseconds: loop.nowMilliseconds,
-            wallMilliseconds: loop.wallMilliseconds,
-            metadata()
-        )
-        if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
-    }
-
     private static func logLevel(syslog level: Int32) -> Logger.Level {
         switch level {
         case ...2: .critical

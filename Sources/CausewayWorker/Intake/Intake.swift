@@ -12,7 +12,7 @@ import Reactor
 /// takes no records for that lane and keeps polling.
 ///
 /// States: *running* → `stop` → *draining* (every partition is revoked, nothing new begins) → *closed* (committed, left the group).
-final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler {
+final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ThreadLog {
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
     static let registrationsTopic: Int32 = 1

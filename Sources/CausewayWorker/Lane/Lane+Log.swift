@@ -6,17 +6,6 @@ import Reactor
 
 /// The log lines of a lane.
 extension Lane {
-    func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
-        let isWritten = log.log(
-            kind,
-            level: level,
-            nowMilliseconds: loop.nowMilliseconds,
-            wallMilliseconds: loop.wallMilliseconds,
-            metadata()
-        )
-        if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
-    }
-
     /// Logs a command that is sent although no phone could decode it.
     func noteContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }

@@ -12,7 +12,7 @@ import Reactor
 ///
 /// Everything runs on the lane's own loop. Each turn takes what has arrived (orders, records, delivery reports, replies, answers) and
 /// gives it to the cores. At the end of the turn it does what the cores want done, so that all writes of a turn leave together.
-final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler {
+final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The least time between two turns of a busy lane. Everything that arrives meanwhile is handled in one turn and leaves together.
     ///
     /// This adds a few milliseconds to a push, little beside APNs' tens of milliseconds, and saves most of its system calls.

@@ -1,0 +1,23 @@
+import Logging
+import Observability
+import Reactor
+
+/// A thread with a loop that logs by kind. A line that its kind's limit suppresses is counted.
+protocol ThreadLog: AnyObject {
+    var loop: EventLoop { get }
+    var log: KindLog { get set }
+    var metrics: ThreadMetrics { get set }
+}
+
+extension ThreadLog {
+    func note(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
+        let isWritten = log.log(
+            kind,
+            level: level,
+            nowMilliseconds: loop.nowMilliseconds,
+            wallMilliseconds: loop.wallMilliseconds,
+            metadata()
+        )
+        if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }
+    }
+}
