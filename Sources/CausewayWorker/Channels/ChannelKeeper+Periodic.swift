@@ -93,7 +93,7 @@ extension ChannelKeeper {
             }
             if isLeased { underWay.insert(intent.identifier) }
         }
-        let plan = Reconciliation(
+        let reconciliation = Reconciliation(
             listed: listed,
             listedAtMilliseconds: listedAt,
             known: known,
@@ -102,7 +102,7 @@ extension ChannelKeeper {
             nowMilliseconds: now
         )
         note(.listed(app: site.place.app, environment: site.place.environment, channels: listed.count))
-        let refusal = try await carryOut(plan, known: known, at: site)
+        let refusal = try await carryOut(reconciliation, known: known, at: site)
         for entry in known.entries where entry.state == .active && entry.deleteAfter == nil {
             try planDeletion(entry, at: site)
             await Task.yield()
@@ -111,16 +111,16 @@ extension ChannelKeeper {
         try asking { () throws(RedisError) in
             try register.noteReconciliation(site.place, atMilliseconds: listedAt)
         }
-        return plan
+        return reconciliation
     }
 
     /// - Returns: the first refusal that lasts.
     private func carryOut(
-        _ plan: Reconciliation,
+        _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
         at site: Site
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        let orphanRefusal = try await actOnEach(plan.orphans) { keeper, channel throws(ChannelRefusal) in
+        let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
                 try await site.management.delete(channel)
             } catch {
@@ -133,23 +133,23 @@ extension ChannelKeeper {
         }
         try asking { () throws(RedisError) in
             // While an orphan is left, its intent says that the channel may be ours.
-            if orphanRefusal == nil { try register.remove(plan.resolved, site.place) }
-            try register.noteForeign(plan.newlyForeign, site.place)
+            if orphanRefusal == nil { try register.remove(reconciliation.resolved, site.place) }
+            try register.noteForeign(reconciliation.newlyForeign, site.place)
         }
         let refusals = [
             orphanRefusal,
-            try await actOnEach(plan.due) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.due) { keeper, entry throws(ChannelRefusal) in
                 try await keeper.delete(entry, at: site)
             },
-            try await actOnEach(plan.unpublished) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.unpublished) { keeper, entry throws(ChannelRefusal) in
                 try keeper.settle(entry, isWanted: false)
             },
-            try await actOnEach(plan.lost) { keeper, entry throws(ChannelRefusal) in
+            try await actOnEach(reconciliation.lost) { keeper, entry throws(ChannelRefusal) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: site)
             },
         ]
-        if !plan.unknown.isEmpty {
-            note(.unknown(plan.unknown.count, app: site.place.app, environment: site.place.environment))
+        if !reconciliation.unknown.isEmpty {
+            note(.unknown(reconciliation.unknown.count, app: site.place.app, environment: site.place.environment))
         }
         return refusals.compactMap(\.self).first
     }
