@@ -77,7 +77,7 @@ import Testing
 
     /// A worker that died had sent more than it had committed. A store that has lost its data does not know that, and takes each of these
     /// commands for a new one.
-    @Test func `Of commands that come together only the newest is admitted`() {
+    @Test func `Only the newest of commands that come together is admitted`() {
         let bench = RoundBench()
         for name in Self.members { bench.join(name) }
         for number in 1...3 { bench.handOver(number, .update) }

@@ -29,7 +29,7 @@ struct KafkaAwayTests {
         #expect(match.1 == command && seconds.contains(Int(match.2) ?? 0), "\(found)")
     }
 
-    @Test func `topics names the address and the cause`() throws {
+    @Test func `The command topics names the address and the cause`() throws {
         let run = try ProgramRun.run("topics", "--create", "-b", "127.0.0.1:1")
         #expect(run.exitCode == 1 && run.output.isEmpty)
         #expect(
@@ -39,7 +39,7 @@ struct KafkaAwayTests {
         try expectWords(run.errorLines.last, of: "causeway topics", seconds: 29...34)
     }
 
-    @Test func `results names the address and the cause, and ends when it says so`() throws {
+    @Test func `The command results names the address and the cause, and ends when it says so`() throws {
         let clock = ContinuousClock()
         var run: ProgramRun?
         let duration = try clock.measure { run = try ProgramRun.run("results", "-b", "127.0.0.1:1") }
@@ -52,7 +52,9 @@ struct KafkaAwayTests {
     @Test(arguments: [
         ["rebuild", "--execute"], ["rebuild"], ["send", "--from", "1h", "--execute"], ["report", "--from", "1h"],
     ])
-    func `replay names the address and the cause, and reports no counts of what it has not read`(_ arguments: [String])
+    func `The command replay names the address and the cause, and reports no counts of what it has not read`(
+        _ arguments: [String]
+    )
         throws
     {
         let directory = try TemporaryDirectory()
