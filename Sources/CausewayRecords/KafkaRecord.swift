@@ -35,11 +35,13 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
 
 /// Numbers of seconds and milliseconds since 1970. A `Date` in a content state is different: it counts from 2001.
 enum UnixTime {
-    static func seconds(_ date: Date) -> Int64 { Int64(date.timeIntervalSince1970.rounded(.down)) }
+    /// Nil if the date is so far away that the number is no 64-bit integer.
+    static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }
 
     static func date(seconds: Double) -> Date { Date(timeIntervalSince1970: seconds) }
 
-    static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
+    /// Nil as for seconds.
+    static func milliseconds(_ date: Date) -> Int64? { Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded()) }
 
     static func date(milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 }
@@ -61,10 +63,22 @@ extension KeyedDecodingContainer {
 
 extension KeyedEncodingContainer {
     mutating func encodeSeconds(_ date: Date?, _ key: Key) throws {
-        try encodeIfPresent(date.map { UnixTime.seconds($0) }, forKey: key)
+        try encode(date, UnixTime.seconds, key)
     }
 
     mutating func encodeMilliseconds(_ date: Date?, _ key: Key) throws {
-        try encodeIfPresent(date.map { UnixTime.milliseconds($0) }, forKey: key)
+        try encode(date, UnixTime.milliseconds, key)
+    }
+
+    private mutating func encode(_ date: Date?, _ number: (Date) -> Int64?, _ key: Key) throws {
+        guard let date else { return }
+        guard let number = number(date) else {
+            let context = EncodingError.Context(
+                codingPath: codingPath + [key],
+                debugDescription: "the date is too far away"
+            )
+            throw EncodingError.invalidValue(date, context)
+        }
+        try encode(number, forKey: key)
     }
 }

@@ -22,7 +22,9 @@ extension LiveActivityCommand: Codable {
         try container.encode(app, forKey: .app)
         switch address {
         case .activity(let name): try container.encode(name, forKey: .activity)
-        case .audience(let name): try container.encode(name, forKey: .audience)
+        case .audience(let name):
+            try container.encode(name, forKey: .audience)
+            try container.encodeIfPresent(asksForChannel, forKey: .channel)
         case .channel(let name, let environment):
             try container.encode(name, forKey: .channel)
             try container.encode(environment, forKey: .environment)
@@ -76,6 +78,7 @@ extension LiveActivityCommand: Codable {
         let environment = try container.decodeIfPresent(PushEnvironment.self, forKey: .environment)
         if let audience = try container.decodeIfPresent(String.self, forKey: .audience) {
             address = .audience(audience)
+            asksForChannel = try container.decodeIfPresent(Bool.self, forKey: .channel)
         } else if let channel = try container.decodeIfPresent(String.self, forKey: .channel) {
             address = .channel(channel, environment ?? .production)
         } else {

@@ -63,6 +63,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The command is not sent after this time.
     public var expiration: Date?
     public var policy: String?
+    /// Only for a command to an audience: whether the audience gets a broadcast channel. Nil: the configuration decides.
+    public var asksForChannel: Bool?
     /// A token as a registration would bring it. Only for a single activity.
     public var token: (token: PushToken, environment: PushEnvironment)?
 

@@ -35,6 +35,26 @@ struct CommandTests {
         sound: "default"
     )
 
+    /// The worker accepts any number here.
+    @Test(arguments: ["1e300", "-1e300", "9300000000000000000"])
+    func `A date that is too far away is an error, not a trap`(seconds: String) throws {
+        let record =
+            #"{"app":"a","activity":"b","aps":{"event":"update","timestamp":1790000000,"content-state":{},"#
+            + #""stale-date":\#(seconds)}}"#
+        let command = try LiveActivityCommand<JSONValue>(value: Data(record.utf8))
+        #expect(throws: EncodingError.self) { try command.value() }
+    }
+
+    @Test(arguments: [true, false])
+    func `A command to an audience may ask for a broadcast channel`(asks: Bool) throws {
+        var command = RideCommand.update(app: Self.app, .audience("final"), at: Self.time, contentState: Self.state)
+        command.asksForChannel = asks
+        let value = try command.value()
+        #expect(Worker.commandFault(value) == nil)
+        #expect(String(decoding: value, as: UTF8.self).contains(#""channel":\#(asks)"#))
+        #expect(try RideCommand(value: value).asksForChannel == asks)
+    }
+
     private static func everything(_ command: RideCommand) -> RideCommand {
         var command = command
         command.staleDate = time.addingTimeInterval(120)
