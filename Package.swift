@@ -164,6 +164,13 @@ let package = Package(
 
         // Helpers that several test targets share.
         .target(name: "Testbed", dependencies: ["Numbers", "Reactor"], path: "Tests/Testbed", swiftSettings: settings),
+        // Records that differ a little, and what Foundation and the schemas make of them.
+        .target(
+            name: "RecordTestbed",
+            dependencies: ["Documents", "LiveActivity", "Numbers", "RecordReference", "Testbed"],
+            path: "Tests/RecordTestbed",
+            swiftSettings: settings
+        ),
         // A redis-server for one test, and a client of it.
         .target(
             name: "RedisTestbed",
@@ -175,7 +182,7 @@ let package = Package(
         .testTarget(
             name: "LiveActivityTests",
             dependencies: [
-                "Documents", "Numbers", "LiveActivity", "RecordReference", "Testbed",
+                "Documents", "Numbers", "LiveActivity", "RecordReference", "RecordTestbed", "Testbed",
                 .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Corpus"],
@@ -268,6 +275,15 @@ let package = Package(
                 "CausewayRecords",
                 "Kafka", "LiveActivity", "Reactor", "Redis", "Testbed",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
+        // Holds the readers of records against each other: the worker, `causeway check`, the schemas and the kit.
+        .testTarget(
+            name: "AgreementTests",
+            dependencies: [
+                "causeway", "CausewayCommandLine", "CausewayRecords", "Delivery", "LiveActivity", "Numbers",
+                "RecordReference", "RecordTestbed", "Testbed",
             ],
             swiftSettings: settings
         ),

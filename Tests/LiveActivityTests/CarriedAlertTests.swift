@@ -1,5 +1,6 @@
 import Foundation
 import LiveActivity
+import RecordTestbed
 import Testing
 
 @Suite("Bodies that are changed")

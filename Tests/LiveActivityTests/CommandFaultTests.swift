@@ -1,4 +1,5 @@
 import LiveActivity
+import RecordTestbed
 import Testing
 
 /// A record, and the fault that it must have.

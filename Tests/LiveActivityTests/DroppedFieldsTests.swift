@@ -1,5 +1,6 @@
 import Foundation
 import Numbers
+import RecordTestbed
 import Testbed
 import Testing
 

@@ -1,3 +1,4 @@
+import RecordTestbed
 import Testing
 
 @testable import LiveActivity

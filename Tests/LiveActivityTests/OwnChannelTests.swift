@@ -1,4 +1,5 @@
 import LiveActivity
+import RecordTestbed
 import Testing
 
 @Suite("Commands to a channel that the producer manages")

@@ -1,6 +1,7 @@
 import Documents
 import Foundation
 import LiveActivity
+import RecordTestbed
 import Testing
 import Yams
 

@@ -1,4 +1,5 @@
 import Numbers
+import RecordTestbed
 import Testbed
 import Testing
 

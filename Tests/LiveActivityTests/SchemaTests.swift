@@ -1,6 +1,7 @@
 import Foundation
 import LiveActivity
 import Numbers
+import RecordTestbed
 import Testbed
 import Testing
 
@@ -12,39 +13,6 @@ private struct Verdicts {
     var fault: Fault?
     /// Nil: Foundation cannot read the text, so no schema sees a value.
     var isValid: Bool?
-}
-
-extension SchemaDifference {
-    /// The difference that explains why the decoder refuses a record that the schema accepts.
-    static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
-        if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
-            return .notOneJSONText
-        }
-        if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
-        // The decoder reports the first value of a repeated key, and Foundation keeps one of them.
-        if fault.code == .duplicateKey || isRepeated(fault.field.field, text) { return .duplicateKeys }
-        switch fault.code {
-        case .tooLong where hasLongCharacters(text): return .bytes
-        case .tooLong where fault.amount > Limits.stringBytes: return .size
-        case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
-        case .tooMany where fault.field.field != .audiences: return .size
-        case .invalidHexadecimal where fault.field.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .invalidCharacter where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .tooLong where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
-        default: return nil
-        }
-    }
-
-    /// Whether the key of a field occurs twice in the text.
-    private static func isRepeated(_ field: Field, _ text: [UInt8]) -> Bool {
-        guard let key = field.path.description.split(separator: ".").last else { return false }
-        return String(decoding: text, as: UTF8.self).ranges(of: "\"\(key)\"").count > 1
-    }
-
-    /// Whether the text has characters of several bytes, written as they are or as escapes.
-    private static func hasLongCharacters(_ text: [UInt8]) -> Bool {
-        text.contains { $0 >= 0x80 } || String(decoding: text, as: UTF8.self).contains("\\u")
-    }
 }
 
 @Suite("The schemas, held against the decoders", .ownThread)

@@ -1,5 +1,6 @@
 import Foundation
 import LiveActivity
+import RecordTestbed
 import Testing
 
 /// The writer's output, as Foundation reads it.

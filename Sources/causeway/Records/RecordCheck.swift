@@ -24,9 +24,17 @@ struct RecordCheck {
     /// What a worker would do to records that have no fault, as `file:line: message`.
     private(set) var remarks: [String] = []
 
-    init(names: Names?, contracts: [String: ContractRule] = [:]) {
+    /// The clock that timestamps are compared with.
+    private let wallSeconds: () -> Int64
+
+    init(
+        names: Names?,
+        contracts: [String: ContractRule] = [:],
+        wallSeconds: @escaping () -> Int64 = { Clock.wallMilliseconds / 1_000 }
+    ) {
         self.names = names
         self.contracts = contracts
+        self.wallSeconds = wallSeconds
     }
 
     /// The most faults of one record that are looked for.
@@ -46,7 +54,7 @@ struct RecordCheck {
     }
 
     /// All faults of a record. The decoder stops at the first, so the record is repaired for the next one.
-    private func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
+    func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var found: [(line: Int, message: String, isOfEvent: Bool)] = []
         while found.count < Self.faultsMax {
@@ -126,7 +134,7 @@ struct RecordCheck {
                 let command = try Command.decodeAnySize(bytes)
                 let fitting = command.fits ? nil : try fitting(command, in: bytes)
                 do throws(Fault) {
-                    try command.checkTimestamp(now: Clock.wallMilliseconds / 1_000)
+                    try command.checkTimestamp(now: wallSeconds())
                 } catch {
                     messages.append((error.offset, error.message(in: bytes)))
                 }

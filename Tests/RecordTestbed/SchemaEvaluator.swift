@@ -5,11 +5,11 @@ import Foundation
 
 /// Says whether a value is valid by a JSON Schema: by the keywords of draft 7 that the generated schemas use. An unknown keyword is a test's
 /// failure, so that no rule is silently ignored.
-struct SchemaEvaluator {
+package struct SchemaEvaluator {
     private let root: DocumentValue
     private let patterns: [String: NSRegularExpression]
 
-    init(_ root: DocumentValue) throws {
+    package init(_ root: DocumentValue) throws {
         self.root = root
         var patterns: [String: NSRegularExpression] = [:]
         for text in Self.patterns(in: root) { patterns[text] = try NSRegularExpression(pattern: text) }
@@ -28,7 +28,7 @@ struct SchemaEvaluator {
         }
     }
 
-    func accepts(_ value: FoundationValue) throws -> Bool { try accepts(value, root) }
+    package func accepts(_ value: FoundationValue) throws -> Bool { try accepts(value, root) }
 
     private func accepts(_ value: FoundationValue, _ schema: DocumentValue) throws -> Bool {
         if case .boolean(let isAny) = schema { return isAny }
@@ -106,7 +106,7 @@ struct SchemaEvaluator {
         return place
     }
 
-    struct UnknownKeyword: Error { var keyword: String }
+    package struct UnknownKeyword: Error { var keyword: String }
 }
 
 extension DocumentValue {

@@ -1,9 +1,14 @@
 import Numbers
 
 /// Changes JSON texts a little, so that the results are just inside or just outside of the rules.
-struct Mutation {
-    var randomness: SplitMix64
-    let seeds: [[UInt8]]
+package struct Mutation {
+    package var randomness: SplitMix64
+    package let seeds: [[UInt8]]
+
+    package init(randomness: SplitMix64, seeds: [[UInt8]]) {
+        self.randomness = randomness
+        self.seeds = seeds
+    }
 
     /// The inserted pieces: whole values, halves of values, keys, and bytes that UTF-8 or JSON do not allow.
     private static let pieces: [[UInt8]] =
@@ -28,7 +33,7 @@ struct Mutation {
             [0x80], [0xC0, 0x80], [0xC2], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF],
         ]
 
-    mutating func next() -> [UInt8] {
+    package mutating func next() -> [UInt8] {
         var text = seeds.randomElement(using: &randomness) ?? []
         for _ in 0..<Int.random(in: 1...2, using: &randomness) { change(&text) }
         return text

@@ -2,14 +2,14 @@ import LiveActivity
 import Testing
 
 /// A JSON object under construction, for tables of records that differ in one place: members in order.
-struct RecordText: Sendable, CustomTestStringConvertible {
-    enum Value: Sendable, ExpressibleByStringInterpolation {
+package struct RecordText: Sendable, CustomTestStringConvertible {
+    package enum Value: Sendable, ExpressibleByStringInterpolation {
         case raw(String)
         case object(RecordText)
 
-        init(stringLiteral value: String) { self = .raw(value) }
+        package init(stringLiteral value: String) { self = .raw(value) }
 
-        var text: String {
+        package var text: String {
             switch self {
             case .raw(let text): text
             case .object(let object): object.text
@@ -19,16 +19,16 @@ struct RecordText: Sendable, CustomTestStringConvertible {
 
     private var members: [(key: String, value: Value)]
 
-    init(_ members: [(String, Value)]) {
+    package init(_ members: [(String, Value)]) {
         self.members = members.map { (key: $0.0, value: $0.1) }
     }
 
     /// The same with one value, raw JSON, set: at the end if its key is new. Dots lead into objects: "aps.alert.title".
-    func with(_ path: String, _ value: String) -> RecordText {
+    package func with(_ path: String, _ value: String) -> RecordText {
         replacing(path[...], .raw(value))
     }
 
-    func without(_ path: String) -> RecordText {
+    package func without(_ path: String) -> RecordText {
         replacing(path[...], nil)
     }
 
@@ -50,69 +50,70 @@ struct RecordText: Sendable, CustomTestStringConvertible {
         return copy
     }
 
-    var testDescription: String { String(text.prefix(200)) }
+    package var testDescription: String { String(text.prefix(200)) }
 
-    var text: String {
+    package var text: String {
         "{" + members.map { "\"\($0.key)\":\($0.value.text)" }.joined(separator: ",") + "}"
     }
 }
 
 extension RecordText {
-    static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
-    static let alert = RecordText([("title", #""Goal""#), ("body", #""2:1""#), ("sound", #""default""#)])
-    static let updateAps = RecordText([
+    package static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+    package static let alert = RecordText([("title", #""Goal""#), ("body", #""2:1""#), ("sound", #""default""#)])
+    package static let updateAps = RecordText([
         ("timestamp", "1790000000"), ("event", #""update""#), ("content-state", #"{"home":2,"away":1}"#),
         ("stale-date", "1790000600"), ("relevance-score", "80"), ("alert", .object(alert)),
     ])
-    static let startAps = RecordText([
+    package static let startAps = RecordText([
         ("timestamp", "1790000000"), ("event", #""start""#), ("attributes-type", #""MatchAttributes""#),
         ("attributes", #"{"match":"m1"}"#), ("content-state", #"{"home":0,"away":0}"#), ("alert", .object(alert)),
     ])
-    static let endAps = RecordText([
+    package static let endAps = RecordText([
         ("timestamp", "1790000000"), ("event", #""end""#), ("content-state", #"{"home":2,"away":1}"#),
         ("dismissal-date", "1790003600"),
     ])
-    static let update = RecordText([
+    package static let update = RecordText([
         ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("id", #""feed/7""#), ("sequence", "42"),
         ("priority", "10"), ("expiration", "1790000900"), ("token", "\"\(token)\""), ("environment", #""sandbox""#),
         ("aps", .object(updateAps)), ("payload", #"{"match":"m1","live":true}"#),
     ])
-    static let toChannel = RecordText([
+    package static let toChannel = RecordText([
         ("app", #""com.example.scores""#), ("channel", #""dHN0LXNyY2gtY2hubA==""#), ("environment", #""sandbox""#),
         ("id", #""feed/7""#), ("sequence", "42"), ("aps", .object(updateAps)),
     ])
-    static let start = RecordText([
+    package static let start = RecordText([
         ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("device", #""7f""#), ("aps", .object(startAps)),
     ])
-    static let end = RecordText([
+    package static let end = RecordText([
         ("app", #""com.example.scores""#), ("activity", #""m1:7f""#), ("aps", .object(endAps)),
     ])
-    static let toAudience = update.without("activity").without("token").without("environment")
+    package static let toAudience = update.without("activity").without("token").without("environment")
         .with("audience", #""m1""#)
-    static let startOfAudience = start.without("device").with("activity", #""m1:{device}""#).with("audience", #""m1""#)
-    static let shows = RecordText([("timestamp", "1790000000"), ("sequence", "7")])
-    static let registration = RecordText([
+    package static let startOfAudience = start.without("device").with("activity", #""m1:{device}""#)
+        .with("audience", #""m1""#)
+    package static let shows = RecordText([("timestamp", "1790000000"), ("sequence", "7")])
+    package static let registration = RecordText([
         ("app", #""com.example.scores""#), ("environment", #""production""#), ("registeredAt", "1790000000123"),
         ("activity", #""m1:7f""#), ("token", "\"\(token)\""), ("audiences", #"["m1","world-cup"]"#),
         ("frequentUpdates", "true"), ("shows", .object(shows)),
     ])
-    static let pushToStart = RecordText([
+    package static let pushToStart = RecordText([
         ("app", #""com.example.scores""#), ("environment", #""sandbox""#), ("registeredAt", "1790000000123"),
         ("device", #""7f""#), ("attributesType", #""MatchAttributes""#), ("token", "\"\(token)\""),
     ])
 }
 
 /// A record's bytes at their own address; the memory around them may be unreadable.
-final class Record {
-    let bytes: UnsafeRawBufferPointer
+package final class Record {
+    package let bytes: UnsafeRawBufferPointer
 
-    init(_ content: some Collection<UInt8>) {
+    package init(_ content: some Collection<UInt8>) {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 1)
         room.copyBytes(from: content)
         bytes = UnsafeRawBufferPointer(room)
     }
 
-    convenience init(_ text: String) {
+    package convenience init(_ text: String) {
         self.init(text.utf8)
     }
 
@@ -120,12 +121,12 @@ final class Record {
         bytes.deallocate()
     }
 
-    func command() throws(Fault) -> Command { try Command.decode(bytes) }
+    package func command() throws(Fault) -> Command { try Command.decode(bytes) }
 
-    func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
+    package func registration() throws(Fault) -> Registration { try Registration.decode(bytes) }
 
     /// The meaning of a string of the record; nil if it is absent.
-    func string(_ text: TextRange) -> String? {
+    package func string(_ text: TextRange) -> String? {
         guard !text.isAbsent else { return nil }
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
         defer { room.deallocate() }
@@ -133,27 +134,27 @@ final class Record {
         return String(decoding: room[..<count], as: UTF8.self)
     }
 
-    func string(_ range: ByteRange) -> String? {
+    package func string(_ range: ByteRange) -> String? {
         range.isAbsent ? nil : String(decoding: range.bytes(in: bytes), as: UTF8.self)
     }
 
     /// The request body of a command that was decoded from this record.
-    func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
+    package func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
         var room = [UInt8](repeating: 0xAA, count: command.bodyCount)
         let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
         return (room, layout)
     }
 
-    func digest(_ command: Command) -> UInt64 {
+    package func digest(_ command: Command) -> UInt64 {
         let (text, layout) = body(command)
         return text.withUnsafeBytes { Body.digest($0, layout) }
     }
 }
 
 /// The fault of decoding a command, or nil if it is valid.
-func commandFault(_ text: RecordText) -> Fault? { commandFault(text.text) }
+package func commandFault(_ text: RecordText) -> Fault? { commandFault(text.text) }
 
-func commandFault(_ text: String) -> Fault? {
+package func commandFault(_ text: String) -> Fault? {
     do throws(Fault) {
         _ = try Record(text).command()
         return nil
@@ -162,7 +163,7 @@ func commandFault(_ text: String) -> Fault? {
     }
 }
 
-func registrationFault(_ text: RecordText) -> Fault? {
+package func registrationFault(_ text: RecordText) -> Fault? {
     do throws(Fault) {
         _ = try Record(text.text).registration()
         return nil

@@ -1,0 +1,162 @@
+import Delivery
+import Foundation
+import LiveActivity
+import Numbers
+import RecordTestbed
+import Testbed
+import Testing
+
+@testable import CausewayCommandLine
+@testable import RecordReference
+@testable import causeway
+
+/// What the kit does not do with a record that the worker accepts.
+enum KitDifference: CaseIterable {
+    /// The kit writes no date whose seconds an `Int64` does not hold.
+    case distantDate
+    /// Foundation reads no number that a `Double` cannot hold.
+    case numberBeyondDouble
+}
+
+/// The worker's core, `causeway check`, the schemas and the library for app servers. Worker and check must agree on each record. The schema
+/// accepts what the worker accepts, and more only for the reasons that `SchemaDifference` lists. The library reads what the worker accepts,
+/// and the worker accepts what the library writes.
+@Suite("The readers of records agree", .ownThread)
+struct AgreementTests {
+    private struct Counts: CustomStringConvertible {
+        var worker = 0
+        var check = 0
+        var schema = 0
+        var kit = 0
+        var schemaDifferences: [String: Int] = [:]
+        var kitDifferences: [String: Int] = [:]
+
+        var description: String {
+            "accepted by worker \(worker), check \(check), schema \(schema), kit \(kit); "
+                + "\(schemaDifferences.sorted { $0.key < $1.key }) \(kitDifferences.sorted { $0.key < $1.key })"
+        }
+    }
+
+    private static let streamLength = 10_000
+
+    private let check = RecordCheck(
+        names: .init(
+            apps: [WorkerCore.app: "default"],
+            policies: ["default": .init([]), WorkerCore.policy: .init([])]
+        ),
+        wallSeconds: { WorkerCore.now.wallSeconds }
+    )
+
+    @Test func `10,000 mutated commands get the same verdict from all`() throws {
+        let seeds =
+            ([
+                RecordText.update, .start, .end, .toAudience, .startOfAudience, .toChannel,
+                .toAudience.with("channel", "true"), .start.with("aps.input-push-token", "1"),
+                .start.with("aps.input-push-channel", #""Y2g=""#), .update.with("policy", "\"\(WorkerCore.policy)\""),
+                .start.with("aps.alert.title", #"{"loc-key":"GOAL","loc-args":["a","b"]}"#),
+                .update.with("payload", #"{"a":[1,{"b":null}]}"#),
+                .update.with("aps.new", #"[1,{"a":null}]"#).with("activity", #""\u00e9\"é""#),
+            ] as [RecordText])
+            .map { Array($0.text.utf8) }
+        let counts = try compare(.command, Mutation(randomness: SplitMix64(seed: 21), seeds: seeds))
+        #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
+    }
+
+    @Test func `10,000 mutated registrations get the same verdict from all`() throws {
+        let seeds =
+            ([
+                RecordText.registration, .registration.with("shows", "1790000000"), .pushToStart,
+                .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
+            ] as [RecordText])
+            .map { Array($0.text.utf8) }
+        let counts = try compare(.registration, Mutation(randomness: SplitMix64(seed: 22), seeds: seeds))
+        #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
+    }
+
+    private func compare(_ kind: RecordCheck.Kind, _ stream: Mutation) throws -> Counts {
+        let format = kind == .command ? RecordFormat.command : .registration
+        let schema = try SchemaEvaluator(format.schema)
+        var (stream, counts) = (stream, Counts())
+        for _ in 0..<Self.streamLength {
+            let text = stream.next()
+            let refusal = WorkerCore.refusal(of: text, on: kind == .command ? .commands : .registrations)
+            let faults = check.faults(of: InputRecord(bytes: text, line: 1), kind: kind)
+            #expect((refusal == nil) == faults.isEmpty, "\(shown(text)): \(refusal ?? "taken"), \(faults)")
+            if refusal == nil { counts.worker += 1 }
+            if faults.isEmpty { counts.check += 1 }
+            let isValid = try FoundationValue(text).map { try schema.accepts($0) }
+            if isValid == true { counts.schema += 1 }
+            compareSchema(isValid, refusal, text, kind, &counts)
+            if refusal == nil { compareKit(text, kind, &counts) }
+        }
+        return counts
+    }
+
+    private func compareSchema(
+        _ isValid: Bool?,
+        _ refusal: String?,
+        _ text: [UInt8],
+        _ kind: RecordCheck.Kind,
+        _ counts: inout Counts
+    ) {
+        switch (refusal, isValid) {
+        case (nil, true), (_?, false), (_?, nil): return
+        case (nil, nil) where Deviation.holdsNumberBeyondDouble(text):
+            counts.schemaDifferences["numberBeyondDouble", default: 0] += 1
+        case (let refusal?, true):
+            guard let difference = difference(refusal, text, kind) else {
+                Issue.record("the schema accepts \(shown(text)): \(refusal)")
+                return
+            }
+            counts.schemaDifferences[difference, default: 0] += 1
+        default: Issue.record("the schema refuses \(shown(text))")
+        }
+    }
+
+    /// Why a schema accepts what the worker refuses; nil: there is no known reason.
+    private func difference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
+        let record = Record(text)
+        do throws(Fault) {
+            switch kind {
+            case .command: try record.command().checkTimestamp(now: WorkerCore.now.wallSeconds)
+            case .registration: _ = try record.registration()
+            }
+        } catch {
+            if let known = SchemaDifference.explaining(error, text) { return "\(known)" }
+            return error.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
+        }
+        // Which apps and policies there are is said by the configuration.
+        return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
+            || refusal.hasSuffix("is not configured") ? "names" : nil
+    }
+
+    private func compareKit(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
+        if let difference = kitDifference(text) {
+            counts.kitDifferences["\(difference)", default: 0] += 1
+            return
+        }
+        do {
+            let value = Data(text)
+            let rewritten =
+                try kind == .command ? Kit.rewritten(command: value) : Kit.rewritten(registration: value)
+            let topic: RecordTopic = kind == .command ? .commands : .registrations
+            if let refusal = WorkerCore.refusal(of: Array(rewritten), on: topic) {
+                Issue.record("\(shown(text)) becomes \(shown(Array(rewritten))): \(refusal)")
+                return
+            }
+            counts.kit += 1
+        } catch {
+            Issue.record("the kit does not read \(shown(text)): \(error)")
+        }
+    }
+
+    private func kitDifference(_ text: [UInt8]) -> KitDifference? {
+        if FoundationValue(text) == nil, Deviation.holdsNumberBeyondDouble(text) { return .numberBeyondDouble }
+        let record = (try? JSONSerialization.jsonObject(with: Data(text))) as? [String: Any]
+        guard let aps = record?["aps"] as? [String: Any] else { return nil }
+        let dates = ["stale-date", "dismissal-date"].compactMap { aps[$0] as? Double }
+        return dates.contains { $0.magnitude > 9.2e18 } ? .distantDate : nil
+    }
+
+    private func shown(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
+}

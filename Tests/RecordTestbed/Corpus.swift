@@ -1,0 +1,33 @@
+import Foundation
+import Testbed
+import Testing
+
+/// Records in files: examples, and records that were once read wrongly. A file's name is the expected result, "accepted" or the code of the
+/// fault, then a dash and what the file shows.
+package enum Corpus {
+    package struct Entry: CustomTestStringConvertible, Sendable {
+        package var name: String
+        package var bytes: [UInt8]
+
+        /// Nil if it must be accepted.
+        package var code: String? {
+            let word = name.prefix { $0 != "-" && $0 != "." }
+            return word == "accepted" ? nil : String(word)
+        }
+
+        package var testDescription: String { name }
+    }
+
+    package static let commands = entries("Commands")
+    package static let registrations = entries("Registrations")
+
+    private static func entries(_ folder: String) -> [Entry] {
+        let directory = Repository.url("Tests/LiveActivityTests/Corpus/\(folder)")
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        return names.sorted()
+            .map { name in
+                let content = try? Data(contentsOf: directory.appendingPathComponent(name))
+                return Entry(name: name, bytes: content.map { Array($0) } ?? [])
+            }
+    }
+}
