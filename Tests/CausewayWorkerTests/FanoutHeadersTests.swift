@@ -111,12 +111,4 @@ import Testing
             numbers[position] = right
         }
     }
-
-    @Test func `A range has the same key for any number of ranges`() throws {
-        let audience = AudienceDigest(value: 0x0123_4567_89AB_CDEF)
-        for count in [16, 256] {
-            let range = try #require(SegmentRange(index: 12, count: count))
-            #expect(FanoutKey.bytes(audience, range) == Array("0123456789abcdef/12".utf8))
-        }
-    }
 }

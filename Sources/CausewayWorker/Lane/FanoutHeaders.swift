@@ -167,16 +167,3 @@ enum FanoutHeaders {
         )
     }
 }
-
-/// The key of a range's records in the fan-out topic: the audience's digest in sixteen hexadecimal digits, a slash, and the range's
-/// index. With one key all of them meet in one partition.
-enum FanoutKey {
-    static func bytes(_ audience: AudienceDigest, _ range: SegmentRange) -> [UInt8] {
-        var digits = InlineArray<16, UInt8>(repeating: 0)
-        for place in 0..<16 {
-            let nibble = UInt8(truncatingIfNeeded: audience.value >> UInt64(60 - 4 * place)) & 15
-            digits[place] = nibble + (nibble < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10)
-        }
-        return digits.span.withUnsafeBytes { Array($0) } + Array("/\(range.index)".utf8)
-    }
-}

@@ -29,7 +29,8 @@ enum RedisValue: Equatable {
     }
 }
 
-/// hiredis' parser, with limits on everything that the peer can make long. It allocates memory; calls use ``ReplyReader``.
+/// hiredis' parser, with limits on everything that the peer can make long. It allocates memory; calls use ``ReplyReader``. The two set
+/// the parser up alike and differ in what they make of the parts: a tree here, a flat reply there.
 final class ValueReader {
     /// The most elements: more than a large cluster with many slot ranges needs.
     static let elementsMax = 1 << 20

@@ -1,0 +1,17 @@
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+@Suite struct FanoutKeyTests {
+    /// With one key all records of a range meet in one partition.
+    @Test(arguments: [(nil, "12"), (.production, "p"), (.sandbox, "s")] as [(DeviceEnvironment?, String)])
+    func `A key has the audience's digest, and the range or the channel's environment`(
+        environment: DeviceEnvironment?,
+        end: String
+    ) {
+        var writer = JSONWriter()
+        FanoutKey(AudienceDigest(value: 0x0123_4567_89AB_CDEF), range: 12, environment).write(to: &writer)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == "0123456789abcdef/\(end)")
+    }
+}
