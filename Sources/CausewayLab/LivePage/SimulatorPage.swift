@@ -26,6 +26,7 @@ final class SimulatorPage: Sendable {
 
     private static let turnMilliseconds: Int64 = 250
     private static let faultPauseMilliseconds: Int64 = 1_000
+    private static let stopLimit = DispatchTimeInterval.seconds(2)
 
     let server: PageServer
     private let surroundings: Surroundings
@@ -56,7 +57,8 @@ final class SimulatorPage: Sendable {
     /// Sends every viewer the last state, and ends.
     func stop() {
         isStopping.store(true, ordering: .relaxed)
-        hasEnded.wait()
+        // librdkafka ends a request to a broker that has gone after a minute only, and nobody needs the answer any more.
+        _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }
 
