@@ -10,6 +10,7 @@ line counts them. The exit code is 1 if a check fails.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -341,10 +342,14 @@ RIDE = {
 }
 
 
+SEQUENCE = itertools.count(1)
+
+
 def command(event, distance, **more):
     activity = "phone-7-RideAttributes-0"
     aps = {"event": event, "timestamp": int(time.time()), "content-state": {**RIDE, "distanceRemaining": distance}, **more.pop("aps", {})}
-    return {"app": "com.example.ride", "activity": activity, "aps": aps, **more}
+    # Two commands of one second must differ in it, or the second one is a duplicate.
+    return {"app": "com.example.ride", "activity": activity, "sequence": next(SEQUENCE), "aps": aps, **more}
 
 
 def play_by_hand(quick, browser, checks):
