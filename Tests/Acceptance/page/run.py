@@ -373,9 +373,10 @@ def check_by_hand(quick, browser, checks):
     play_by_hand(quick, browser, checks)
     accepted = fetch(f"{quick.simulator}/stats")["accepted"]
     checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 5, "commands with a result: 5")
-    checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted == 4, 5, f"pushes: {accepted}")
+    # Four, or three if the first update was sent before the activity's token was known: it was held, and the next one replaced it.
+    checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted in (3, 4), 5, f"pushes: {accepted}")
     text = browser.evaluate("document.getElementById('saved').innerText")
-    checks.that("20.0 %" in text, f"the share that was saved: {text!r}")
+    checks.that(f"{(5 - accepted) * 20}.0 %" in text, f"the share that was saved: {text!r}")
     fresh = browser.evaluate("['p50', 'p99'].map((name) => document.getElementById(name).textContent)")
     checks.that(all(re.fullmatch(r"[\d.]+ m?s", one) for one in fresh), f"freshness: {fresh}")
     checks.that(browser.evaluate("document.getElementById('freshness').offsetHeight") > 0, "and its card is there")
