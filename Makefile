@@ -119,7 +119,7 @@ lint-deps:
 	@.ci/packages lua5.1 python3
 
 # The Redis scripts contain constants as @NAME@; any number is good enough to check the syntax.
-lint: lint-deps ## Check formatting, Lua syntax, lengths of lines, files and functions, plain English, names in Design.md
+lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names of files, of tests and in Design.md
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
 	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
@@ -127,6 +127,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths of lines, files and fun
 	.ci/lengths
 	.ci/words --self-test
 	.ci/words
+	.ci/file-names --self-test
+	.ci/file-names
 	.ci/test-names --self-test
 	.ci/test-names
 	.ci/design-names --self-test

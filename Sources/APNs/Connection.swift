@@ -3,7 +3,7 @@ import Reactor
 /// One HTTP/2 connection to APNs, over a TLS stream.
 ///
 /// The types in `HTTP2/` decide what frames and header blocks may look like, without I/O. This object moves the bytes, keeps
-/// within what APNs allows, and gives each push exactly one answer. `ConnectionPushes` sends, `ConnectionFrames` receives.
+/// within what APNs allows, and gives each push exactly one answer. `Connection+Pushes` sends, `Connection+Frames` receives.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. → `settling`, `closed`.

@@ -97,7 +97,7 @@ public struct Message: ~Copyable {
     /// Nil if the record has no headers. For most records with a key this is detected without asking librdkafka, which
     /// allocates a buffer. Headers are parsed at the first call, which must not run on two threads at once.
     public var headers: MessageHeaders? {
-        if let key, let value, RecordFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
+        if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
         guard rd_kafka_message_headers(pointer, &list) == RD_KAFKA_RESP_ERR_NO_ERROR, let list else { return nil }
         return MessageHeaders(list: list)

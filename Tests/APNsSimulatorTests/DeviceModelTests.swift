@@ -27,7 +27,7 @@ import Testing
     }
 
     /// An app with one phone on which one activity runs, and the pushes that reach it.
-    private struct Stage: ~Copyable {
+    private struct ModelledPhone: ~Copyable {
         var model: DeviceModel
         var tape = JSONTape()
 
@@ -154,16 +154,16 @@ import Testing
     ]
 
     @Test func `The phone keeps the alerts and the pace of pushes`() throws {
-        var stage = try Stage()
+        var phone = try ModelledPhone()
         let alert = ",\"alert\":{\"title\":\"Goal\",\"body\":\"1-0\",\"sound\":\"default\"}"
-        _ = try stage.push(Step(at: 10, more: alert, priority: 10))
-        _ = try stage.push(Step(at: 13))
-        _ = try stage.push(Step(at: 15, timestamp: -1, more: alert, priority: 10))
-        let alerts = try stage.model.alerts(ofActivity: "m", app: "app")
+        _ = try phone.push(Step(at: 10, more: alert, priority: 10))
+        _ = try phone.push(Step(at: 13))
+        _ = try phone.push(Step(at: 15, timestamp: -1, more: alert, priority: 10))
+        let alerts = try phone.model.alerts(ofActivity: "m", app: "app")
         #expect(alerts.map(\.timestamp) == [Self.birth + 10], "a push that is too old rings no bell")
         #expect(String(decoding: alerts[0].json, as: UTF8.self) == String(alert.dropFirst(9)))
         #expect(alerts[0].priority == 10 && alerts[0].atMilliseconds == (Self.birth + 10) * 1_000)
-        let json = try stage.model.activitiesJSON(
+        let json = try phone.model.activitiesJSON(
             app: "app",
             since: 0,
             limit: 9,
@@ -175,18 +175,18 @@ import Testing
         #expect((activity["alerts"] as? [[String: Any]])?.count == 1)
         #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
         #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
-        let summary = stage.model.summary(nowMilliseconds: (Self.birth + 20) * 1_000)
+        let summary = phone.model.summary(nowMilliseconds: (Self.birth + 20) * 1_000)
         #expect(summary.priority10PushesMax == 2 && summary.leastDistanceMilliseconds == 2_000)
     }
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
-        var stage = try Stage()
+        var phone = try ModelledPhone()
         var last: (Reason, PushEffect?) = (.success, nil)
-        for step in row.steps { last = try stage.push(step) }
+        for step in row.steps { last = try phone.push(step) }
         #expect(last.0 == row.reason)
         #expect(last.1 == row.effect)
-        #expect(try stage.state(at: row.steps.last?.at ?? 0) == row.state)
-        let summary = stage.model.summary(nowMilliseconds: (Self.birth + (row.steps.last?.at ?? 0)) * 1_000)
+        #expect(try phone.state(at: row.steps.last?.at ?? 0) == row.state)
+        let summary = phone.model.summary(nowMilliseconds: (Self.birth + (row.steps.last?.at ?? 0)) * 1_000)
         #expect(summary.regressions == 0)
         // Every push that APNs accepted had one effect.
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
@@ -199,48 +199,48 @@ import Testing
             (Int64.max - birth, 5 * hour),
         ] as [(Int64?, Int64)]
     ) func `A dismissed activity shows nothing more`(_ date: Int64?, _ until: Int64) throws {
-        var stage = try Stage()
+        var phone = try ModelledPhone()
         let more = date.map { ",\"dismissal-date\":\(Self.birth + $0)" } ?? ""
-        #expect(try stage.push(Step(at: Self.hour, event: "end", more: more)).1 == .ended)
-        #expect(try stage.state(at: until - 1) == "ended 1")
-        #expect(try stage.state(at: until) == "gone 1")
+        #expect(try phone.push(Step(at: Self.hour, event: "end", more: more)).1 == .ended)
+        #expect(try phone.state(at: until - 1) == "ended 1")
+        #expect(try phone.state(at: until) == "gone 1")
     }
 
     @Test func `No activity stays longer than twelve hours`() throws {
-        var stage = try Stage()
-        #expect(try stage.state(at: 8 * Self.hour) == "ended 0")
-        #expect(try stage.state(at: 12 * Self.hour - 1) == "ended 0")
-        #expect(try stage.state(at: 12 * Self.hour) == "gone 0")
-        var late = try Stage()
+        var phone = try ModelledPhone()
+        #expect(try phone.state(at: 8 * Self.hour) == "ended 0")
+        #expect(try phone.state(at: 12 * Self.hour - 1) == "ended 0")
+        #expect(try phone.state(at: 12 * Self.hour) == "gone 0")
+        var late = try ModelledPhone()
         #expect(try late.push(Step(at: 8 * Self.hour - 1, event: "end")).1 == .ended)
         #expect(try late.state(at: 12 * Self.hour - 2) == "ended 1")
         #expect(try late.state(at: 12 * Self.hour) == "gone 1")
     }
 
     @Test func `Within the grace period nothing is applied after the end`() throws {
-        var stage = try Stage(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
-        _ = try stage.push(Step(event: "end"))
-        #expect(try stage.push(Step(at: 69, home: 2)) == (.success, .ignoredAfterEnd))
-        #expect(try stage.push(Step(at: 70, home: 3)) == (.expiredToken, nil))
-        #expect(try stage.state(at: 70) == "ended 1")
+        var phone = try ModelledPhone(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
+        _ = try phone.push(Step(event: "end"))
+        #expect(try phone.push(Step(at: 69, home: 2)) == (.success, .ignoredAfterEnd))
+        #expect(try phone.push(Step(at: 70, home: 3)) == (.expiredToken, nil))
+        #expect(try phone.state(at: 70) == "ended 1")
     }
 
     @Test func `A UNIX date in the content is noticed`() throws {
-        var stage = try Stage()
+        var phone = try ModelledPhone()
         let day = Self.birth + 86_400
         for content in ["\"at\":\(day)", "\"eta\":[\(day),\(day + 60)]", "\"at\":\(day - 978_307_200)"] {
-            #expect(try stage.push(Step(home: nil, more: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown)
+            #expect(try phone.push(Step(home: nil, more: ",\"content-state\":{\"home\":1,\(content)}")).1 == .shown)
         }
-        #expect(stage.model.summary(nowMilliseconds: Self.birth * 1_000).suspiciousDates == 2)
+        #expect(phone.model.summary(nowMilliseconds: Self.birth * 1_000).suspiciousDates == 2)
     }
 
     @Test func `Pushes of priority 10 over the budget are dropped without an error`() throws {
-        var stage = try Stage(rules: DeviceRules(updateBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
-        let effects = try (0..<3).map { try stage.push(Step(at: 1, home: $0, priority: 10)).1 }
+        var phone = try ModelledPhone(rules: DeviceRules(updateBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        let effects = try (0..<3).map { try phone.push(Step(at: 1, home: $0, priority: 10)).1 }
         #expect(effects == [.shown, .shown, .overBudget])
-        #expect(try stage.push(Step(at: 2, home: 7)).1 == .shown)
-        #expect(try stage.push(Step(at: 61, home: 8, priority: 10)).1 == .shown)
-        #expect(try stage.push(Step(at: 62, home: 9, priority: 10)).1 == .overBudget)
+        #expect(try phone.push(Step(at: 2, home: 7)).1 == .shown)
+        #expect(try phone.push(Step(at: 61, home: 8, priority: 10)).1 == .shown)
+        #expect(try phone.push(Step(at: 62, home: 9, priority: 10)).1 == .overBudget)
     }
 
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
@@ -248,20 +248,20 @@ import Testing
             (DeviceModel.OldToken.retired, (Reason.expiredToken, PushEffect?.none)),
             (.void, (.success, .acceptedForDeadToken)),
         ] {
-            var stage = try Stage()
-            let token = try #require(try stage.model.token(ofActivity: "m", app: "app"))
-            try stage.model.rotateToken(ofActivity: "m", app: "app", old: old, nowMilliseconds: Self.birth * 1_000)
-            #expect(stage.push(Step().json, token: token, at: 10) == outcome)
-            #expect(try stage.state(at: 10) == "active 0")
-            #expect(try stage.push(Step()).1 == .shown)
+            var phone = try ModelledPhone()
+            let token = try #require(try phone.model.token(ofActivity: "m", app: "app"))
+            try phone.model.rotateToken(ofActivity: "m", app: "app", old: old, nowMilliseconds: Self.birth * 1_000)
+            #expect(phone.push(Step().json, token: token, at: 10) == outcome)
+            #expect(try phone.state(at: 10) == "active 0")
+            #expect(try phone.push(Step()).1 == .shown)
         }
     }
 
     @Test func `Uninstalled apps are unregistered`() throws {
-        var stage = try Stage()
-        try stage.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.birth * 1_000)
-        #expect(try stage.push(Step()) == (.unregistered, nil))
-        #expect(try stage.state(at: 1) == "gone 0")
+        var phone = try ModelledPhone()
+        try phone.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.birth * 1_000)
+        #expect(try phone.push(Step()) == (.unregistered, nil))
+        #expect(try phone.state(at: 1) == "gone 0")
     }
 
     private static func start(_ changes: [String: String?] = [:]) -> String {
@@ -285,33 +285,33 @@ import Testing
             (["event": "\"end\""], .wrongToken), (["timestamp": nil], .malformed), (["timestamp": "1.5"], .malformed),
         ] as [([String: String?], PushEffect)]
     ) func `A push starts an activity if it is complete`(_ changes: [String: String?], _ effect: PushEffect) throws {
-        var stage = try Stage()
-        let posted = stage.model.registrationCount
-        #expect(try stage.start(Self.start(changes)) == effect)
+        var phone = try ModelledPhone()
+        let posted = phone.model.registrationCount
+        #expect(try phone.start(Self.start(changes)) == effect)
         guard effect == .started else {
             #expect(throws: DeviceModel.Fault.unknownActivity("n")) {
-                try stage.model.token(ofActivity: "n", app: "app")
+                try phone.model.token(ofActivity: "n", app: "app")
             }
             return
         }
-        #expect(try stage.state("n", at: 10) == "active 5")
+        #expect(try phone.state("n", at: 10) == "active 5")
         // The app registers the update token of the new activity, and updates use that token.
-        let record = try #require(stage.model.registrations(since: posted, limit: 9)?.first)
+        let record = try #require(phone.model.registrations(since: posted, limit: 9)?.first)
         let value = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
         #expect(
             record.key == "n" && value["activity"] as? String == "n" && value["environment"] as? String == "production"
         )
-        #expect(stage.push(Step(home: 6).json, token: try #require(value["token"] as? String), at: 11).1 == .shown)
+        #expect(phone.push(Step(home: 6).json, token: try #require(value["token"] as? String), at: 11).1 == .shown)
     }
 
     @Test func `A start on a channel gets no token, and a repeated one is noticed`() throws {
-        var stage = try Stage(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
-        let channel = try stage.model.createChannel(app: "app", storesNewest: true, nowMilliseconds: Self.birth * 1_000)
-        #expect(try stage.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)
-        #expect(try stage.model.token(ofActivity: "n", app: "app") == nil)
-        #expect(try stage.start(Self.start()) == .started)
-        #expect(try stage.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)
-        let summary = stage.model.summary(nowMilliseconds: Self.birth * 1_000)
+        var phone = try ModelledPhone(rules: DeviceRules(startBudget: .init(capacity: 2, refillMilliseconds: 60_000)))
+        let channel = try phone.model.createChannel(app: "app", storesNewest: true, nowMilliseconds: Self.birth * 1_000)
+        #expect(try phone.start(Self.start(["input-push-channel": "\"\(channel)\""])) == .started)
+        #expect(try phone.model.token(ofActivity: "n", app: "app") == nil)
+        #expect(try phone.start(Self.start()) == .started)
+        #expect(try phone.start(Self.start(["attributes": #"{"id":"o"}"#])) == .overBudget)
+        let summary = phone.model.summary(nowMilliseconds: Self.birth * 1_000)
         #expect(summary.duplicateStarts == 1)
         #expect(summary.effects[.started] == 2)
     }
@@ -329,9 +329,9 @@ import Testing
         ] as [([String: String?], Int)]
     )
     func `Only the same start again is a repeated one`(_ changes: [String: String?], _ count: Int) throws {
-        var stage = try Stage()
-        #expect(try stage.start(Self.start()) == .started)
-        #expect(try stage.start(Self.start(changes)) == .started)
-        #expect(stage.model.summary(nowMilliseconds: Self.birth * 1_000).duplicateStarts == count)
+        var phone = try ModelledPhone()
+        #expect(try phone.start(Self.start()) == .started)
+        #expect(try phone.start(Self.start(changes)) == .started)
+        #expect(phone.model.summary(nowMilliseconds: Self.birth * 1_000).duplicateStarts == count)
     }
 }

@@ -28,18 +28,18 @@ import Testing
     @Test func `The pattern finds all activities of an app, and nothing of a device or of another app`() throws {
         let server = try RedisServer()
         let activities = ["0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111", "match-17"]
-        let lane = try StoreCaller(server.unixURL)
-        try #require(lane.turnUntilReady())
+        let caller = try StoreCaller(server.unixURL)
+        try #require(caller.turnUntilReady())
         for activity in activities {
             let start = Operation.start(version: .at(1), claim: 1)
-            #expect(lane.store.issue(start, key: .activity(activity), tag: 1) == .issued)
+            #expect(caller.store.issue(start, key: .activity(activity), tag: 1) == .issued)
         }
         server.command("SET", "{app/0c6ef1f2}", "a device's")
         server.command("SET", "{app.two=match-17}", "another's")
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         let found = server.command("KEYS", ActivityKey.pattern(app: "app"))
             .map { String(decoding: ActivityKey.activity(ofKey: $0, app: Array("app".utf8)), as: UTF8.self) }
         #expect(Set(found) == Set(activities))
-        lane.store.close()
+        caller.store.close()
     }
 }

@@ -44,168 +44,170 @@ import Testing
         )
     }
 
-    /// A stage that holds command 100 with an alert.
-    private func stage() throws -> ScriptStage {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(100, alert: true)) == .noToken)
-        #expect(stage.verdict(hold(100, [1, 0, 1], alert: true)) == .held)
-        return stage
+    /// A comparison that holds command 100 with an alert.
+    private func comparison() throws -> ScriptComparison {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(100, alert: true)) == .noToken)
+        #expect(comparison.verdict(hold(100, [1, 0, 1], alert: true)) == .held)
+        return comparison
     }
 
     private let held: [UInt8] = [1, 0, 1]
 
     @Test(arguments: [Event.update, .end])
     func `A newer command without an alert gets the held one, and nothing changes`(event: Event) throws {
-        let stage = try stage()
-        let before = stage.server.hash(stage.key.text)
+        let comparison = try comparison()
+        let before = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
-            let reply = stage.admit(command(101, event))
+            let reply = comparison.admit(command(101, event))
             #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
         }
-        #expect(stage.server.hash(stage.key.text) == before)
+        #expect(comparison.server.hash(comparison.key.text) == before)
         // The held command's own record gets no alert from Redis.
-        #expect(stage.verdict(command(100)) == .held)
-        #expect(stage.verdict(command(101, event, alert: true)) == .noToken)
+        #expect(comparison.verdict(command(100)) == .held)
+        #expect(comparison.verdict(command(101, event, alert: true)) == .noToken)
     }
 
     @Test func `A held command without an alert is replaced without a reply about it`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(100)) == .noToken)
-        #expect(stage.verdict(hold(100, [1], alert: false)) == .held)
-        #expect(stage.verdict(command(101)) == .noToken)
-        #expect(stage.server.hash(stage.key.text)["h"] == nil)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(100)) == .noToken)
+        #expect(comparison.verdict(hold(100, [1], alert: false)) == .held)
+        #expect(comparison.verdict(command(101)) == .noToken)
+        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
     }
 
     @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(101, alert: true)) == .noToken)
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         // The worker that had put the alert into the body has died.
-        #expect(stage.admit(command(101)).heldCommand == held)
-        #expect(stage.verdict(command(101, alert: true)) == .noToken)
-        #expect(stage.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
-        #expect(stage.verdict(command(101, alert: true)) == .send)
-        #expect(stage.admit(command(101)).heldCommand == held)
-        #expect(stage.admit(command(102)).heldCommand == held)
-        #expect(stage.verdict(command(102, alert: true)) == .send)
-        stage.settle(settled(102))
-        #expect(stage.server.hash(stage.key.text)["h"] == nil)
-        #expect(stage.verdict(command(103)) == .send)
+        #expect(comparison.admit(command(101)).heldCommand == held)
+        #expect(comparison.verdict(command(101, alert: true)) == .noToken)
+        #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
+        #expect(comparison.verdict(command(101, alert: true)) == .send)
+        #expect(comparison.admit(command(101)).heldCommand == held)
+        #expect(comparison.admit(command(102)).heldCommand == held)
+        #expect(comparison.verdict(command(102, alert: true)) == .send)
+        comparison.settle(settled(102))
+        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
+        #expect(comparison.verdict(command(103)) == .send)
     }
 
     @Test func `A carrier that is held replaces the command whose alert it carries`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(101, alert: true)) == .noToken)
-        #expect(stage.verdict(hold(101, [2], alert: true)) == .held)
-        #expect(stage.admit(command(102)).heldCommand == [2])
-        let registered = stage.admit(.register(attributesType: nil, registration: token, shows: nil))
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(101, alert: true)) == .noToken)
+        #expect(comparison.verdict(hold(101, [2], alert: true)) == .held)
+        #expect(comparison.admit(command(102)).heldCommand == [2])
+        let registered = comparison.admit(.register(attributesType: nil, registration: token, shows: nil))
         #expect(registered.heldCommand == [2])
         // Its worker dies after the verdict, and a record of the command itself comes without the alert.
-        #expect(stage.verdict(command(101, alert: true)) == .send)
-        #expect(stage.verdict(command(101)) == .alertHeld)
-        stage.settle(settled(101))
-        #expect(stage.verdict(command(101)) == .duplicate)
+        #expect(comparison.verdict(command(101, alert: true)) == .send)
+        #expect(comparison.verdict(command(101)) == .alertHeld)
+        comparison.settle(settled(101))
+        #expect(comparison.verdict(command(101)) == .duplicate)
     }
 
     @Test func `A registration does not bring back a command whose alert a newer one carries`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(101, alert: true)) == .noToken)
-        #expect(stage.admit(.register(attributesType: nil, registration: token, shows: nil)).heldCommand == nil)
-        #expect(stage.verdict(command(101, alert: true)) == .send)
-        #expect(stage.admit(.register(attributesType: nil, registration: token, shows: .at(101))).heldCommand == nil)
-        stage.settle(settled(101))
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(101, alert: true)) == .noToken)
+        #expect(comparison.admit(.register(attributesType: nil, registration: token, shows: nil)).heldCommand == nil)
+        #expect(comparison.verdict(command(101, alert: true)) == .send)
+        #expect(
+            comparison.admit(.register(attributesType: nil, registration: token, shows: .at(101))).heldCommand == nil
+        )
+        comparison.settle(settled(101))
     }
 
     @Test func `A start takes nothing from the life before`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .send)
-        #expect(stage.server.hash(stage.key.text)["h"] == nil)
-        #expect(stage.verdict(command(100, alert: true)) == .superseded)
-        #expect(stage.verdict(command(102)) == .noToken)
+        let comparison = try comparison()
+        #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
+        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
+        #expect(comparison.verdict(command(100, alert: true)) == .superseded)
+        #expect(comparison.verdict(command(102)) == .noToken)
     }
 
     // MARK: - Overtaken
 
     @Test(arguments: [Event.update, .end])
     func `An alert that comes after a newer command may ride on it until that is settled`(event: Event) throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         let past: StoreVerdict = event == .end ? .ended : .superseded
-        #expect(stage.verdict(command(101, event, token: token)) == .send)
-        let before = stage.server.hash(stage.key.text)
-        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
-        #expect(stage.verdict(command(100)) == past)
-        #expect(stage.server.hash(stage.key.text) == before)
-        stage.settle(settled(101, .notShown))
-        #expect(stage.verdict(command(100, alert: true)) == past)
-        if event == .end { #expect(stage.verdict(command(102, alert: true)) == .ended) }
+        #expect(comparison.verdict(command(101, event, token: token)) == .send)
+        let before = comparison.server.hash(comparison.key.text)
+        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        #expect(comparison.verdict(command(100)) == past)
+        #expect(comparison.server.hash(comparison.key.text) == before)
+        comparison.settle(settled(101, .notShown))
+        #expect(comparison.verdict(command(100, alert: true)) == past)
+        if event == .end { #expect(comparison.verdict(command(102, alert: true)) == .ended) }
     }
 
     @Test func `A waiting command is overtaken, too`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(101)) == .noToken)
-        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
-        #expect(stage.verdict(hold(101, [1], alert: false)) == .held)
-        #expect(stage.verdict(command(100, alert: true)) == .overtaken)
-        stage.settle(settled(101, .unknown))
-        #expect(stage.verdict(command(100, alert: true)) == .superseded)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(101)) == .noToken)
+        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        #expect(comparison.verdict(hold(101, [1], alert: false)) == .held)
+        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        comparison.settle(settled(101, .unknown))
+        #expect(comparison.verdict(command(100, alert: true)) == .superseded)
     }
 
     // MARK: - Answered
 
     @Test(arguments: [Event.update, .end])
     func `An accepted alert is not carried again, nor is an older one`(event: Event) throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
-        stage.settle(settled(101, alert: 101))
-        let before = stage.server.hash(stage.key.text)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
+        comparison.settle(settled(101, alert: 101))
+        let before = comparison.server.hash(comparison.key.text)
         for older in UInt64(99)...101 {
-            #expect(stage.verdict(command(103, event, alert: true, carried: older)) == .alertAnswered)
+            #expect(comparison.verdict(command(103, event, alert: true, carried: older)) == .alertAnswered)
         }
-        #expect(stage.server.hash(stage.key.text) == before, "nothing was changed")
-        #expect(stage.verdict(command(103, event, alert: true, carried: 102)) == .send)
+        #expect(comparison.server.hash(comparison.key.text) == before, "nothing was changed")
+        #expect(comparison.verdict(command(103, event, alert: true, carried: 102)) == .send)
     }
 
     @Test func `The newest accepted alert counts, in any order of settlements`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(104, alert: true, token: token)) == .send)
-        stage.settle(settled(104, alert: 103))
-        stage.settle(settled(102, alert: 102))
-        #expect(stage.verdict(command(105, alert: true, carried: 103)) == .alertAnswered)
-        #expect(stage.verdict(command(105, alert: true, carried: 104)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(104, alert: true, token: token)) == .send)
+        comparison.settle(settled(104, alert: 103))
+        comparison.settle(settled(102, alert: 102))
+        #expect(comparison.verdict(command(105, alert: true, carried: 103)) == .alertAnswered)
+        #expect(comparison.verdict(command(105, alert: true, carried: 104)) == .send)
     }
 
     @Test(arguments: [Settlement.notShown, .unknown])
     func `An alert that was not accepted may ride on`(settlement: Settlement) throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
-        stage.settle(settled(101, settlement, alert: 101))
-        #expect(stage.verdict(command(102, alert: true, carried: 101)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
+        comparison.settle(settled(101, settlement, alert: 101))
+        #expect(comparison.verdict(command(102, alert: true, carried: 101)) == .send)
     }
 
     @Test func `The accepted alert is stored together with all other parts`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
-        stage.settle(settled(101, alert: 101))
-        stage.settle(.limit(version: .at(101), pace: .spaced(0)))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
+        comparison.settle(settled(101, alert: 101))
+        comparison.settle(.limit(version: .at(101), pace: .spaced(0)))
         let newer = OwnedToken(token: [7, 7], environment: .production, registeredAtMilliseconds: 9)
-        #expect(stage.verdict(.register(attributesType: nil, registration: newer, shows: nil)) == .registered)
-        #expect(stage.admit(command(102)).registration == newer)
-        stage.settle(settled(102))
+        #expect(comparison.verdict(.register(attributesType: nil, registration: newer, shows: nil)) == .registered)
+        #expect(comparison.admit(command(102)).registration == newer)
+        comparison.settle(settled(102))
         let unregistered = Operation.unregister(atMilliseconds: 10)
-        #expect(stage.verdict(unregistered) == .unregistered)
-        #expect(stage.verdict(command(103, alert: true, carried: 101)) == .alertAnswered)
-        #expect(stage.verdict(command(103)) == .noToken)
-        #expect(stage.verdict(hold(103, [1], alert: false)) == .held)
-        #expect(stage.verdict(command(104, alert: true, carried: 101)) == .alertAnswered)
+        #expect(comparison.verdict(unregistered) == .unregistered)
+        #expect(comparison.verdict(command(103, alert: true, carried: 101)) == .alertAnswered)
+        #expect(comparison.verdict(command(103)) == .noToken)
+        #expect(comparison.verdict(hold(103, [1], alert: false)) == .held)
+        #expect(comparison.verdict(command(104, alert: true, carried: 101)) == .alertAnswered)
         let last = OwnedToken(token: [8], environment: .production, registeredAtMilliseconds: 11)
-        #expect(stage.admit(command(104, token: last)).registration == last)
+        #expect(comparison.admit(command(104, token: last)).registration == last)
     }
 
     @Test func `A start clears the accepted alert`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(101, alert: true, token: token)) == .send)
-        stage.settle(settled(101, alert: 101))
-        #expect(stage.server.hash(stage.key.text)["e"] != nil)
-        #expect(stage.verdict(.start(version: .at(105), claim: 1)) == .send)
-        #expect(stage.server.hash(stage.key.text)["e"] == nil)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
+        comparison.settle(settled(101, alert: 101))
+        #expect(comparison.server.hash(comparison.key.text)["e"] != nil)
+        #expect(comparison.verdict(.start(version: .at(105), claim: 1)) == .send)
+        #expect(comparison.server.hash(comparison.key.text)["e"] == nil)
     }
 }

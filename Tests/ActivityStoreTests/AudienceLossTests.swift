@@ -28,58 +28,58 @@ import Testing
         throws
     {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        let entries = AudienceScene.entries(0..<300, at: lane.loop.wallMilliseconds)
+        let caller = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<300, at: caller.loop.wallMilliseconds)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
-        try lane.join(entries)
-        let grant = try #require(try lane.perform(.admit(admission())).grant)
-        let firstFinished = try lane.perform(.finish(ranges[0], version: version, delivered(100), RoundTimes()))
+        try caller.join(entries)
+        let grant = try #require(try caller.perform(.admit(admission())).grant)
+        let firstFinished = try caller.perform(.finish(ranges[0], version: version, delivered(100), RoundTimes()))
         #expect(firstFinished.rangesLeft == 1)
-        #expect(try lane.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
+        #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
         // The round finds no more members. Its checkpoint says so, and it begins again.
-        #expect(try lane.perform(.directory(segment: 0)).bytes == [])
-        #expect(try lane.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
-        let checkpoint = try lane.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
+        #expect(try caller.perform(.directory(segment: 0)).bytes == [])
+        #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
+        let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
-        #expect(try lane.perform(.claim(ranges[1], claim: 8)).bytes == [])
-        #expect(try lane.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
+        #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
+        #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
         // The other range's counts are lost, so a part of the counts makes no totals.
-        #expect(try lane.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
-        #expect(try lane.perform(.newest).verdict == .unknown)
+        #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
+        #expect(try caller.perform(.newest).verdict == .unknown)
 
         // The lane's cache names pages that do not exist.
-        try lane.join(entries)
-        #expect(try lane.members() == AudienceScene.tokens(entries))
-        #expect(try lane.perform(.admit(admission())).grant == grant)
-        #expect(try lane.perform(.newest).newest == version)
+        try caller.join(entries)
+        #expect(try caller.members() == AudienceScene.tokens(entries))
+        #expect(try caller.perform(.admit(admission())).grant == grant)
+        #expect(try caller.perform(.newest).newest == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
-            _ = try lane.perform(.finish(range, version: version, delivered(count), RoundTimes()))
+            _ = try caller.perform(.finish(range, version: version, delivered(count), RoundTimes()))
         }
-        let again = try lane.perform(.finish(ranges[1], version: version, delivered(199), RoundTimes()))
+        let again = try caller.perform(.finish(ranges[1], version: version, delivered(199), RoundTimes()))
         #expect(again.rangesLeft == 0 && again.totals == delivered(300))
-        #expect(lane.failures.isEmpty)
+        #expect(caller.failures.isEmpty)
     }
 
     @Test func `Lost pages among others are empty for a reader, and a join creates them`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        let entries = AudienceScene.entries(0..<600, at: lane.loop.wallMilliseconds)
-        try lane.join(entries)
-        let bounds = AudienceScene.bounds(ofDirectory: try lane.perform(.directory(segment: 0)).bytes ?? [])
+        let caller = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<600, at: caller.loop.wallMilliseconds)
+        try caller.join(entries)
+        let bounds = AudienceScene.bounds(ofDirectory: try caller.perform(.directory(segment: 0)).bytes ?? [])
         let lost = bounds[bounds.count / 2]
         let next = bounds[bounds.count / 2 + 1]
         server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lost)])
-        #expect(try lane.perform(.page(segment: 0, lowerBound: lost)).bytes == [])
+        #expect(try caller.perform(.page(segment: 0, lowerBound: lost)).bytes == [])
 
         let isLost = { (entry: MemberEntry<[UInt8]>) in (lost..<next).contains(entry.place.position) }
         let back = try #require(entries.first(where: isLost))
-        try lane.join([back])
+        try caller.join([back])
         let expected = entries.filter { !isLost($0) || $0.identifier == back.identifier }
         #expect(expected.count < entries.count)
-        #expect(try lane.members() == AudienceScene.tokens(expected))
-        try lane.join(entries)
-        #expect(try lane.members() == AudienceScene.tokens(entries))
+        #expect(try caller.members() == AudienceScene.tokens(expected))
+        try caller.join(entries)
+        #expect(try caller.members() == AudienceScene.tokens(entries))
     }
 }

@@ -10,29 +10,29 @@ import Testing
 @Suite(.serialized, .ownThread) struct AudienceStoreTests {
     @Test func `Lanes that know different pages put each member on the right one`() throws {
         let server = try RedisServer()
-        let lanes = try [AudienceCaller(server), AudienceCaller(server)]
-        let now = lanes[0].loop.wallMilliseconds
+        let callers = try [AudienceCaller(server), AudienceCaller(server)]
+        let now = callers[0].loop.wallMilliseconds
         var expected: [[UInt8]: [UInt8]] = [:]
         for round in 0..<6 {
-            for (index, lane) in lanes.enumerated() {
+            for (index, caller) in callers.enumerated() {
                 // The second lane comes after the first has split a page that both know.
                 let entries = AudienceScene.entries(
                     (round * 300)..<(round * 300 + 300),
                     seed: UInt64(index + 1),
                     at: now + Int64(index)
                 )
-                try lane.join(entries)
+                try caller.join(entries)
                 expected.merge(AudienceScene.tokens(entries)) { $1 }
-                #expect(lane.failures.isEmpty)
+                #expect(caller.failures.isEmpty)
             }
         }
-        #expect(try lanes[0].members() == expected)
+        #expect(try callers[0].members() == expected)
     }
 
     @Test func `A member whose join is acknowledged is on a page, and takes less than 150 bytes`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        let now = lane.loop.wallMilliseconds
+        let caller = try AudienceCaller(server)
+        let now = caller.loop.wallMilliseconds
         let entries = AudienceScene.entries(0..<4_000, at: now).enumerated()
             .map { index, entry in
                 var entry = entry
@@ -40,8 +40,8 @@ import Testing
                 entry.place.position = entry.identifier.withUnsafeBytes { MemberPlace(of: $0) }.position
                 return entry
             }
-        try lane.join(entries)
-        #expect(try lane.members() == AudienceScene.tokens(entries))
+        try caller.join(entries)
+        #expect(try caller.members() == AudienceScene.tokens(entries))
         let sum =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
         let bytes = try #require(Int(String(decoding: server.command("EVAL", sum, "0")[0], as: UTF8.self)))
@@ -50,8 +50,8 @@ import Testing
 
     @Test func `Pages and directories live for 26 hours after a renewal, with devices for 90 days`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        var entry = AudienceScene.entries(0..<1, at: lane.loop.wallMilliseconds)[0]
+        let caller = try AudienceCaller(server)
+        var entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
         func lifetimes() throws -> [Int] {
             try [AudienceScene.firstPage, AudienceScene.directory]
                 .map { key in
@@ -60,48 +60,48 @@ import Testing
                     )
                 }
         }
-        _ = try lane.perform(.append(entry))
+        _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((93_500_000...93_600_000).contains(left)) }
         entry.kind = .device
-        _ = try lane.perform(.append(entry))
+        _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
         // An activity does not shorten the time.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
-        _ = try lane.perform(.append(entry))
+        _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
     }
 
     @Test func `A full page is rearranged before it takes an entry, and a missing page or directory is made`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        let entries = AudienceScene.entries(0..<6, at: lane.loop.wallMilliseconds)
-        try lane.join(Array(entries[..<2]))
+        let caller = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<6, at: caller.loop.wallMilliseconds)
+        try caller.join(Array(entries[..<2]))
         server.command(bytes: [
             Array("SETRANGE".utf8), AudienceScene.firstPage, Array("1".utf8), [MemberPage.Flag.isFull],
         ])
-        try lane.join([entries[2]])
-        #expect(try lane.members() == AudienceScene.tokens(Array(entries[..<3])))
+        try caller.join([entries[2]])
+        #expect(try caller.members() == AudienceScene.tokens(Array(entries[..<3])))
         server.command(bytes: [Array("DEL".utf8), AudienceScene.firstPage])
-        try lane.join([entries[3]])
-        #expect(try lane.members() == AudienceScene.tokens([entries[3]]))
+        try caller.join([entries[3]])
+        #expect(try caller.members() == AudienceScene.tokens([entries[3]]))
         server.command(bytes: [Array("DEL".utf8), AudienceScene.directory])
-        try lane.join([entries[4]])
+        try caller.join([entries[4]])
         server.command("FLUSHALL")
-        #expect(try lane.members() == [:])
-        try lane.join([entries[5]])
-        #expect(try lane.members() == AudienceScene.tokens([entries[5]]))
-        #expect(lane.failures.isEmpty)
+        #expect(try caller.members() == [:])
+        try caller.join([entries[5]])
+        #expect(try caller.members() == AudienceScene.tokens([entries[5]]))
+        #expect(caller.failures.isEmpty)
     }
 
     @Test func `A page with foreign content refuses the call and stays unchanged`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
+        let caller = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         func expectRefusal() throws {
-            let tag = try lane.issue(.append(entry))
-            try lane.turnUntilQuiet()
-            #expect(lane.failures[tag] == .foreignValue)
+            let tag = try caller.issue(.append(entry))
+            try caller.turnUntilQuiet()
+            #expect(caller.failures[tag] == .foreignValue)
         }
         // A page of another format; one that is too short for a header; and a page to rearrange with an invalid entry.
         let header = [MemberPage.Header.format, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
@@ -109,7 +109,7 @@ import Testing
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
             [header[0], MemberPage.Flag.isFull] + header[2...] + [UInt8](repeating: 0, count: PageLimits.bytesMax),
         ]
-        try lane.join([entry])
+        try caller.join([entry])
         for value in values {
             server.command(bytes: [Array("SET".utf8), AudienceScene.firstPage, value])
             try expectRefusal()
@@ -119,44 +119,44 @@ import Testing
         server.command(bytes: [Array("RPUSH".utf8), AudienceScene.firstPage, [1]])
         try expectRefusal()
         // Reading returns the bytes unchanged, and the page's reader checks them. A key that is no string is an error.
-        #expect(try lane.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
-        let tag = try lane.issue(.page(segment: 0, lowerBound: 0))
-        try lane.turnUntilQuiet()
-        #expect(lane.failures[tag] == .foreignValue)
+        #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
+        let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
+        try caller.turnUntilQuiet()
+        #expect(caller.failures[tag] == .foreignValue)
     }
 
     @Test func `A directory with foreign content refuses each join separately and stays unchanged`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
+        let caller = try AudienceCaller(server)
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         // Incomplete bounds; not from 0; not ascending; empty.
         for value: [UInt8] in [[0, 0, 0, 0, 7], [7, 7, 7, 7], [0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0], []] {
             server.command("FLUSHALL")
             server.command(bytes: [Array("SET".utf8), AudienceScene.directory, value])
-            let tags = try (0..<3).map { _ in try lane.issue(.append(entry)) }
-            try lane.turnUntilQuiet()
-            for tag in tags { #expect(lane.failures[tag] == .foreignValue, "\(value)") }
+            let tags = try (0..<3).map { _ in try caller.issue(.append(entry)) }
+            try caller.turnUntilQuiet()
+            for tag in tags { #expect(caller.failures[tag] == .foreignValue, "\(value)") }
             #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.directory]) == [value])
         }
-        #expect(lane.lost.isEmpty)
+        #expect(caller.lost.isEmpty)
         server.command("FLUSHALL")
-        #expect(try lane.perform(.append(entry)).verdict == .joined)
+        #expect(try caller.perform(.append(entry)).verdict == .joined)
     }
 
     @Test func `Joins whose server goes away fail once each, and can be repeated`() throws {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
-        let entries = AudienceScene.entries(0..<500, at: lane.loop.wallMilliseconds)
-        let tags = try entries.map { try lane.issue(.append($0)) }
+        let caller = try AudienceCaller(server)
+        let entries = AudienceScene.entries(0..<500, at: caller.loop.wallMilliseconds)
+        let tags = try entries.map { try caller.issue(.append($0)) }
         try server.restart()
-        #expect(lane.turn { tags.allSatisfy { lane.failures[$0] != nil || lane.replies[$0] != nil } })
-        #expect(lane.turn { lane.store.isReady })
-        try lane.join(entries)
-        #expect(try lane.members() == AudienceScene.tokens(entries))
+        #expect(caller.turn { tags.allSatisfy { caller.failures[$0] != nil || caller.replies[$0] != nil } })
+        #expect(caller.turn { caller.store.isReady })
+        try caller.join(entries)
+        #expect(try caller.members() == AudienceScene.tokens(entries))
     }
 
     @Test func `An entry that cannot be stored is refused`() throws {
-        let lane = try AudienceCaller(try RedisServer())
+        let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         var long = entry
         long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytes + 1)
@@ -167,7 +167,7 @@ import Testing
             .checkpoint(range, claim: 1, text: text),
         ] {
             let call = AudienceScene.call(operation)
-            #expect(call.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
+            #expect(call.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
         }
         let nameless = AudienceCall(
             tag: 1,
@@ -175,7 +175,7 @@ import Testing
             audience: AudienceScene.audience,
             operation: AudienceCaller.Operation.newest
         )
-        #expect(nameless.withBorrowedBytes { lane.store.issue($0) } == .outOfBounds)
+        #expect(nameless.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
     }
 
     @Test func `A user with a password and only the required rights is enough`() throws {
@@ -184,14 +184,14 @@ import Testing
             "+evalsha", "+script|load", "+get", "+set", "+setrange", "+getrange", "+append", "+hmget", "+hget",
             "+hkeys", "+hset", "+hdel", "+hincrby", "+pttl", "+pexpire", "+time",
         ])
-        let lane = try AudienceCaller(
+        let caller = try AudienceCaller(
             RedisConfiguration(url: try RedisURL("unix://causeway:s%40cret@\(server.socketPath)"))
         )
-        try #require(lane.turn { lane.store.isReady })
-        let now = lane.loop.wallMilliseconds
+        try #require(caller.turn { caller.store.isReady })
+        let now = caller.loop.wallMilliseconds
         let entries = AudienceScene.entries(0..<200, at: now)
-        try lane.join(entries)
-        #expect(try lane.members() == AudienceScene.tokens(entries))
+        try caller.join(entries)
+        #expect(try caller.members() == AudienceScene.tokens(entries))
         // One round each with two numbers of ranges, so that the first one's fields are deleted.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
@@ -201,31 +201,31 @@ import Testing
             admission.digest = UInt64(count)
             (admission.isEnd, admission.isStart) = (false, false)
             try #require(
-                lane.turn(limitMilliseconds: 60_000) { (try? lane.perform(.admit(admission)).verdict) == .send }
+                caller.turn(limitMilliseconds: 60_000) { (try? caller.perform(.admit(admission)).verdict) == .send }
             )
             for index in 0..<count {
                 let range = try #require(SegmentRange(index: index, count: count))
-                #expect(try lane.perform(.claim(range, claim: 1)).verdict == .progress)
-                #expect(try lane.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
-                let reply = try lane.perform(.finish(range, version: version, MemberCounts(), RoundTimes()))
+                #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
+                #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
+                let reply = try caller.perform(.finish(range, version: version, MemberCounts(), RoundTimes()))
                 #expect(reply.rangesLeft == count - index - 1)
             }
-            #expect(try lane.perform(.settle(version: version)).verdict == .settled)
+            #expect(try caller.perform(.settle(version: version)).verdict == .settled)
         }
-        #expect(lane.failures.isEmpty)
+        #expect(caller.failures.isEmpty)
     }
 
     @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
-        let lane = try AudienceCaller(try RedisServer())
-        let entry = AudienceScene.entries(0..<1, at: lane.loop.wallMilliseconds)[0]
+        let caller = try AudienceCaller(try RedisServer())
+        let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
         // More joins than the table has room for in one turn, and far more than fit on a page.
-        for _ in 0..<JoinTable.capacity { _ = try lane.issue(.append(entry)) }
-        #expect(lane.replies.isEmpty)
-        #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { lane.store.issue($0) } == .full)
-        try lane.turnUntilQuiet()
-        #expect(lane.replies.count + lane.failures.count == JoinTable.capacity)
-        #expect(lane.replies.count > PageLimits.bytesMax / StoredMember.bytesMax)
-        #expect(lane.failures.values.allSatisfy { $0 == .busy })
-        #expect(try lane.members() == AudienceScene.tokens([entry]))
+        for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
+        #expect(caller.replies.isEmpty)
+        #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
+        try caller.turnUntilQuiet()
+        #expect(caller.replies.count + caller.failures.count == JoinTable.capacity)
+        #expect(caller.replies.count > PageLimits.bytesMax / StoredMember.bytesMax)
+        #expect(caller.failures.values.allSatisfy { $0 == .busy })
+        #expect(try caller.members() == AudienceScene.tokens([entry]))
     }
 }

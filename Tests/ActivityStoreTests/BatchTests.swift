@@ -33,47 +33,47 @@ import Testing
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.callsPerCommandMax = callsPerCommandMax
         configuration.responseDeadlineMilliseconds = 60_000
-        let lane = try StoreCaller(configuration)
-        try #require(lane.turnUntilReady())
-        lane.events = []
+        let caller = try StoreCaller(configuration)
+        try #require(caller.turnUntilReady())
+        caller.events = []
         server.command("CONFIG", "RESETSTAT")
-        return (server, lane)
+        return (server, caller)
     }
 
     @Test(arguments: [(1, 1), (2, 1), (63, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
     func `One command carries as many calls as fit`(calls: Int, commands: Int) throws {
-        let (server, lane) = try connected()
-        var model = StoreModel(nowMilliseconds: lane.loop.wallMilliseconds)
+        let (server, caller) = try connected()
+        var model = StoreModel(nowMilliseconds: caller.loop.wallMilliseconds)
         var expected: [StoreCaller.Event] = []
         for tag in 0..<UInt64(calls) {
             let key = TestKey.activity("\(tag)")
-            #expect(lane.store.issue(update(5), key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update(5), key: key, tag: tag) == .issued)
             expected.append(.admitted(tag, model.perform(key.call(update(5), tag: tag))))
         }
-        #expect(lane.store.outstandingCount == calls)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == expected)
+        #expect(caller.store.outstandingCount == calls)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.events == expected)
         #expect(server.calls("evalsha") == commands)
-        #expect(lane.answered.count == commands && lane.answered.reduce(0, +) == calls)
-        #expect((1..<60_000_000).contains(lane.roundTripMicrosecondsMax))
+        #expect(caller.answered.count == commands && caller.answered.reduce(0, +) == calls)
+        #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
         // The clock is read once for all calls.
         #expect(server.calls("time") == commands)
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `In a cluster each call is a separate command`() throws {
-        let (server, lane) = try connected(1)
+        let (server, caller) = try connected(1)
         for tag in 0..<10 as Range<UInt64> {
-            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.events == (0..<10).map { .admitted($0, OwnedReply(.noToken)) })
         #expect(server.calls("evalsha") == 10)
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `Other calls in between keep their order`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         let key = TestKey.activity("one")
         let register = Operation.register(attributesType: nil, registration: token(1), shows: nil)
         var sent = OwnedReply(.send)
@@ -85,17 +85,17 @@ import Testing
             reply.timestamp = timestamp
             return reply
         }
-        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(update(1), key: .activity("two"), tag: 2) == .issued)
-        #expect(lane.store.issue(register, key: key, tag: 3) == .issued)
-        #expect(lane.store.issue(update(2), key: key, tag: 4) == .issued)
-        #expect(lane.store.issue(update(2), key: key, tag: 5) == .issued)
-        #expect(lane.store.issue(settle(2), key: key, tag: 6) == .issued)
-        #expect(lane.store.issue(update(2), key: key, tag: 7) == .issued)
-        #expect(lane.store.issue(update(1), key: key, tag: 8) == .issued)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(update(1), key: .activity("two"), tag: 2) == .issued)
+        #expect(caller.store.issue(register, key: key, tag: 3) == .issued)
+        #expect(caller.store.issue(update(2), key: key, tag: 4) == .issued)
+        #expect(caller.store.issue(update(2), key: key, tag: 5) == .issued)
+        #expect(caller.store.issue(settle(2), key: key, tag: 6) == .issued)
+        #expect(caller.store.issue(update(2), key: key, tag: 7) == .issued)
+        #expect(caller.store.issue(update(1), key: key, tag: 8) == .issued)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(
-            lane.events == [
+            caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
                 .admitted(3, OwnedReply(.registered)), .admitted(4, send(2)), .admitted(5, send(2)),
                 .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
@@ -103,11 +103,11 @@ import Testing
         )
         // The calls before the registration are one command, and the calls behind it, with the settlement, are another.
         #expect(server.calls("evalsha") == 3)
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `Each call has its own pace, and too many paces need two commands`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         // Each is sent once and then waits for the time of its own pace.
         for round in 1...2 as ClosedRange<UInt64> {
             for index in 0...CallBatch.pacesMax {
@@ -119,13 +119,13 @@ import Testing
                     request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
                     registration: token(1)
                 )
-                #expect(lane.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
+                #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
             }
-            #expect(lane.turn { lane.store.outstandingCount == 0 })
+            #expect(caller.turn { caller.store.outstandingCount == 0 })
         }
         #expect(server.calls("evalsha") == 4)
-        #expect(lane.events.count == 2 * (CallBatch.pacesMax + 1))
-        for (index, event) in lane.events.dropFirst(CallBatch.pacesMax + 1).enumerated() {
+        #expect(caller.events.count == 2 * (CallBatch.pacesMax + 1))
+        for (index, event) in caller.events.dropFirst(CallBatch.pacesMax + 1).enumerated() {
             guard case .replied(UInt64(index), let reply) = event, reply.verdict == .wait else {
                 Issue.record("\(event)")
                 continue
@@ -133,11 +133,11 @@ import Testing
             let spacing = Int64(index + 1) * 100_000
             #expect((spacing - 50_000...spacing).contains(reply.waitMilliseconds))
         }
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `Each call has its own bucket, independent of the call before it`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         // With and without frequent updates; with a token, and without one while frequent updates stay allowed.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
         for (index, key) in keys.enumerated() {
@@ -147,14 +147,14 @@ import Testing
                 frequentUpdates: index > 0,
                 shows: nil
             )
-            #expect(lane.store.issue(register, key: key, tag: 0) == .issued)
-            #expect(lane.store.issue(update(1), key: key, tag: 0) == .issued)
+            #expect(caller.store.issue(register, key: key, tag: 0) == .issued)
+            #expect(caller.store.issue(update(1), key: key, tag: 0) == .issued)
         }
         #expect(
-            lane.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
+            caller.store.issue(.unregister(atMilliseconds: 2), key: keys[2], tag: 0) == .issued
         )
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        lane.events = []
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        caller.events = []
         server.command("CONFIG", "RESETSTAT")
         for (tag, index) in [0, 1, 2, 0, 2, 1, 1].enumerated() {
             let update = Operation.command(
@@ -165,75 +165,75 @@ import Testing
                 request: PushRequest(isHigh: true, mayUseReserve: true, carriesAlert: false),
                 registration: nil
             )
-            #expect(lane.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
+            #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(server.calls("evalsha") == 1)
-        let left = lane.events.map { event in
+        let left = caller.events.map { event in
             if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
         }
         #expect(left == [14, 199, -1, 13, -1, 198, 197])
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `A fault in one value is an error of that call only`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
         server.command("SET", TestKey.activity("6").text, String(repeating: "9", count: 500))
         for tag in 0..<8 as Range<UInt64> {
-            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         let expected = (0..<8 as Range<UInt64>)
             .map { tag -> StoreCaller.Event in
                 [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
             }
-        #expect(lane.events == expected)
-        #expect(lane.reasons.dropFirst().first?.contains("WRONGTYPE") == true)
+        #expect(caller.events == expected)
+        #expect(caller.reasons.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.calls("evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
             #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.token)
         }
-        #expect(lane.store.isReady)
-        lane.store.close()
+        #expect(caller.store.isReady)
+        caller.store.close()
     }
 
     @Test func `A lost connection fails the collected calls and the sent ones, in order`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         for tag in 0..<100 as Range<UInt64> {
-            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
         server.kill()
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         let failures = (0..<100 as Range<UInt64>).map { StoreCaller.Event.failed($0, .admit, .stream) }
-        #expect(lane.events.filter { if case .failed = $0 { true } else { false } } == failures)
+        #expect(caller.events.filter { if case .failed = $0 { true } else { false } } == failures)
         try server.start()
-        #expect(lane.turnUntilReady())
-        lane.events = []
+        #expect(caller.turnUntilReady())
+        caller.events = []
         // No call is left over.
-        #expect(lane.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == [.admitted(1, OwnedReply(.noToken))])
-        lane.store.close()
+        #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])
+        caller.store.close()
     }
 
     @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         server.command("CONFIG", "SET", "maxmemory", "1")
         for tag in 0..<20 as Range<UInt64> {
-            #expect(lane.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
-        #expect(lane.store.isReady)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
+        #expect(caller.store.isReady)
         #expect(server.command("DBSIZE") == [Array("0".utf8)])
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `Held commands that do not fit into one reply are asked for again`() throws {
-        let (server, lane) = try connected()
+        let (server, caller) = try connected()
         let longest = StoreLimits.heldCommandBytesMax
         let lengths = [longest, 10, 60_000, 70_000, 60_000]
         for (index, length) in lengths.enumerated() {
@@ -244,27 +244,27 @@ import Testing
                 command: Array(repeating: 0x41, count: length),
                 carriesAlert: true
             )
-            #expect(lane.store.issue(update(5, alert: true), key: key, tag: 1) == .issued)
-            #expect(lane.store.issue(held, key: key, tag: 2) == .issued)
+            #expect(caller.store.issue(update(5, alert: true), key: key, tag: 1) == .issued)
+            #expect(caller.store.issue(held, key: key, tag: 2) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         // The longest fills a reply alone; of the others, the first two fit.
-        #expect(heldLengths(lane, indices: [0, 1]) == [longest, nil])
-        #expect(heldLengths(lane, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
-        #expect(heldLengths(lane, indices: [4]) == [60_000])
-        #expect(lane.store.isReady)
-        lane.store.close()
+        #expect(heldLengths(caller, indices: [0, 1]) == [longest, nil])
+        #expect(heldLengths(caller, indices: [1, 2, 3, 4]) == [10, 60_000, 70_000, nil])
+        #expect(heldLengths(caller, indices: [4]) == [60_000])
+        #expect(caller.store.isReady)
+        caller.store.close()
         withExtendedLifetime(server) {}
     }
 
     /// The held command in the reply to a newer update of each activity without an alert; nil: the update must wait.
-    private func heldLengths(_ lane: StoreCaller, indices: [Int]) -> [Int?] {
-        lane.events = []
+    private func heldLengths(_ caller: StoreCaller, indices: [Int]) -> [Int?] {
+        caller.events = []
         for index in indices {
-            #expect(lane.store.issue(update(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
+            #expect(caller.store.issue(update(6), key: .activity("\(index)"), tag: UInt64(index)) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        return lane.events.map { event in
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        return caller.events.map { event in
             guard case .replied(_, let reply) = event else { return -1 }
             if reply.verdict == .wait && reply.waitMilliseconds == 1 { return nil }
             return reply.heldCommand?.count ?? -1

@@ -14,52 +14,52 @@ import Testing
     /// A server with a claim for each range; the server's counters are reset.
     private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
-        let lane = try AudienceCaller(server)
+        let caller = try AudienceCaller(server)
         for index in 0..<ranges {
-            _ = try lane.issue(.claim(range(index), claim: UInt64(index)))
+            _ = try caller.issue(.claim(range(index), claim: UInt64(index)))
         }
-        try lane.turnUntilQuiet()
+        try caller.turnUntilQuiet()
         server.command("CONFIG", "RESETSTAT")
-        return (server, lane)
+        return (server, caller)
     }
 
     @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
     func `One command carries as many checkpoints as fit`(checkpoints: Int, commands: Int) throws {
-        let (server, lane) = try claimed(checkpoints)
+        let (server, caller) = try claimed(checkpoints)
         let tags = try (0..<checkpoints)
-            .map { try lane.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
-        try lane.turnUntilQuiet()
-        #expect(tags.allSatisfy { lane.replies[$0]?.verdict == .settled })
+            .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
+        try caller.turnUntilQuiet()
+        #expect(tags.allSatisfy { caller.replies[$0]?.verdict == .settled })
         #expect(server.calls("evalsha") == commands)
         for index in 0..<checkpoints {
-            #expect(try lane.perform(.claim(range(index), claim: 1)).bytes == [UInt8(index)])
+            #expect(try caller.perform(.claim(range(index), claim: 1)).bytes == [UInt8(index)])
         }
     }
 
     @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
-        let (_, lane) = try claimed(3)
-        let own = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        let foreign = try lane.issue(.checkpoint(range(1), claim: 9, text: [2]))
-        let unclaimed = try lane.issue(.checkpoint(range(4), claim: 9, text: [3]))
-        try lane.turnUntilQuiet()
-        #expect([own, foreign, unclaimed].map { lane.replies[$0]?.verdict } == [.settled, .foreign, .lost])
-        #expect(try lane.perform(.claim(range(1), claim: 1)).bytes == [])
-        #expect(try lane.perform(.claim(range(4), claim: 1)).bytes == [])
+        let (_, caller) = try claimed(3)
+        let own = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
+        let foreign = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
+        let unclaimed = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
+        try caller.turnUntilQuiet()
+        #expect([own, foreign, unclaimed].map { caller.replies[$0]?.verdict } == [.settled, .foreign, .lost])
+        #expect(try caller.perform(.claim(range(1), claim: 1)).bytes == [])
+        #expect(try caller.perform(.claim(range(4), claim: 1)).bytes == [])
     }
 
     @Test func `Another audience, more bytes and another call begin a command`() throws {
-        let (server, lane) = try claimed(8)
+        let (server, caller) = try claimed(8)
         let long = [UInt8](repeating: 7, count: AudienceLimits.progressBytes)
-        #expect(try lane.perform(.claim(range(0), claim: 0), audience: Self.other).verdict == .progress)
-        for index in 0..<8 { _ = try lane.issue(.checkpoint(range(index), claim: UInt64(index), text: long)) }
-        _ = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.other)
-        let append = try lane.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
-        _ = try lane.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        try lane.turnUntilQuiet()
-        #expect(lane.failures.isEmpty && lane.replies[append]?.verdict == .joined)
-        #expect(try lane.perform(.claim(range(7), claim: 1)).bytes == long)
-        #expect(try lane.perform(.claim(range(0), claim: 1)).bytes == [1])
-        #expect(try lane.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
+        #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.other).verdict == .progress)
+        for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: long)) }
+        _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.other)
+        let append = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
+        _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
+        try caller.turnUntilQuiet()
+        #expect(caller.failures.isEmpty && caller.replies[append]?.verdict == .joined)
+        #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
+        #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
+        #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
         // Three of the long ones fit. Two calls follow the entry, and four claims are asked for here.
         #expect(server.calls("evalsha") == 3 + 1 + 3 + 1 + 4)
     }

@@ -22,10 +22,10 @@ import Testing
     }
 
     /// Makes one call and waits for its reply.
-    private func works(_ lane: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
-        lane.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
-            && lane.turn {
-                lane.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
+    private func works(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
+        caller.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
+            && caller.turn {
+                caller.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
             }
     }
 
@@ -34,11 +34,11 @@ import Testing
     @Test func `Unix sockets, and TCP addresses by number and by name, work`() throws {
         let server = try RedisServer()
         for url in [server.unixURL, "redis://127.0.0.1:\(server.port)", "redis://localhost:\(server.port)/"] {
-            let lane = try StoreCaller(url)
-            #expect(lane.turnUntilReady(), "\(url)")
-            #expect(lane.events == [.ready])
-            #expect(works(lane))
-            lane.store.close()
+            let caller = try StoreCaller(url)
+            #expect(caller.turnUntilReady(), "\(url)")
+            #expect(caller.events == [.ready])
+            #expect(works(caller))
+            caller.store.close()
         }
     }
 
@@ -47,27 +47,27 @@ import Testing
             "--user", "default", "off", "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load",
             "+mget", "+get", "+set", "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time",
         ])
-        let lane = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
-        #expect(lane.turnUntilReady())
+        let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
+        #expect(caller.turnUntilReady())
         // The user may read neither the configuration nor the version. The lane reports that and continues.
         #expect(
-            lane.events == [
+            caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
                 .warning(.versionUnknown(RedisError(.noPermission))),
                 .ready,
             ]
         )
-        #expect(try !lane.connection().serverTakesFlags)
-        #expect(works(lane))
-        lane.store.close()
+        #expect(try !caller.connection().serverTakesFlags)
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `The default user's password is accepted`() throws {
         let server = try RedisServer(["--requirepass", "pa:ss"])
-        let lane = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
-        #expect(lane.turnUntilReady())
-        #expect(works(lane))
-        lane.store.close()
+        let caller = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
+        #expect(caller.turnUntilReady())
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test(arguments: ["wrong:hunter2@", ":hunter2@", ""])
@@ -75,15 +75,15 @@ import Testing
         throws
     {
         let server = try RedisServer(["--requirepass", "right"])
-        let lane = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
+        let caller = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
         let code: RedisError.Code = credentials.isEmpty ? .noAuthentication : .wrongPassword
-        #expect(lane.turn { lane.events == [.lost(code), .lost(code)] })
-        #expect(lane.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
+        #expect(caller.turn { caller.events == [.lost(code), .lost(code)] })
+        #expect(caller.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
         if credentials == ":hunter2@" {
             server.command("CONFIG", "SET", "requirepass", "hunter2", password: "right")
-            #expect(lane.turnUntilReady())
+            #expect(caller.turnUntilReady())
         }
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `TLS works, and an untrusted server is refused`() throws {
@@ -91,12 +91,12 @@ import Testing
         let files = try SelfSignedCertificate.write(directory: directory.path, hosts: ["localhost"])
         let server = try RedisServer(tls: files)
         let trusting = try TLSContext.client(caFile: files.caFile, applicationProtocols: [])
-        let lane = try StoreCaller(
+        let caller = try StoreCaller(
             RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trusting)
         )
-        #expect(lane.turnUntilReady())
-        #expect(works(lane))
-        lane.store.close()
+        #expect(caller.turnUntilReady())
+        #expect(works(caller))
+        caller.store.close()
 
         let strict = try TLSContext.client(caFile: nil, applicationProtocols: [])
         for (host, tls) in [("127.0.0.1", trusting), ("localhost", strict)] {
@@ -109,16 +109,16 @@ import Testing
         }
     }
 
-    @Test func `A lane uses the configured database`() throws {
+    @Test func `A caller uses the configured database`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller("\(server.unixURL)?db=3")
-        #expect(lane.turnUntilReady())
-        #expect(works(lane))
+        let caller = try StoreCaller("\(server.unixURL)?db=3")
+        #expect(caller.turnUntilReady())
+        #expect(works(caller))
         #expect(server.command("DBSIZE") == [Array("0".utf8)])
         #expect(
             server.command("INFO", "keyspace").contains { String(decoding: $0, as: UTF8.self).contains("db3:keys=1") }
         )
-        lane.store.close()
+        caller.store.close()
         let wrong = try StoreCaller("\(server.unixURL)?db=99")
         #expect(wrong.turn { wrong.events.first == .lost(.unknown) })
         #expect(wrong.reasons.first == "Redis answered: ERR DB index is out of range")
@@ -127,31 +127,31 @@ import Testing
 
     @Test func `An eviction policy causes a warning`() throws {
         let server = try RedisServer(["--maxmemory-policy", "volatile-ttl"])
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        #expect(lane.events == [.warning(.evicts(policy: "volatile-ttl")), .ready])
-        lane.store.close()
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        #expect(caller.events == [.warning(.evicts(policy: "volatile-ttl")), .ready])
+        caller.store.close()
     }
 
     @Test func `The lane waits for a server that does not run yet`() throws {
         let server = try RedisServer()
         server.kill()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turn { lane.events.count >= 3 })
-        #expect(lane.events.allSatisfy { $0 == .lost(.stream) })
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turn { caller.events.count >= 3 })
+        #expect(caller.events.allSatisfy { $0 == .lost(.stream) })
         try server.start()
-        #expect(lane.turnUntilReady())
-        lane.store.close()
+        #expect(caller.turnUntilReady())
+        caller.store.close()
     }
 
     // MARK: - Losing it
 
     @Test func `Killed and restarted in the middle: each call ends once, in order`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
         for round in 0..<5 {
-            lane.events = []
+            caller.events = []
             let tags = UInt64(round) * 10_000..<UInt64(round) * 10_000 + 3_000
             for tag in tags {
                 let call = Operation.settlement(
@@ -160,144 +160,145 @@ import Testing
                     digest: 1
                 )
                 if tag % 3 == 0 {
-                    #expect(lane.store.issue(call, key: key, tag: tag) == .issued)
+                    #expect(caller.store.issue(call, key: key, tag: tag) == .issued)
                 } else {
-                    #expect(lane.store.issue(update(tag), key: key, tag: tag) == .issued)
+                    #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
                 }
                 // Some calls have an answer, some are on their way, some have not been sent.
-                if tag == tags.lowerBound + 1_000 { lane.loop.turn(waitMilliseconds: 0) }
+                if tag == tags.lowerBound + 1_000 { caller.loop.turn(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
-                    #expect(lane.turn { !lane.events.isEmpty })
+                    #expect(caller.turn { !caller.events.isEmpty })
                     server.kill()
                 }
             }
-            #expect(lane.turn { lane.store.outstandingCount == 0 })
-            #expect(ends(lane.events) == Array(tags))
-            #expect(lane.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
+            #expect(caller.turn { caller.store.outstandingCount == 0 })
+            #expect(ends(caller.events) == Array(tags))
+            #expect(caller.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
             try server.start()
-            #expect(lane.turnUntilReady())
+            #expect(caller.turnUntilReady())
         }
-        #expect(works(lane))
-        lane.store.close()
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `Scripts flushed under load are loaded again`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        lane.events = []
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        caller.events = []
         for tag in 0..<2_000 as Range<UInt64> {
-            #expect(lane.store.issue(update(tag), key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
             if tag == 1_000 {
-                #expect(lane.turn { lane.store.outstandingCount == 0 })
+                #expect(caller.turn { caller.store.outstandingCount == 0 })
                 server.command("SCRIPT", "FLUSH")
             }
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(ends(lane.events) == Array(0..<2_000))
-        let forgotten = lane.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(ends(caller.events) == Array(0..<2_000))
+        let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
-        #expect(lane.store.isReady && works(lane))
+        #expect(caller.store.isReady && works(caller))
         // A second time on the same connection, which is opened again.
         server.command("SCRIPT", "FLUSH")
-        lane.events = []
-        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
-        #expect(lane.turn { lane.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
-        #expect(works(lane))
-        lane.store.close()
+        caller.events = []
+        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `A server that has forgotten everything admits again`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        lane.events = []
-        #expect(lane.store.issue(update(5), key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(update(4), key: key, tag: 2) == .issued)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        caller.events = []
+        #expect(caller.store.issue(update(5), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(update(4), key: key, tag: 2) == .issued)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         server.command("FLUSHALL")
-        #expect(lane.store.issue(update(4), key: key, tag: 3) == .issued)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.store.issue(update(4), key: key, tag: 3) == .issued)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(
-            lane.events == [
+            caller.events == [
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.superseded)),
                 .admitted(3, OwnedReply(.noToken)),
             ]
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `A killed client comes back`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        lane.events = []
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        caller.events = []
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        #expect(lane.turn { lane.events == [.lost(.stream), .ready] })
-        #expect(works(lane))
-        lane.store.close()
+        #expect(caller.turn { caller.events == [.lost(.stream), .ready] })
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `A server that does not answer before the deadline is left, and found again`() throws {
         let server = try RedisServer()
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.responseDeadlineMilliseconds = 1_000
-        let lane = try StoreCaller(configuration)
-        #expect(lane.turnUntilReady())
-        lane.events = []
+        let caller = try StoreCaller(configuration)
+        #expect(caller.turnUntilReady())
+        caller.events = []
         server.command("CLIENT", "PAUSE", "4000", "ALL")
-        #expect(lane.store.issue(update(1), key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(update(2), key: key, tag: 2) == .issued)
-        #expect(lane.turn { lane.store.isReady && lane.events.last == .ready })
+        #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(update(2), key: key, tag: 2) == .issued)
+        #expect(caller.turn { caller.store.isReady && caller.events.last == .ready })
         #expect(
-            lane.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
+            caller.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
         )
-        #expect(works(lane))
-        lane.store.close()
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `Out of memory, a call is refused as a whole`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        #expect(try lane.connection().serverTakesFlags)
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        #expect(try caller.connection().serverTakesFlags)
         let registration = OwnedToken(token: Array("00ff".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
         #expect(
-            lane.store.issue(
+            caller.store.issue(
                 .register(attributesType: nil, registration: registration, shows: nil),
                 key: key,
                 tag: 1
             )
                 == .issued
         )
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         let before = server.hash(key.text)
         server.command("CONFIG", "SET", "maxmemory", "1")
-        lane.events = []
-        #expect(lane.store.issue(update(5), key: key, tag: 2) == .issued)
-        #expect(lane.turn { lane.events == [.failed(2, .admit, .outOfMemory)] })
+        caller.events = []
+        #expect(caller.store.issue(update(5), key: key, tag: 2) == .issued)
+        #expect(caller.turn { caller.events == [.failed(2, .admit, .outOfMemory)] })
         #expect(server.hash(key.text) == before)
         server.command("CONFIG", "SET", "maxmemory", "0")
-        #expect(works(lane))
-        lane.store.close()
+        #expect(works(caller))
+        caller.store.close()
     }
 
     @Test func `A server that has become a replica is left`() throws {
         let server = try RedisServer()
-        let lane = try StoreCaller(server.unixURL)
-        #expect(lane.turnUntilReady())
-        lane.events = []
+        let caller = try StoreCaller(server.unixURL)
+        #expect(caller.turnUntilReady())
+        caller.events = []
         server.command("REPLICAOF", "127.0.0.1", "1")
-        #expect(lane.store.issue(update(5), key: key, tag: 1) == .issued)
-        #expect(lane.turn { lane.events.count >= 2 })
-        let code = try #require(lane.reasons.first)
+        #expect(caller.store.issue(update(5), key: key, tag: 1) == .issued)
+        #expect(caller.turn { caller.events.count >= 2 })
+        let code = try #require(caller.reasons.first)
         #expect(code == RedisError.Code.readOnly.explanation || code == RedisError.Code.masterDown.explanation)
         #expect(
-            lane.events.first == .failed(1, .admit, .readOnly) || lane.events.first == .failed(1, .admit, .masterDown)
+            caller.events.first == .failed(1, .admit, .readOnly)
+                || caller.events.first == .failed(1, .admit, .masterDown)
         )
         server.command("REPLICAOF", "NO", "ONE")
-        #expect(lane.turn { lane.store.isReady && works(lane) })
-        lane.store.close()
+        #expect(caller.turn { caller.store.isReady && works(caller) })
+        caller.store.close()
     }
 
     /// The tags of all ended calls, in order.

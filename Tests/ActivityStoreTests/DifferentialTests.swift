@@ -21,22 +21,22 @@ import Testing
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
 
     @Test func `Replies and hashes are equal to the model's`() throws {
-        let stage = try DifferentialStage()
+        let comparison = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
             // In every other round all histories use the same clock and the same two paces, as in a worker's commands.
             let isCommon = round % 2 == 1
             let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
             let paceSeed = isCommon ? UInt64(round) : nil
-            try stage.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
+            try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
         }
         // All verdicts and all states have occurred; otherwise the histories do not cover what they must.
-        #expect(Set(stage.verdicts.keys) == Set(StoreVerdict.allCases))
-        #expect(stage.commands < stage.calls * 9 / 10)
+        #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
+        #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
-        #expect(Set(stage.letters.keys) == letters, "missing: \(letters.subtracting(stage.letters.keys))")
+        #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
         let histories = rounds * Self.historiesOfRound
-        print("\(histories) histories, \(stage.calls) calls in \(stage.commands) commands: no difference")
+        print("\(histories) histories, \(comparison.calls) calls in \(comparison.commands) commands: no difference")
     }
 }
 
@@ -48,7 +48,7 @@ enum ProcessInfoVariable {
 /// A server whose scripts read their time from a list, a lane, and the outcomes of its calls.
 private final class DifferentialStage {
     let server: RedisServer
-    let lane: StoreCaller
+    let caller: StoreCaller
     private let context: UnsafeMutablePointer<redisContext>
     private var expected: [StoreCaller.Event] = []
     private var received = 0
@@ -65,11 +65,11 @@ private final class DifferentialStage {
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         // Longer than a worker would wait, because the machine may be busy with other work.
         configuration.responseDeadlineMilliseconds = 120_000
-        lane = try StoreCaller(configuration)
-        try #require(lane.turnUntilReady())
+        caller = try StoreCaller(configuration)
+        try #require(caller.turnUntilReady())
         context = try #require(redisConnectUnix(server.socketPath))
-        try server.loadScriptsWithListedTimes(try lane.connection())
-        lane.onEvent = { [unowned self] event in take(event) }
+        try server.loadScriptsWithListedTimes(try caller.connection())
+        caller.onEvent = { [unowned self] event in take(event) }
     }
 
     deinit {
@@ -83,7 +83,7 @@ private final class DifferentialStage {
             if differences.count < 10 { differences.append("\(event), the model: \(model)") }
         }
         received += 1
-        lane.events.removeAll(keepingCapacity: true)
+        caller.events.removeAll(keepingCapacity: true)
     }
 
     func run(_ histories: [History], sharesClock: Bool) throws {
@@ -113,11 +113,11 @@ private final class DifferentialStage {
             model.nowMilliseconds = operation.microseconds / 1_000
             expected.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
             try #require(
-                lane.issues { store in operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) } }
+                caller.issues { store in operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) } }
             )
-            if random.below(60) == 0 { lane.loop.turn(waitMilliseconds: 0) }
+            if random.below(60) == 0 { caller.loop.turn(waitMilliseconds: 0) }
         }
-        try #require(lane.turn(limitMilliseconds: 120_000) { received == operations.count || !differences.isEmpty })
+        try #require(caller.turn(limitMilliseconds: 120_000) { received == operations.count || !differences.isEmpty })
         try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
         calls += operations.count
         try compare(histories, operations, model)

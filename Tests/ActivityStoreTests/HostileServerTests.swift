@@ -31,10 +31,10 @@ import Testing
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
-        let lane = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(lane.turnUntilReady())
-        lane.events = []
-        return (lane, fake)
+        let caller = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(caller.turnUntilReady())
+        caller.events = []
+        return (caller, fake)
     }
 
     @Test(arguments: [
@@ -51,15 +51,15 @@ import Testing
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
-        let (lane, fake) = try connected()
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        let (caller, fake) = try connected()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
-        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
         // The call that got the wrong reply is the first to fail, before or after the loss is reported.
-        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failed == [.failed(1, .admit, .protocolViolation), .failed(2, .settle, .protocolViolation)])
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test(arguments: [
@@ -70,32 +70,32 @@ import Testing
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
     ])
     func `A foreign value is an error of that call only`(reply: String) throws {
-        let (lane, fake) = try connected()
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        let (caller, fake) = try connected()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        #expect(lane.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
-        lane.store.close()
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        #expect(caller.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
+        caller.store.close()
     }
 
     @Test func `Replies that are shifted by one are detected`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
-            #expect(lane.store.issue(update, key: key, tag: tag * 2) == .issued)
-            #expect(lane.store.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
+            #expect(caller.store.issue(update, key: key, tag: tag * 2) == .issued)
+            #expect(caller.store.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
         }
         fake.send("$9\r\nduplicate\r\n$9\r\nduplicate\r\n:0\r\n")
-        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
+        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
         #expect(
-            lane.events == [
+            caller.events == [
                 .admitted(2, OwnedReply(.duplicate)), .failed(3, .settle, .protocolViolation),
                 .lost(.protocolViolation),
                 .failed(4, .admit, .protocolViolation), .failed(5, .settle, .protocolViolation),
                 .failed(6, .admit, .protocolViolation), .failed(7, .settle, .protocolViolation),
             ]
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test(arguments: [
@@ -104,36 +104,36 @@ import Testing
         "*3\r\n:0\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
     ])
     func `A reply that does not fit its batch ends the connection`(reply: String) throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
-            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send(reply)
-        #expect(lane.turn { lane.events.contains(.lost(.protocolViolation)) })
-        let failed = lane.events.filter { if case .failed = $0 { true } else { false } }
+        #expect(caller.turn { caller.events.contains(.lost(.protocolViolation)) })
+        let failed = caller.events.filter { if case .failed = $0 { true } else { false } }
         #expect(failed == (1...4).map { .failed($0, $0 == 4 ? .settle : .admit, .protocolViolation) })
-        #expect(lane.events.count == 5)
-        lane.store.close()
+        #expect(caller.events.count == 5)
+        caller.store.close()
     }
 
     @Test func `A batch's replies belong to its calls, and an error among them to one call`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
-            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("*3\r\n$5\r\nended\r\n-OOM no\r\n$5\r\nwait7\r\n:1\r\n")
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         var wait = OwnedReply(.wait)
         wait.waitMilliseconds = 7
         #expect(
-            lane.events == [
+            caller.events == [
                 .admitted(1, OwnedReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, wait),
                 .settled(4, true),
             ]
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test(arguments: [
@@ -145,38 +145,38 @@ import Testing
         code: RedisError.Code,
         ends: Bool
     ) throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
-            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
-        #expect(lane.store.issue(settle, key: phone, tag: 4) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 4) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
-        #expect(lane.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
-        lane.store.close()
+        #expect(caller.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
+        caller.store.close()
     }
 
     @Test func `A reply before its call is sent is an unexpected reply`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         // The reply is read in the next turn, and the call is sent at the end of that turn.
         fake.send("$9\r\nduplicate\r\n")
-        lane.loop.turn(waitMilliseconds: 0)
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.turn { !lane.events.isEmpty })
-        #expect(lane.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
-        lane.store.close()
+        caller.loop.turn(waitMilliseconds: 0)
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events == [.lost(.protocolViolation), .failed(1, .admit, .protocolViolation)])
+        caller.store.close()
     }
 
     @Test func `An unexpected reply ends the connection`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         fake.send(":1\r\n")
-        #expect(lane.turn { lane.events == [.lost(.protocolViolation)] })
-        lane.store.close()
+        #expect(caller.turn { caller.events == [.lost(.protocolViolation)] })
+        caller.store.close()
     }
 
     @Test func `Replies of one byte a turn are read`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         fake.dribbles = true
         fake.answer = { $0 == "EVALSHA" ? Self.send() : nil }
         var expected = OwnedReply(.send)
@@ -189,18 +189,18 @@ import Testing
             environment: .production,
             registeredAtMilliseconds: 99
         )
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(
-            lane.turn {
+            caller.turn {
                 fake.dribble()
-                return lane.events == [.admitted(1, expected)]
+                return caller.events == [.admitted(1, expected)]
             }
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `A command sent as asked is reported by its value and the clock`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
         var expected = OwnedReply(.send)
         expected.timestamp = 7
@@ -211,21 +211,21 @@ import Testing
             environment: .production,
             registeredAtMilliseconds: 99
         )
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.turn { lane.events == [.admitted(1, expected)] })
-        lane.store.close()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.turn { caller.events == [.admitted(1, expected)] })
+        caller.store.close()
     }
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
         // Long enough for the next handshake, also on a busy machine.
-        let (lane, _) = try connected(deadlineMilliseconds: 2_000)
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
-        #expect(lane.turn { lane.events.count == 4 })
+        let (caller, _) = try connected(deadlineMilliseconds: 2_000)
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
+        #expect(caller.turn { caller.events.count == 4 })
         #expect(
-            lane.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
+            caller.events == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .settle, .deadline), .ready]
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `A handshake without an answer is given up`() throws {
@@ -234,37 +234,37 @@ import Testing
         fake.answer = { $0 == "INFO" ? nil : FakeRedis.ordinary($0) }
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.responseDeadlineMilliseconds = 50
-        let lane = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(lane.turn { lane.events == [.lost(.deadline), .lost(.deadline)] })
+        let caller = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
         fake.answer = FakeRedis.ordinary
-        #expect(lane.turnUntilReady())
-        lane.store.close()
+        #expect(caller.turnUntilReady())
+        caller.store.close()
     }
 
     @Test func `A server that cannot run the scripts is not used`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.ordinary($0) }
-        let lane = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
-        #expect(lane.turn { lane.events == [.lost(.tooOld), .lost(.tooOld)] })
-        #expect(lane.reasons.first == "Redis is older than version 5")
+        let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
+        #expect(caller.turn { caller.events == [.lost(.tooOld), .lost(.tooOld)] })
+        #expect(caller.reasons.first == "Redis is older than version 5")
         fake.answer = FakeRedis.ordinary
-        #expect(lane.turnUntilReady())
-        lane.store.close()
+        #expect(caller.turnUntilReady())
+        caller.store.close()
     }
 
-    @Test func `A pause of the lane itself is not the server's fault`() throws {
-        let (lane, fake) = try connected(deadlineMilliseconds: 2_000)
+    @Test func `A pause of the caller itself is not the server's fault`() throws {
+        let (caller, fake) = try connected(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         // The call is sent and the answer comes. Then the lane does nothing for longer than the deadline.
-        lane.loop.turn(waitMilliseconds: 0)
-        lane.loop.turn(waitMilliseconds: 0)
+        caller.loop.turn(waitMilliseconds: 0)
+        caller.loop.turn(waitMilliseconds: 0)
         usleep(2_500_000)
-        lane.loop.refreshClock()
-        #expect(lane.turn { !lane.events.isEmpty })
-        #expect(lane.events == [.admitted(1, OwnedReply(.duplicate))])
-        lane.store.close()
+        caller.loop.refreshClock()
+        #expect(caller.turn { !caller.events.isEmpty })
+        #expect(caller.events == [.admitted(1, OwnedReply(.duplicate))])
+        caller.store.close()
     }
 
     @Test(arguments: [
@@ -272,13 +272,13 @@ import Testing
         ("-NOAUTH first", .noAuthentication),
     ])
     func `An error that every call would get ends the connection`(reply: String, code: RedisError.Code) throws {
-        let (lane, fake) = try connected()
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        let (caller, fake) = try connected()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n")
-        #expect(lane.turn { lane.store.isReady && lane.events.last == .ready })
-        #expect(lane.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
-        lane.store.close()
+        #expect(caller.turn { caller.store.isReady && caller.events.last == .ready })
+        #expect(caller.events == [.failed(1, .admit, code), .lost(code), .failed(2, .settle, code), .ready])
+        caller.store.close()
     }
 
     @Test(arguments: [
@@ -286,50 +286,50 @@ import Testing
         ("-ERR fault", .unknown),
     ])
     func `An error of one call fails only that call`(reply: String, code: RedisError.Code) throws {
-        let (lane, fake) = try connected()
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
+        let (caller, fake) = try connected()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
-        #expect(lane.turn { lane.events.count == 2 })
-        #expect(lane.events == [.failed(1, .admit, code), .settled(2, true)])
-        lane.store.close()
+        #expect(caller.turn { caller.events.count == 2 })
+        #expect(caller.events == [.failed(1, .admit, code), .settled(2, true)])
+        caller.store.close()
     }
 
     @Test func `A server that always forgets the scripts is not asked forever`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.ordinary($0) }
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.turn { lane.events == [.failed(1, .admit, .noScript)] })
-        #expect(lane.store.isReady)
-        #expect(lane.store.issue(update, key: key, tag: 2) == .issued)
-        #expect(lane.turn { lane.events.count >= 3 })
-        #expect(lane.events[1...].prefix(2) == [.failed(2, .admit, .noScript), .lost(.noScript)])
-        lane.store.close()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript)] })
+        #expect(caller.store.isReady)
+        #expect(caller.store.issue(update, key: key, tag: 2) == .issued)
+        #expect(caller.turn { caller.events.count >= 3 })
+        #expect(caller.events[1...].prefix(2) == [.failed(2, .admit, .noScript), .lost(.noScript)])
+        caller.store.close()
     }
 
     @Test func `Closing fails all outstanding calls, and no more events follow`() throws {
-        let (lane, fake) = try connected()
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
-        lane.store.close()
-        lane.store.close()
-        #expect(lane.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
-        #expect(lane.store.issue(update, key: key, tag: 3) == .notReady)
+        let (caller, fake) = try connected()
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
+        caller.store.close()
+        caller.store.close()
+        #expect(caller.events == [.failed(1, .admit, .closed), .failed(2, .settle, .closed)])
+        #expect(caller.store.issue(update, key: key, tag: 3) == .notReady)
         fake.send(":1\r\n")
-        #expect(!lane.turn(limitMilliseconds: 150) { lane.events.count > 2 })
+        #expect(!caller.turn(limitMilliseconds: 150) { caller.events.count > 2 })
     }
 
     @Test func `A handler that closes from inside a reply gets no more events`() throws {
-        let (lane, fake) = try connected()
+        let (caller, fake) = try connected()
         for tag in 1...3 as ClosedRange<UInt64> {
-            #expect(lane.store.issue(update, key: key, tag: tag) == .issued)
+            #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
-        lane.onEvent = { [unowned lane] event in if case .replied = event { lane.store.close() } }
-        lane.loop.turn(waitMilliseconds: 0)
+        caller.onEvent = { [unowned caller] event in if case .replied = event { caller.store.close() } }
+        caller.loop.turn(waitMilliseconds: 0)
         fake.send("*3\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n")
-        #expect(lane.turn { lane.events.count >= 3 })
+        #expect(caller.turn { caller.events.count >= 3 })
         #expect(
-            lane.events == [
+            caller.events == [
                 .admitted(1, OwnedReply(.duplicate)), .failed(2, .admit, .closed), .failed(3, .admit, .closed),
             ]
         )
@@ -340,9 +340,9 @@ import Testing
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.outstandingCallsMax = 2
-        let lane = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(lane.store.issue(update, key: key, tag: 1) == .notReady)
-        #expect(lane.turnUntilReady())
+        let caller = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(caller.store.issue(update, key: key, tag: 1) == .notReady)
+        #expect(caller.turnUntilReady())
         let version = Version.at(7, 0)
         let long = OwnedToken(
             token: Array(repeating: 1, count: StoreLimits.tokenBytesMax + 1),
@@ -373,14 +373,14 @@ import Testing
                 ), device
             ),
         ]
-        for (call, key) in wrong { #expect(lane.store.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
-        #expect(lane.store.issue(update, key: key, tag: 1) == .issued)
-        #expect(lane.store.issue(settle, key: phone, tag: 2) == .issued)
-        #expect(lane.store.issue(update, key: key, tag: 3) == .full)
+        for (call, key) in wrong { #expect(caller.store.issue(call, key: key, tag: 9) == .outOfBounds, "\(call)") }
+        #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
+        #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
+        #expect(caller.store.issue(update, key: key, tag: 3) == .full)
         fake.send("$9\r\nduplicate\r\n")
-        #expect(lane.turn { lane.store.outstandingCount == 1 })
-        #expect(lane.store.issue(update, key: key, tag: 3) == .issued)
-        lane.store.close()
+        #expect(caller.turn { caller.store.outstandingCount == 1 })
+        #expect(caller.store.issue(update, key: key, tag: 3) == .issued)
+        caller.store.close()
     }
 
     @Test func `The pause grows to its limit and starts over`() {

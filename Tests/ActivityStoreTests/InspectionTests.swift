@@ -28,27 +28,29 @@ import Testing
         )
     }
 
-    private func fields(_ stage: ScriptStage) -> [(field: [UInt8], value: [UInt8])] {
-        stage.server.hash(stage.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
+    private func fields(_ comparison: ScriptComparison) -> [(field: [UInt8], value: [UInt8])] {
+        comparison.server.hash(comparison.key.text).map { (field: Array($0.key.utf8), value: $0.value) }
     }
 
-    private func value(_ stage: ScriptStage) -> [UInt8] { stage.server.command("GET", stage.key.text).first ?? [] }
+    private func value(_ comparison: ScriptComparison) -> [UInt8] {
+        comparison.server.command("GET", comparison.key.text).first ?? []
+    }
 
     @Test func `An activity's whole life is shown`() throws {
-        let stage = try ScriptStage(nowMilliseconds: Self.now)
-        func activity() throws -> ActivityInspection { try ActivityInspection(value: value(stage)) }
+        let comparison = try ScriptComparison(nowMilliseconds: Self.now)
+        func activity() throws -> ActivityInspection { try ActivityInspection(value: value(comparison)) }
         #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).left == 3)
 
-        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        #expect(comparison.verdict(command(100, alert: true)) == .noToken)
         #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
-        #expect(stage.verdict(hold) == .held)
+        #expect(comparison.verdict(hold) == .held)
         #expect(try activity().held == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
         #expect(try activity().sent == nil)
 
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
-        #expect(stage.verdict(register) == .registered)
-        #expect(stage.verdict(command(100, alert: true)) == .send)
+        #expect(comparison.verdict(register) == .registered)
+        #expect(comparison.verdict(command(100, alert: true)) == .send)
         var shown = try activity()
         #expect(shown.token == InspectedToken(token: token.token, environment: .sandbox))
         #expect(shown.registeredAtMilliseconds == 5 && shown.allowsFrequentUpdates)
@@ -60,8 +62,8 @@ import Testing
         #expect(budget.fullAtMilliseconds == Self.now + 1_000)
         #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
 
-        stage.settle(.limit(version: .at(0), pace: pace))
-        stage.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
+        comparison.settle(.limit(version: .at(0), pace: pace))
+        comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
         shown = try activity()
         #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.held == nil)
         #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now) == 1)
@@ -69,19 +71,19 @@ import Testing
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
         #expect(shown.stretchLevel(pace, nowMilliseconds: Self.now + 60_000) == 0)
 
-        stage.pass(3_000)
-        #expect(stage.verdict(command(99, .end)) == .send)
-        stage.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
+        comparison.pass(3_000)
+        #expect(comparison.verdict(command(99, .end)) == .send)
+        comparison.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
         #expect(try activity().newest == .init(version: .at(99, 7), isEnd: true, state: .notShown))
-        #expect(stage.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
         #expect(try activity().token == nil && activity().registeredAtMilliseconds == 9)
-        stage.pass(1_000)
-        #expect(stage.verdict(.start(version: .at(200), claim: 1)) == .send)
+        comparison.pass(1_000)
+        #expect(comparison.verdict(.start(version: .at(200), claim: 1)) == .send)
         #expect(try activity().newest?.state == .startSending)
     }
 
     @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
-        let stage = try ScriptStage(.device("phone"), nowMilliseconds: Self.now)
+        let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: Self.now)
         for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {
             let hold = Operation.hold(
                 attributesType: "Game",
@@ -90,14 +92,14 @@ import Testing
                 command: [number],
                 carriesAlert: true
             )
-            #expect(stage.verdict(hold) == .held)
+            #expect(comparison.verdict(hold) == .held)
         }
-        #expect(stage.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
+        #expect(comparison.verdict(.register(attributesType: "A:B", registration: token, shows: nil)) == .registered)
         let address = Operation.address(attributesType: "A:B", startBudget: pace.budget, registration: nil)
-        let draw = stage.admit(address).draw
-        #expect(stage.verdict(address) == .address)
-        stage.refundStart(pace.budget, draw: draw)
-        let device = try DeviceInspection(fields: fields(stage))
+        let draw = comparison.admit(address).draw
+        #expect(comparison.verdict(address) == .address)
+        comparison.refundStart(pace.budget, draw: draw)
+        let device = try DeviceInspection(fields: fields(comparison))
         #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
         #expect(device.slots[0].token?.token == token.token && device.slots[0].held.isEmpty)
         #expect(device.slots[1].token == nil)
@@ -112,15 +114,15 @@ import Testing
 
     /// Any content is shown or refused.
     @Test func `A foreign value is refused, with the wrong part`() throws {
-        let stage = try ScriptStage(nowMilliseconds: Self.now)
-        #expect(stage.verdict(.start(version: .at(99), claim: 1)) == .send)
+        let comparison = try ScriptComparison(nowMilliseconds: Self.now)
+        #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
-        #expect(stage.verdict(command(100, alert: true)) == .noToken)
+        #expect(comparison.verdict(command(100, alert: true)) == .noToken)
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
-        #expect(stage.verdict(hold) == .held)
-        #expect(stage.verdict(register) == .registered)
-        stage.settle(.limit(version: .at(0), pace: pace))
-        let whole = value(stage)
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.verdict(register) == .registered)
+        comparison.settle(.limit(version: .at(0), pace: pace))
+        let whole = value(comparison)
         let parts = activityParts(whole)
         #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])
         let ends = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]

@@ -12,10 +12,11 @@ import Testing
     private static let start: Int64 = 1_790_000_000_000
 
     @Test func `A start's time is exact, and of others the earliest counts`() throws {
-        let stage = try ScriptStage()
-        func note(_ note: LifeNote) { #expect(stage.admit(.noteLife(note)).verdict == .settled) }
+        let comparison = try ScriptComparison()
+        func note(_ note: LifeNote) { #expect(comparison.admit(.noteLife(note)).verdict == .settled) }
         func begins(_ milliseconds: Int64) -> Bool {
-            stage.admit(.checkLife(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict == .retry
+            comparison.admit(.checkLife(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
+                == .retry
         }
         #expect(!begins(Self.start))
         note(.alive(atMilliseconds: Self.start + 5, lifetimeMilliseconds: Self.hour))
@@ -38,7 +39,7 @@ import Testing
 
     /// (R11)
     @Test func `The script's lives are the model's`() throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         var random = SplitMix64(seed: 20_260)
         let keys = (0..<40).map { TestKey.activity("activity-\($0)") }
         var postponed: Set<String> = []
@@ -57,7 +58,7 @@ import Testing
                 default: .noteLife(.alive(atMilliseconds: at, lifetimeMilliseconds: lifetime), keeping: kept)
                 }
             let key = random.pick(keys)
-            let verdict = stage.admit(call, key).verdict
+            let verdict = comparison.admit(call, key).verdict
             // A check postpones the next claim by the server's clock, which the model does not have.
             if case .checkLife = call, verdict == .retry { postponed.insert(key.text) }
         }
@@ -65,20 +66,24 @@ import Testing
         var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
         for number in 0..<LifetimeKey.count {
             let key = String(decoding: LifetimeKey.stored(number), as: UTF8.self)
-            for (name, life) in stage.server.hash(key + "+") { lives[name] = String(decoding: life, as: UTF8.self) }
-            for (name, value) in stage.server.hash(key + "*") {
+            for (name, life) in comparison.server.hash(key + "+") {
+                lives[name] = String(decoding: life, as: UTF8.self)
+            }
+            for (name, value) in comparison.server.hash(key + "*") {
                 starts[name] = LifetimeKey.keptCommand(value)?.record
             }
-            for (name, value) in stage.server.hash(key + "=") { shown[name] = LifetimeKey.keptCommand(value)?.record }
-            let scores = stage.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
+            for (name, value) in comparison.server.hash(key + "=") {
+                shown[name] = LifetimeKey.keptCommand(value)?.record
+            }
+            let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
                 .map { String(decoding: $0, as: UTF8.self) }
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
         }
-        #expect(lives == stage.model.lives.mapValues(\.text))
-        let known = stage.model.lives.mapValues(\.dueMilliseconds).filter { !postponed.contains($0.key) }
+        #expect(lives == comparison.model.lives.mapValues(\.text))
+        let known = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponed.contains($0.key) }
         #expect(dues.filter { !postponed.contains($0.key) } == known && known.count > 5)
-        #expect(starts == stage.model.lives.compactMapValues(\.start?.record))
-        #expect(shown == stage.model.lives.compactMapValues(\.shown?.record))
+        #expect(starts == comparison.model.lives.compactMapValues(\.start?.record))
+        #expect(shown == comparison.model.lives.compactMapValues(\.shown?.record))
         #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
     }
 
@@ -92,11 +97,11 @@ import Testing
 
     @Test func `What was started is kept until its life is over, and the end makes it due to be started again`() throws
     {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         func note(_ note: LifeNote, _ kept: KeptCommand<[UInt8]>? = nil) {
-            #expect(stage.admit(.noteLife(note, keeping: kept)).verdict == .settled)
+            #expect(comparison.admit(.noteLife(note, keeping: kept)).verdict == .settled)
         }
-        func life() -> LifeState? { stage.model.lives.values.first }
+        func life() -> LifeState? { comparison.model.lives.values.first }
         func command(_ isStart: Bool, _ second: Int64) -> KeptCommand<[UInt8]> {
             KeptCommand(
                 isStart: isStart,
@@ -117,14 +122,14 @@ import Testing
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
         note(.missed, command(false, 7))
         #expect(
-            stage.admit(.checkLife(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0)).verdict
+            comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: nil, leaseMilliseconds: 0)).verdict
                 == .retry
         )
         #expect(life()?.shown?.record == [7])
         // A start that does not have this state is made again at once.
         func check(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
-            return stage.admit(.checkLife(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
+            return comparison.admit(.checkLife(beganMilliseconds: Self.start + 70, state: state, leaseMilliseconds: 9))
                 .verdict
         }
         #expect(check(6) == .superseded && check(7) == .retry)
@@ -138,18 +143,19 @@ import Testing
         #expect(life() == nil)
         for number in 0..<LifetimeKey.count {
             #expect(
-                stage.server.command("KEYS", String(decoding: LifetimeKey.stored(number), as: UTF8.self) + "*") == []
+                comparison.server.command("KEYS", String(decoding: LifetimeKey.stored(number), as: UTF8.self) + "*")
+                    == []
             )
         }
     }
 
     @Test func `What is due is claimed once in a lease, and forgotten long after its start`() throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
-        stage.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
         let now = 9_000_000_000_000 as Int64
-        stage.admit(.noteLife(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
-        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(stage.server.unixURL)))
+        comparison.admit(.noteLife(.began(atMilliseconds: now, lifetimeMilliseconds: Self.hour)), later)
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.count)
                 .flatMap { number in
@@ -165,24 +171,24 @@ import Testing
         }
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
-            stage.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: 0), due).verdict
+            comparison.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: 0), due).verdict
                 == .retry
         )
         #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
         #expect(try claim(lease: 60_000) == [])
-        stage.admit(.noteLife(.over), due)
-        stage.admit(.noteLife(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
+        comparison.admit(.noteLife(.over), due)
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])
         let names = (0..<LifetimeKey.count)
-            .flatMap { stage.server.hash(String(decoding: LifetimeKey.lives($0), as: UTF8.self)).keys }
+            .flatMap { comparison.server.hash(String(decoding: LifetimeKey.lives($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
     }
 
     /// The command that a claim made may be in the deferred topic for hours. It asks at each reading.
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
-        let stage = try ScriptStage()
-        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(stage.server.unixURL)))
+        let comparison = try ScriptComparison()
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         func claimed() throws -> Int {
             try (0..<LifetimeKey.count)
                 .reduce(0) { count, number in
@@ -192,18 +198,18 @@ import Testing
                 }
         }
         func check(lease: Int64) -> StoreVerdict {
-            stage.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease)).verdict
+            comparison.admit(.checkLife(beganMilliseconds: Self.start, state: nil, leaseMilliseconds: lease)).verdict
         }
-        stage.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimed() == 1)
         #expect(check(lease: 60_000) == .retry)
         #expect(try claimed() == 0)
         for claim in 2...4 {
             #expect(check(lease: 0) == .retry)
-            stage.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
+            comparison.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
             #expect(try claimed() == 1, "\(claim)")
         }
-        stage.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
+        comparison.admit(.noteLife(.endedByAnother(beganMilliseconds: Self.start)))
         #expect(try claimed() == 0, "the other end is lost, or was settled")
     }
 

@@ -52,189 +52,189 @@ import Testing
     // MARK: - Activities
 
     @Test func `An audience that a registration no longer names is left, until the leave is confirmed`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.admit(register(in: list(1, 2))).leaves == nil)
-        let left = stage.admit(register(at: 200, in: list(2, 3)))
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(register(in: list(1, 2))).leaves == nil)
+        let left = comparison.admit(register(at: 200, in: list(2, 3)))
         #expect(left.verdict == .registered && left.leaves == leaves(1, at: 200))
         // A worker died, and another one reads the registration again.
-        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
         // An older registration joins nothing, and its reply names the audiences that were left.
-        let stale = stage.admit(register(at: 150, in: list(4)))
+        let stale = comparison.admit(register(at: 150, in: list(4)))
         #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
-        #expect(stage.admit(register(at: 150, in: nil)).leaves == nil)
-        stage.settle(confirm(199))
-        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
-        stage.settle(confirm(200))
-        #expect(stage.admit(register(at: 200, in: list(2, 3))).leaves == nil)
-        #expect(stage.admit(register(at: 300, in: [])).leaves == leaves(2, 3, at: 300))
+        #expect(comparison.admit(register(at: 150, in: nil)).leaves == nil)
+        comparison.settle(confirm(199))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == leaves(1, at: 200))
+        comparison.settle(confirm(200))
+        #expect(comparison.admit(register(at: 200, in: list(2, 3))).leaves == nil)
+        #expect(comparison.admit(register(at: 300, in: [])).leaves == leaves(2, 3, at: 300))
     }
 
     @Test func `An audience that is joined again is not left`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1)))
-        #expect(stage.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
-        #expect(stage.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1)))
+        #expect(comparison.admit(register(at: 200, in: list(2))).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(register(at: 300, in: list(1))).leaves == leaves(2, at: 300))
         // The first confirmation comes late.
-        stage.settle(confirm(200))
-        #expect(stage.admit(register(at: 300, in: nil)).verdict == .registered)
-        #expect(stage.admit(command(.update, 100)).leaves == leaves(2, at: 300))
+        comparison.settle(confirm(200))
+        #expect(comparison.admit(register(at: 300, in: nil)).verdict == .registered)
+        #expect(comparison.admit(command(.update, 100)).leaves == leaves(2, at: 300))
     }
 
     @Test func `A held command comes back when the leave is confirmed`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1)))
-        stage.admit(.unregister(atMilliseconds: 150))
-        stage.settle(confirm(150))
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: nil, version: .at(100), command: [7])) == .held)
-        #expect(stage.admit(register("bb", at: 200, in: list(2))).heldCommand == [7])
-        let left = stage.admit(register("bb", at: 300, in: []))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1)))
+        comparison.admit(.unregister(atMilliseconds: 150))
+        comparison.settle(confirm(150))
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [7])) == .held)
+        #expect(comparison.admit(register("bb", at: 200, in: list(2))).heldCommand == [7])
+        let left = comparison.admit(register("bb", at: 300, in: []))
         #expect(left.heldCommand == nil && left.leaves == leaves(2, at: 300))
-        #expect(stage.admit(register("bb", at: 300, in: nil)).heldCommand == [7])
+        #expect(comparison.admit(register("bb", at: 300, in: nil)).heldCommand == [7])
     }
 
     @Test func `An admission waits until the leave is confirmed`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1, 2)))
-        #expect(stage.admit(.unregister(atMilliseconds: 150)).leaves == leaves(1, 2, at: 150))
-        #expect(stage.admit(.unregister(atMilliseconds: 120)).leaves == leaves(1, 2, at: 150))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1, 2)))
+        #expect(comparison.admit(.unregister(atMilliseconds: 150)).leaves == leaves(1, 2, at: 150))
+        #expect(comparison.admit(.unregister(atMilliseconds: 120)).leaves == leaves(1, 2, at: 150))
         for event in [Event.update, .end] {
-            let reply = stage.admit(command(event, 100))
+            let reply = comparison.admit(command(event, 100))
             #expect(reply.verdict == .leaves && reply.leaves == leaves(1, 2, at: 150))
         }
-        stage.settle(confirm(150))
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
+        comparison.settle(confirm(150))
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
     }
 
     @Test func `A member's state is never unchanged`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1)))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1)))
         for timestamp in Int64(100)...102 {
-            let sent = stage.admit(command(.update, timestamp))
+            let sent = comparison.admit(command(.update, timestamp))
             #expect(sent.verdict == .send && sent.registration == token("aa", at: 100))
-            stage.settle(settlement(timestamp))
+            comparison.settle(settlement(timestamp))
         }
-        stage.admit(register(at: 200, in: []))
-        stage.settle(confirm(200))
-        #expect(stage.verdict(command(.update, 103)) == .send, "an audience's push may be shown")
-        stage.settle(settlement(103))
-        #expect(stage.verdict(command(.update, 104)) == .unchanged)
+        comparison.admit(register(at: 200, in: []))
+        comparison.settle(confirm(200))
+        #expect(comparison.verdict(command(.update, 103)) == .send, "an audience's push may be shown")
+        comparison.settle(settlement(103))
+        #expect(comparison.verdict(command(.update, 104)) == .unchanged)
     }
 
     @Test func `An accepted end leaves, and its registration brings nothing back`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1)))
-        #expect(stage.verdict(command(.update, 100)) == .send)
-        #expect(stage.admit(settlement(100)).leaves == nil)
-        #expect(stage.verdict(command(.end, 101)) == .send)
-        #expect(stage.admit(settlement(101, .notShown)).leaves == nil)
-        #expect(stage.verdict(command(.end, 102)) == .send)
-        for _ in 0..<2 { #expect(stage.admit(settlement(102)).leaves == leaves(1, at: 101)) }
-        let again = stage.admit(register(in: list(1)))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1)))
+        #expect(comparison.verdict(command(.update, 100)) == .send)
+        #expect(comparison.admit(settlement(100)).leaves == nil)
+        #expect(comparison.verdict(command(.end, 101)) == .send)
+        #expect(comparison.admit(settlement(101, .notShown)).leaves == nil)
+        #expect(comparison.verdict(command(.end, 102)) == .send)
+        for _ in 0..<2 { #expect(comparison.admit(settlement(102)).leaves == leaves(1, at: 101)) }
+        let again = comparison.admit(register(in: list(1)))
         #expect(again.verdict == .stale && again.leaves == leaves(1, at: 101))
-        #expect(stage.verdict(command(.end, 102)) == .leaves)
-        stage.settle(confirm(101))
-        #expect(stage.verdict(command(.end, 102)) == .duplicate)
+        #expect(comparison.verdict(command(.end, 102)) == .leaves)
+        comparison.settle(confirm(101))
+        #expect(comparison.verdict(command(.end, 102)) == .duplicate)
     }
 
     @Test func `A dead token leaves, with a version that nobody has`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1, 2)))
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1, 2)))
         let nobody = Version(timestamp: 0, sequence: 0)
-        #expect(stage.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
-        let retired = stage.admit(.retire(version: nobody, retirement("aa")))
+        #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).leaves == nil)
+        let retired = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(retired.retiredToken && retired.leaves == leaves(1, 2, at: 101))
         // The reply to it was lost.
-        let again = stage.admit(.retire(version: nobody, retirement("aa")))
+        let again = comparison.admit(.retire(version: nobody, retirement("aa")))
         #expect(!again.retiredToken && again.leaves == leaves(1, 2, at: 101))
-        #expect(stage.verdict(register(in: list(1, 2))) == .stale)
-        #expect(stage.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
+        #expect(comparison.verdict(register(in: list(1, 2))) == .stale)
+        #expect(comparison.admit(register("bb", at: 200, in: list(1))).leaves == leaves(2, at: 200))
         // A settlement of an unknown activity creates no value.
         let unknown = TestKey.activity("unknown")
-        #expect(stage.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
-        #expect(stage.server.command("EXISTS", unknown.text) == [Array("0".utf8)])
+        #expect(comparison.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
+        #expect(comparison.server.command("EXISTS", unknown.text) == [Array("0".utf8)])
     }
 
     @Test func `A 429 and a start do not change the audiences`() throws {
-        let stage = try ScriptStage()
-        stage.admit(register(in: list(1)))
-        stage.admit(command(.update, 100))
-        #expect(stage.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
-        #expect(stage.verdict(.start(version: .at(200), claim: 7)) == .send)
-        #expect(stage.admit(settlement(200)).leaves == nil)
-        #expect(stage.admit(register("bb", at: 200, in: list(2))).leaves == leaves(1, at: 200))
-        #expect(stage.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+        let comparison = try ScriptComparison()
+        comparison.admit(register(in: list(1)))
+        comparison.admit(command(.update, 100))
+        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
+        #expect(comparison.verdict(.start(version: .at(200), claim: 7)) == .send)
+        #expect(comparison.admit(settlement(200)).leaves == nil)
+        #expect(comparison.admit(register("bb", at: 200, in: list(2))).leaves == leaves(1, at: 200))
+        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).leaves == nil)
     }
 
     /// Together with all other parts that a value may have.
     @Test func `Audiences are stored together with an answered alert, a dead token, a 429, a start and a held command`()
         throws
     {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(.start(version: .at(50), claim: 7)) == .send)
-        stage.admit(register("cc", in: list(1)))
-        #expect(stage.verdict(command(.update, 100, alert: true)) == .send)
-        stage.settle(
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(.start(version: .at(50), claim: 7)) == .send)
+        comparison.admit(register("cc", in: list(1)))
+        #expect(comparison.verdict(command(.update, 100, alert: true)) == .send)
+        comparison.settle(
             .settlement(version: .at(100), outcome: .accepted, digest: 1, retirement: retirement("cc"), alert: .at(100))
         )
-        stage.settle(confirm(101))
-        stage.admit(register("dd", at: 200, in: list(1, 2, 3, 4, 5, 6, 7, 8)))
-        stage.settle(.limit(version: .at(100), pace: .spaced(0)))
-        stage.admit(.unregister(atMilliseconds: 300))
-        stage.settle(confirm(300))
-        stage.admit(register("ee", at: 400, in: list(1, 2)))
-        stage.settle(.retire(version: .at(100), retirement("ee")))
-        stage.settle(confirm(401))
-        #expect(stage.verdict(command(.update, 110, alert: true)) == .noToken)
+        comparison.settle(confirm(101))
+        comparison.admit(register("dd", at: 200, in: list(1, 2, 3, 4, 5, 6, 7, 8)))
+        comparison.settle(.limit(version: .at(100), pace: .spaced(0)))
+        comparison.admit(.unregister(atMilliseconds: 300))
+        comparison.settle(confirm(300))
+        comparison.admit(register("ee", at: 400, in: list(1, 2)))
+        comparison.settle(.retire(version: .at(100), retirement("ee")))
+        comparison.settle(confirm(401))
+        #expect(comparison.verdict(command(.update, 110, alert: true)) == .noToken)
         let hold = Operation.hold(attributesType: nil, version: .at(110), command: [7], carriesAlert: true)
-        #expect(stage.verdict(hold) == .held)
-        #expect(stage.admit(register("ff", at: 500, in: list(3))).heldCommand == [7])
-        #expect(stage.admit(command(.update, 110, alert: true)).registration == token("ff", at: 500))
-        let parts = stage.server.hash(stage.key.text)
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.admit(register("ff", at: 500, in: list(3))).heldCommand == [7])
+        #expect(comparison.admit(command(.update, 110, alert: true)).registration == token("ff", at: 500))
+        let parts = comparison.server.hash(comparison.key.text)
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
-        let inspection = try ActivityInspection(value: stage.server.command("GET", stage.key.text)[0])
+        let inspection = try ActivityInspection(value: comparison.server.command("GET", comparison.key.text)[0])
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
         #expect(inspection.held?.command == [7] && inspection.answeredAlert == .at(100))
         #expect(ActivityState(inspection).audiences.current == [3])
-        #expect(stage.admit(settlement(110)).leaves == nil)
+        #expect(comparison.admit(settlement(110)).leaves == nil)
     }
 
     @Test func `A registration that would leave too many audiences must come again`() throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         var left: [UInt64] = []
         for round in UInt64(0)..<3 {
             let audiences = (0..<8).map { round * 8 + $0 }
-            #expect(stage.verdict(register(at: 100 + Int64(round), in: bytes(audiences))) == .registered)
+            #expect(comparison.verdict(register(at: 100 + Int64(round), in: bytes(audiences))) == .registered)
             if round < 2 { left += audiences }
         }
-        #expect(stage.verdict(register(at: 110, in: [])) == .full)
-        #expect(stage.admit(.unregister(atMilliseconds: 110)).leaves?.count == 6 + 24 * 8)
-        stage.settle(confirm(110))
-        #expect(stage.admit(register(at: 120, in: list(1))).leaves == nil)
+        #expect(comparison.verdict(register(at: 110, in: [])) == .full)
+        #expect(comparison.admit(.unregister(atMilliseconds: 110)).leaves?.count == 6 + 24 * 8)
+        comparison.settle(confirm(110))
+        #expect(comparison.admit(register(at: 120, in: list(1))).leaves == nil)
     }
 
     // MARK: - Devices
 
     @Test func `A device is in the audiences that its registrations of all types name`() throws {
-        let stage = try ScriptStage(Self.device)
-        stage.admit(register(in: list(1, 2), type: "Game"))
-        stage.admit(register("bb", in: list(2, 3), type: "Race"))
-        #expect(stage.admit(register(at: 200, in: [], type: "Game")).leaves == leaves(1, at: 200))
-        let stale = stage.admit(register(at: 150, in: list(9), type: "Game"))
+        let comparison = try ScriptComparison(Self.device)
+        comparison.admit(register(in: list(1, 2), type: "Game"))
+        comparison.admit(register("bb", in: list(2, 3), type: "Race"))
+        #expect(comparison.admit(register(at: 200, in: [], type: "Game")).leaves == leaves(1, at: 200))
+        let stale = comparison.admit(register(at: 150, in: list(9), type: "Game"))
         #expect(stale.verdict == .stale && stale.leaves == leaves(1, at: 200))
-        #expect(stage.admit(register("bb", at: 200, in: list(3), type: "Race")).leaves == leaves(1, 2, at: 201))
-        stage.settle(confirm(200))
-        #expect(stage.admit(register(at: 300, in: list(1), type: "Game")).leaves == leaves(2, at: 201))
-        stage.settle(confirm(201))
-        #expect(stage.admit(register(at: 300, in: list(1), type: "Game")).leaves == nil)
-        #expect(stage.admit(.unregister(atMilliseconds: 250)).leaves == leaves(3, at: 250))
-        #expect(stage.admit(.unregister(atMilliseconds: 400)).leaves == leaves(3, 1, at: 400))
+        #expect(comparison.admit(register("bb", at: 200, in: list(3), type: "Race")).leaves == leaves(1, 2, at: 201))
+        comparison.settle(confirm(200))
+        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).leaves == leaves(2, at: 201))
+        comparison.settle(confirm(201))
+        #expect(comparison.admit(register(at: 300, in: list(1), type: "Game")).leaves == nil)
+        #expect(comparison.admit(.unregister(atMilliseconds: 250)).leaves == leaves(3, at: 250))
+        #expect(comparison.admit(.unregister(atMilliseconds: 400)).leaves == leaves(3, 1, at: 400))
     }
 
     @Test func `A dead push-to-start token leaves the audiences that no other type names`() throws {
-        let stage = try ScriptStage(Self.device)
-        stage.admit(register(in: list(1, 2), type: "Game"))
-        stage.admit(register("bb", in: list(2), type: "Race"))
+        let comparison = try ScriptComparison(Self.device)
+        comparison.admit(register(in: list(1, 2), type: "Game"))
+        comparison.admit(register("bb", in: list(2), type: "Race"))
         let dead = Operation.settlement(
             attributesType: "Game",
             version: .at(100),
@@ -242,21 +242,21 @@ import Testing
             digest: 0,
             retirement: retirement("aa")
         )
-        let reply = stage.admit(dead)
+        let reply = comparison.admit(dead)
         #expect(reply.retiredToken && reply.leaves == leaves(1, at: 101))
-        let again = stage.admit(dead)
+        let again = comparison.admit(dead)
         #expect(!again.retiredToken && again.leaves == leaves(1, at: 101))
-        stage.settle(confirm(101))
-        #expect(stage.admit(dead).leaves == nil)
+        comparison.settle(confirm(101))
+        #expect(comparison.admit(dead).leaves == nil)
     }
 
     @Test func `A held start comes back when the leave is confirmed`() throws {
-        let stage = try ScriptStage(Self.device)
-        stage.admit(register(in: list(1), type: "Game"))
-        stage.admit(.unregister(atMilliseconds: 150))
-        #expect(stage.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
-        let left = stage.admit(register(at: 200, in: list(2), type: "Game"))
+        let comparison = try ScriptComparison(Self.device)
+        comparison.admit(register(in: list(1), type: "Game"))
+        comparison.admit(.unregister(atMilliseconds: 150))
+        #expect(comparison.verdict(.hold(attributesType: "Game", version: .at(100), command: [7])) == .held)
+        let left = comparison.admit(register(at: 200, in: list(2), type: "Game"))
         #expect(left.verdict == .registered && left.heldCommand == nil && left.leaves == leaves(1, at: 150))
-        #expect(stage.admit(register(at: 200, in: nil, type: "Game")).heldCommand == [7])
+        #expect(comparison.admit(register(at: 200, in: nil, type: "Game")).heldCommand == [7])
     }
 }

@@ -11,8 +11,8 @@ import Testing
     private static let noon: Int64 = 1_760_000_400_000
     private static let hour: Int64 = 3_600_000
 
-    private func stage(_ key: TestKey = .activity("match-17")) throws -> ScriptStage {
-        try ScriptStage(key, nowMilliseconds: Self.noon)
+    private func comparison(_ key: TestKey = .activity("match-17")) throws -> ScriptComparison {
+        try ScriptComparison(key, nowMilliseconds: Self.noon)
     }
 
     /// Two pushes and one in reserve, one every ten seconds; with frequent updates five, one every second.
@@ -59,131 +59,131 @@ import Testing
     // MARK: - Spacing
 
     @Test func `Two pushes are a spacing apart, to the millisecond`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
-        stage.pass(1)
-        #expect(stage.admit(command(101, spacing: 1_000)).waitMilliseconds == 999)
-        stage.pass(998)
-        #expect(stage.admit(command(101, spacing: 1_000)).waitMilliseconds == 1)
-        stage.pass(1)
-        #expect(stage.verdict(command(101, spacing: 1_000)) == .send)
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        comparison.pass(1)
+        #expect(comparison.admit(command(101, spacing: 1_000)).waitMilliseconds == 999)
+        comparison.pass(998)
+        #expect(comparison.admit(command(101, spacing: 1_000)).waitMilliseconds == 1)
+        comparison.pass(1)
+        #expect(comparison.verdict(command(101, spacing: 1_000)) == .send)
     }
 
     @Test func `A clock that was set back does not delay pushes`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
-        stage.settle(limited(100, spacing: 1_000))
-        stage.pass(-60_000)
-        #expect(stage.verdict(command(101, spacing: 1_000)) == .send)
-        #expect(stage.admit(command(102, spacing: 1_000)).waitMilliseconds == 1_000)
-        stage.settle(limited(101, spacing: 1_000))
-        #expect(stage.admit(command(102, spacing: 1_000)).waitMilliseconds == 2_000)
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        comparison.settle(limited(100, spacing: 1_000))
+        comparison.pass(-60_000)
+        #expect(comparison.verdict(command(101, spacing: 1_000)) == .send)
+        #expect(comparison.admit(command(102, spacing: 1_000)).waitMilliseconds == 1_000)
+        comparison.settle(limited(101, spacing: 1_000))
+        #expect(comparison.admit(command(102, spacing: 1_000)).waitMilliseconds == 2_000)
     }
 
     @Test func `Each 429 doubles the spacing, up to a limit, and each minute without a 429 undoes a doubling`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(100, spacing: 1_000, token: token)) == .send)
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
         for (number, spacing) in [2_000, 4_000, 5_000, 5_000].enumerated() {
-            stage.settle(limited(100 + UInt64(number), spacing: 1_000))
+            comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
             // The same 429 reported again, because the reply was lost.
-            stage.pass(1)
-            stage.settle(limited(100 + UInt64(number), spacing: 1_000))
+            comparison.pass(1)
+            comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
             let next = command(101 + UInt64(number), spacing: 1_000)
-            #expect(stage.admit(next).waitMilliseconds == Int64(spacing) - 1)
-            stage.pass(Int64(spacing) - 1)
-            #expect(stage.verdict(next) == .send)
+            #expect(comparison.admit(next).waitMilliseconds == Int64(spacing) - 1)
+            comparison.pass(Int64(spacing) - 1)
+            #expect(comparison.verdict(next) == .send)
         }
         // Three doublings: the fourth 429 changed only the time.
-        stage.pass(60_000 - 5_000)
-        #expect(stage.verdict(command(110, spacing: 1_000)) == .send)
-        #expect(stage.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
-        stage.pass(60_000)
-        #expect(stage.verdict(command(111, spacing: 1_000)) == .send)
-        #expect(stage.admit(command(112, spacing: 1_000)).waitMilliseconds == 2_000)
-        stage.pass(60_000)
-        #expect(stage.verdict(command(112, spacing: 1_000)) == .send)
-        #expect(stage.admit(command(113, spacing: 1_000)).waitMilliseconds == 1_000)
+        comparison.pass(60_000 - 5_000)
+        #expect(comparison.verdict(command(110, spacing: 1_000)) == .send)
+        #expect(comparison.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
+        comparison.pass(60_000)
+        #expect(comparison.verdict(command(111, spacing: 1_000)) == .send)
+        #expect(comparison.admit(command(112, spacing: 1_000)).waitMilliseconds == 2_000)
+        comparison.pass(60_000)
+        #expect(comparison.verdict(command(112, spacing: 1_000)) == .send)
+        #expect(comparison.admit(command(113, spacing: 1_000)).waitMilliseconds == 1_000)
     }
 
     @Test func `A 429 changes only the spacing`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(command(100, high: true, token: token)) == .send)
-        let before = stage.server.hash(stage.key.text)
-        stage.settle(limited(100, spacing: 0))
-        var after = stage.server.hash(stage.key.text)
+        let comparison = try comparison()
+        #expect(comparison.verdict(command(100, high: true, token: token)) == .send)
+        let before = comparison.server.hash(comparison.key.text)
+        comparison.settle(limited(100, spacing: 0))
+        var after = comparison.server.hash(comparison.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
         // The record says only that there is a 429.
         after["r"]?[StoredRecord.kind] &-= StoredRecord.Flag.limited
         #expect(after == before)
         // A 429 of an unknown activity creates no value.
-        stage.settle(limited(100, spacing: 0), .activity("other"))
-        #expect(stage.server.hash(TestKey.activity("other").text).isEmpty)
+        comparison.settle(limited(100, spacing: 0), .activity("other"))
+        #expect(comparison.server.hash(TestKey.activity("other").text).isEmpty)
     }
 
     // MARK: - The bucket
 
     @Test func `Pushes of priority 10 draw down to the reserve, and a push that finds none left is demoted`() throws {
-        let stage = try stage()
-        var replies = [stage.admit(command(100, high: true, token: token))]
+        let comparison = try comparison()
+        var replies = [comparison.admit(command(100, high: true, token: token))]
         for timestamp in 101...102 as ClosedRange<UInt64> {
-            replies.append(stage.admit(command(timestamp, high: true)))
+            replies.append(comparison.admit(command(timestamp, high: true)))
         }
         #expect(replies.map(\.priority) == [10, 10, 5])
         #expect(replies.map(\.isDemoted) == [false, false, true])
         #expect(replies.map(\.budgetLeft) == [2, 1, 1])
-        let alert = stage.admit(command(103, high: true, reserve: true))
+        let alert = comparison.admit(command(103, high: true, reserve: true))
         #expect(alert.priority == 10 && alert.budgetLeft == 0)
-        let late = stage.admit(command(104, .end, high: true, reserve: true))
+        let late = comparison.admit(command(104, .end, high: true, reserve: true))
         #expect(late.verdict == .send && late.priority == 5 && late.isDemoted)
     }
 
     @Test func `Priority 5 draws nothing, and reports what is left`() throws {
-        let stage = try stage()
-        #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
+        let comparison = try comparison()
+        #expect(comparison.admit(command(100, high: true, token: token)).budgetLeft == 2)
         for timestamp in 101...110 as ClosedRange<UInt64> {
-            let reply = stage.admit(command(timestamp, reserve: true))
+            let reply = comparison.admit(command(timestamp, reserve: true))
             #expect(reply.priority == 5 && !reply.isDemoted && reply.budgetLeft == 2)
         }
     }
 
     @Test func `The bucket gains a push each interval, to the millisecond, up to its size`() throws {
-        let stage = try stage()
+        let comparison = try comparison()
         for timestamp in 100...102 as ClosedRange<UInt64> {
-            #expect(stage.admit(command(timestamp, high: true, reserve: true, token: token)).priority == 10)
+            #expect(comparison.admit(command(timestamp, high: true, reserve: true, token: token)).priority == 10)
         }
-        stage.pass(9_999)
-        #expect(stage.admit(command(103, high: true, reserve: true)).isDemoted)
-        stage.pass(1)
-        #expect(stage.admit(command(104, high: true, reserve: true)).priority == 10)
-        stage.pass(Self.hour)
-        #expect(stage.admit(command(105, high: true)).budgetLeft == 2)
+        comparison.pass(9_999)
+        #expect(comparison.admit(command(103, high: true, reserve: true)).isDemoted)
+        comparison.pass(1)
+        #expect(comparison.admit(command(104, high: true, reserve: true)).priority == 10)
+        comparison.pass(Self.hour)
+        #expect(comparison.admit(command(105, high: true)).budgetLeft == 2)
     }
 
     @Test func `Frequent updates have a larger bucket, and the stored number stays the same when they are switched`()
         throws
     {
-        let stage = try stage()
-        #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
-        #expect(stage.admit(command(100, high: true)).budgetLeft == 4)
+        let comparison = try comparison()
+        #expect(comparison.verdict(register(frequentUpdates: true)) == .registered)
+        #expect(comparison.admit(command(100, high: true)).budgetLeft == 4)
         // A token that comes with a command says nothing about frequent updates.
-        #expect(stage.admit(command(101, high: true, token: token)).budgetLeft == 3)
+        #expect(comparison.admit(command(101, high: true, token: token)).budgetLeft == 3)
         // The bucket is full in two seconds, which is less than one interval of the smaller bucket.
-        #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
-        #expect(stage.admit(command(102)).budgetLeft == 2)
+        #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
+        #expect(comparison.admit(command(102)).budgetLeft == 2)
         // A registration that does not count changes nothing.
-        #expect(stage.verdict(register(frequentUpdates: true, at: 4)) == .stale)
-        #expect(stage.admit(command(103)).budgetLeft == 2)
+        #expect(comparison.verdict(register(frequentUpdates: true, at: 4)) == .stale)
+        #expect(comparison.admit(command(103)).budgetLeft == 2)
     }
 
     @Test func `A version draws once, for any number of admissions`() throws {
-        let stage = try stage()
-        #expect(stage.admit(command(100, high: true, token: token)).budgetLeft == 2)
+        let comparison = try comparison()
+        #expect(comparison.admit(command(100, high: true, token: token)).budgetLeft == 2)
         for _ in 0..<3 {
-            let again = stage.admit(command(100, high: true))
+            let again = comparison.admit(command(100, high: true))
             #expect(again.priority == 10 && again.budgetLeft == 2)
         }
         // The token is retired, the command is held and goes to the next token: it keeps its draw.
-        stage.settle(
+        comparison.settle(
             Operation.settlement(
                 version: .at(1),
                 outcome: .unknown,
@@ -191,57 +191,57 @@ import Testing
                 retirement: .init(token: [1, 2, 3], environment: .sandbox, invalidAtMilliseconds: nil)
             )
         )
-        #expect(stage.verdict(.hold(attributesType: nil, version: .at(100), command: [1])) == .held)
-        #expect(stage.verdict(register(frequentUpdates: false, at: 9)) == .registered)
-        #expect(stage.admit(command(100, high: true)).budgetLeft == 2)
-        #expect(stage.admit(command(101, high: true)).budgetLeft == 1)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: .at(100), command: [1])) == .held)
+        #expect(comparison.verdict(register(frequentUpdates: false, at: 9)) == .registered)
+        #expect(comparison.admit(command(100, high: true)).budgetLeft == 2)
+        #expect(comparison.admit(command(101, high: true)).budgetLeft == 1)
         // A demoted command draws when it is admitted again and the bucket has enough.
-        #expect(stage.admit(command(102, high: true)).isDemoted)
-        stage.pass(10_000)
-        #expect(stage.admit(command(102, high: true)).priority == 10)
+        #expect(comparison.admit(command(102, high: true)).isDemoted)
+        comparison.pass(10_000)
+        #expect(comparison.admit(command(102, high: true)).priority == 10)
     }
 
     @Test func `A start fills the bucket, and resets the spacing`() throws {
-        let stage = try stage()
-        #expect(stage.verdict(register(frequentUpdates: true)) == .registered)
-        #expect(stage.admit(command(100, .end, high: true)).budgetLeft == 4)
-        stage.settle(limited(100, spacing: 1_000))
-        stage.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
-        stage.pass(1_000)
-        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .send)
-        stage.pass(1_000)
+        let comparison = try comparison()
+        #expect(comparison.verdict(register(frequentUpdates: true)) == .registered)
+        #expect(comparison.admit(command(100, .end, high: true)).budgetLeft == 4)
+        comparison.settle(limited(100, spacing: 1_000))
+        comparison.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
+        comparison.pass(1_000)
+        #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
+        comparison.pass(1_000)
         // In the new life the app has not said that it allows frequent updates.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
-        #expect(stage.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
+        #expect(comparison.admit(command(102, spacing: 1_000, high: true, token: newer)).budgetLeft == 2)
         // A repetition of the same start resets nothing.
-        let hash = stage.server.hash(stage.key.text)
-        #expect(stage.verdict(.start(version: .at(101), claim: 1)) == .superseded)
-        #expect(stage.server.hash(stage.key.text) == hash)
+        let hash = comparison.server.hash(comparison.key.text)
+        #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .superseded)
+        #expect(comparison.server.hash(comparison.key.text) == hash)
     }
 
     // MARK: - An activity's life
 
     @Test(arguments: [false, true])
     func `Eight hours after its birth an activity accepts only its end`(isStarted: Bool) throws {
-        let stage = try stage()
+        let comparison = try comparison()
         if isStarted {
-            #expect(stage.verdict(.start(version: .at(100), claim: 1)) == .send)
+            #expect(comparison.verdict(.start(version: .at(100), claim: 1)) == .send)
         } else {
             // Without a start, the first that Redis learns is the registration.
-            #expect(stage.verdict(register(frequentUpdates: false)) == .registered)
+            #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         }
         // Lives are counted in whole seconds.
-        stage.pass(8 * Self.hour)
-        #expect(stage.verdict(command(101, token: token)) == .send)
-        stage.pass(1_000)
-        #expect(stage.verdict(command(102)) == .tooOld)
-        #expect(stage.verdict(command(101)) == .tooOld)
-        #expect(stage.verdict(command(100)) == .superseded)
-        #expect(stage.verdict(command(103, .end)) == .send)
-        stage.settle(Operation.settlement(version: .at(103), outcome: .accepted, digest: 0))
-        #expect(stage.verdict(.start(version: .at(104), claim: 2)) == .send)
+        comparison.pass(8 * Self.hour)
+        #expect(comparison.verdict(command(101, token: token)) == .send)
+        comparison.pass(1_000)
+        #expect(comparison.verdict(command(102)) == .tooOld)
+        #expect(comparison.verdict(command(101)) == .tooOld)
+        #expect(comparison.verdict(command(100)) == .superseded)
+        #expect(comparison.verdict(command(103, .end)) == .send)
+        comparison.settle(Operation.settlement(version: .at(103), outcome: .accepted, digest: 0))
+        #expect(comparison.verdict(.start(version: .at(104), claim: 2)) == .send)
         #expect(
-            stage.verdict(
+            comparison.verdict(
                 command(105, token: OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9))
             ) == .send
         )
@@ -251,32 +251,32 @@ import Testing
 
     @Test func `A look-up of the address draws a start, for all attributes types, and the draw may be returned`() throws
     {
-        let stage = try stage(.device("phone"))
+        let comparison = try comparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
         func address(_ type: String) -> OwnedReply {
-            stage.admit(.address(attributesType: type, startBudget: budget, registration: nil))
+            comparison.admit(.address(attributesType: type, startBudget: budget, registration: nil))
         }
         #expect(address("Game").verdict == .noToken)
-        stage.refundStart(budget, draw: 0)
+        comparison.refundStart(budget, draw: 0)
         var draws: [Int64] = []
         for type in ["Game", "Race"] {
-            #expect(stage.verdict(.register(attributesType: type, registration: token, shows: nil)) == .registered)
+            #expect(comparison.verdict(.register(attributesType: type, registration: token, shows: nil)) == .registered)
             let reply = address(type)
             #expect(reply.registration == token)
             draws.append(reply.draw)
         }
-        stage.pass(100)
+        comparison.pass(100)
         #expect(address("Game").waitMilliseconds == 9_900)
-        stage.refundStart(budget, draw: draws[1])
+        comparison.refundStart(budget, draw: draws[1])
         #expect(address("Game").verdict == .address)
         #expect(address("Race").waitMilliseconds == 9_900)
-        stage.pass(9_900)
+        comparison.pass(9_900)
         #expect(address("Race").verdict == .address)
         #expect(address("Race").verdict == .wait)
         // A token that comes with a start counts, even while the start has to wait.
         let newer = OwnedToken(token: [7], environment: .production, registeredAtMilliseconds: 50)
-        #expect(stage.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
-        stage.pass(10_000)
+        #expect(comparison.verdict(.address(attributesType: "Race", startBudget: budget, registration: newer)) == .wait)
+        comparison.pass(10_000)
         #expect(address("Race").registration == newer)
     }
 
@@ -313,29 +313,35 @@ import Testing
     }
 
     @Test func `A return gives back neither what was refilled since, nor what others have returned`() throws {
-        let stage = try stage(.device("phone"))
+        let comparison = try comparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
         func address() -> OwnedReply {
-            stage.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
+            comparison.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
         }
-        #expect(stage.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
+        #expect(comparison.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
         // All drawn at once and returned at once: nothing is missing.
         let all = [address().draw, address().draw, address().draw]
         #expect(address().verdict == .wait)
-        for draw in all { stage.refundStart(budget, draw: draw) }
+        for draw in all { comparison.refundStart(budget, draw: draw) }
         let first = address().draw
         let second = address().draw
-        stage.pass(9_000)
-        stage.refundStart(budget, draw: first)
+        comparison.pass(9_000)
+        comparison.refundStart(budget, draw: first)
         // A tenth of the first draw was still missing, so the second counts as if it had been made a second after the first.
-        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 10_000)
-        stage.pass(9_000)
+        #expect(
+            comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
+                + 10_000
+        )
+        comparison.pass(9_000)
         let third = address().draw
-        stage.pass(1_500)
+        comparison.pass(1_500)
         // Because of what the first returned, the second is over.
-        stage.refundStart(budget, draw: second)
-        #expect(stage.model.devices[stage.key.text]?.fullAtMilliseconds == stage.model.nowMilliseconds + 9_500)
-        stage.refundStart(budget, draw: third)
+        comparison.refundStart(budget, draw: second)
+        #expect(
+            comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
+                + 9_500
+        )
+        comparison.refundStart(budget, draw: third)
         #expect(address().draw > third)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 /// Registrations and confirmations that are sent as one command, on a real server.
 @Suite(.serialized, .ownThread) struct RegistrationBatchTests {
     private let server: RedisServer
-    private let lane: StoreCaller
+    private let caller: StoreCaller
     private var model: StoreModel
 
     /// A server and a lane that is ready; the server's counters are reset.
@@ -17,10 +17,10 @@ import Testing
         server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.responseDeadlineMilliseconds = 60_000
-        lane = try StoreCaller(configuration)
-        try #require(lane.turnUntilReady())
-        lane.events = []
-        model = StoreModel(nowMilliseconds: lane.loop.wallMilliseconds)
+        caller = try StoreCaller(configuration)
+        try #require(caller.turnUntilReady())
+        caller.events = []
+        model = StoreModel(nowMilliseconds: caller.loop.wallMilliseconds)
         server.command("CONFIG", "RESETSTAT")
     }
 
@@ -53,21 +53,22 @@ import Testing
             registration: nil
         )
         let command = [UInt8](repeating: 0x41, count: bytes)
-        #expect(lane.store.issue(update, key: key, tag: 0) == .issued)
+        #expect(caller.store.issue(update, key: key, tag: 0) == .issued)
         #expect(
-            lane.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0) == .issued
+            caller.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0)
+                == .issued
         )
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        lane.events = []
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        caller.events = []
     }
 
     /// Issues the calls in one turn, each with its index as the tag.
     private func perform(_ calls: [(key: TestKey, operation: Operation)]) {
-        lane.events = []
+        caller.events = []
         for (tag, call) in calls.enumerated() {
-            #expect(lane.store.issue(call.operation, key: call.key, tag: UInt64(tag)) == .issued)
+            #expect(caller.store.issue(call.operation, key: call.key, tag: UInt64(tag)) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
     }
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
@@ -76,9 +77,9 @@ import Testing
         perform(registrations)
         let expected = registrations.enumerated()
             .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
-        #expect(lane.events == expected)
+        #expect(caller.events == expected)
         #expect(server.calls("evalsha") == commands)
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test mutating func `One activity may occur several times, with its confirmations in between`() throws {
@@ -93,9 +94,9 @@ import Testing
         perform(calls)
         let expected = calls.enumerated()
             .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
-        #expect(lane.events == expected)
+        #expect(caller.events == expected)
         #expect(server.calls("evalsha") == 1)
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test mutating func `A fault in one value is an error of that registration only`() throws {
@@ -109,18 +110,18 @@ import Testing
                 [0, 3, 5, 6].contains(tag)
                     ? .failed(tag, .admit, .foreignValue) : .replied(tag, OwnedReply(.registered))
             }
-        #expect(lane.events == expected)
+        #expect(caller.events == expected)
         #expect(server.calls("evalsha") == 1)
-        #expect(lane.store.isReady)
-        lane.store.close()
+        #expect(caller.store.isReady)
+        caller.store.close()
     }
 
     @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
         server.command("CONFIG", "SET", "maxmemory", "1")
         perform((0..<20).map { (key: .activity("\($0)"), operation: register()) })
-        #expect(lane.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
+        #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
         #expect(server.command("DBSIZE") == [Array("0".utf8)])
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `A held command without room in the reply is asked for again, and stays held`() throws {
@@ -129,7 +130,7 @@ import Testing
         }
         func lengths(_ indices: [Int]) -> [Int?] {
             perform(indices.map { (key: .activity("\($0)"), operation: register()) })
-            return lane.events.map { event in
+            return caller.events.map { event in
                 guard case .replied(_, let reply) = event else { return -1 }
                 return reply.verdict == .full ? nil : reply.heldCommand?.count ?? -1
             }
@@ -138,14 +139,14 @@ import Testing
         #expect(lengths([0, 1, 2]) == [StoreLimits.heldCommandBytesMax, nil, nil])
         #expect(lengths([1, 2, 3]) == [70_000, 61_000, nil])
         #expect(lengths([3]) == [10])
-        lane.store.close()
+        caller.store.close()
     }
 
     @Test func `Tokens that came with commands are registered one by one, so the held command has room`() throws {
         for index in 0..<2 { try hold(StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
         server.command("CONFIG", "RESETSTAT")
         perform((0..<2).map { (key: .activity("\($0)"), operation: register(source: .command)) })
-        for event in lane.events {
+        for event in caller.events {
             guard case .replied(_, let reply) = event else {
                 Issue.record("\(event)")
                 continue
@@ -153,6 +154,6 @@ import Testing
             #expect(reply.heldCommand?.count == StoreLimits.heldCommandBytesMax)
         }
         #expect(server.calls("evalsha") == 2)
-        lane.store.close()
+        caller.store.close()
     }
 }

@@ -24,7 +24,7 @@ import Testing
     private struct Pair {
         let primary: RedisServer
         let replica: RedisServer
-        let lane: StoreCaller
+        let caller: StoreCaller
     }
 
     /// - Parameter replicas: the number of replicas that the lane requires.
@@ -34,13 +34,13 @@ import Testing
             "--replicaof", "127.0.0.1", String(primary.port), "--repl-diskless-sync-delay", "0", "--repl-timeout",
             "3600",
         ])
-        let lane = try lane(primary, replicas: replicas, deadlineMilliseconds: deadlineMilliseconds)
-        #expect(lane.turn { isLinked(replica) && hasReplica(primary) })
-        return Pair(primary: primary, replica: replica, lane: lane)
+        let caller = try makeCaller(primary, replicas: replicas, deadlineMilliseconds: deadlineMilliseconds)
+        #expect(caller.turn { isLinked(replica) && hasReplica(primary) })
+        return Pair(primary: primary, replica: replica, caller: caller)
     }
 
     /// - Parameter deadlineMilliseconds: the deadline of calls; replicas have a tenth of it.
-    private func lane(
+    private func makeCaller(
         _ server: RedisServer,
         replicas: Int,
         deadlineMilliseconds: Int64 = 10_000
@@ -49,10 +49,10 @@ import Testing
         configuration.connectTimeoutMilliseconds = 60_000
         configuration.responseDeadlineMilliseconds = deadlineMilliseconds
         configuration.replicas = replicas
-        let lane = try StoreCaller(configuration)
-        try #require(lane.turnUntilReady())
-        lane.events = []
-        return lane
+        let caller = try StoreCaller(configuration)
+        try #require(caller.turnUntilReady())
+        caller.events = []
+        return caller
     }
 
     private func isLinked(_ replica: RedisServer) -> Bool { says("master_link_status:up", replica) }
@@ -71,16 +71,16 @@ import Testing
     }
 
     /// Repeats the call until it is answered, as the core does.
-    private func answer(_ call: Operation, tag: UInt64, _ lane: StoreCaller) -> OwnedReply? {
+    private func answer(_ call: Operation, tag: UInt64, _ caller: StoreCaller) -> OwnedReply? {
         var answer: OwnedReply?
         var isOutstanding = false
-        _ = lane.turn {
-            for case let event in lane.events {
+        _ = caller.turn {
+            for case let event in caller.events {
                 if case .replied(tag, let reply) = event { answer = reply }
                 if case .failed(tag, _, _) = event { isOutstanding = false }
             }
-            lane.events.removeAll { if case .failed = $0 { true } else { false } }
-            if !isOutstanding, answer == nil { isOutstanding = lane.store.issue(call, key: key, tag: tag) == .issued }
+            caller.events.removeAll { if case .failed = $0 { true } else { false } }
+            if !isOutstanding, answer == nil { isOutstanding = caller.store.issue(call, key: key, tag: tag) == .issued }
             return answer != nil
         }
         return answer
@@ -88,91 +88,91 @@ import Testing
 
     /// What the replica knows of the activity after it has become the primary.
     private func verdictAfterFailover(_ pair: Pair) throws -> StoreVerdict? {
-        pair.lane.store.close()
+        pair.caller.store.close()
         pair.primary.kill()
         pair.replica.resume()
         pair.replica.command("REPLICAOF", "NO", "ONE")
-        let lane = try lane(pair.replica, replicas: 0)
-        defer { lane.store.close() }
-        return answer(update, tag: 9, lane)?.verdict
+        let caller = try makeCaller(pair.replica, replicas: 0)
+        defer { caller.store.close() }
+        return answer(update, tag: 9, caller)?.verdict
     }
 
     @Test func `Without acknowledgement a failover loses the token`() throws {
         let pair = try pair(replicas: 0)
         cutOff(pair)
-        #expect(answer(register, tag: 1, pair.lane)?.verdict == .registered)
+        #expect(answer(register, tag: 1, pair.caller)?.verdict == .registered)
         #expect(try verdictAfterFailover(pair) == .noToken)
     }
 
     @Test func `An acknowledged write survives when the primary is killed at once`() throws {
         let pair = try pair(replicas: 1)
         cutOff(pair)
-        #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
-        let isRefused = pair.lane.turn { pair.lane.events.contains(.failed(1, .admit, .replicasMissing)) }
+        #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
+        let isRefused = pair.caller.turn { pair.caller.events.contains(.failed(1, .admit, .replicasMissing)) }
         #expect(isRefused)
-        #expect(pair.lane.events.first == .failed(1, .admit, .replicasMissing))
-        #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
+        #expect(pair.caller.events.first == .failed(1, .admit, .replicasMissing))
+        #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: false, nil))))
         // Until the next question nothing is asked.
-        #expect(pair.lane.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
+        #expect(pair.caller.store.issue(register, key: key, tag: 2) == .awaitsReplicas)
         pair.replica.resume()
-        pair.lane.events = []
-        #expect(answer(register, tag: 3, pair.lane)?.verdict == .registered)
-        #expect(pair.lane.turn { pair.lane.events.contains(.replicas(.following)) })
+        pair.caller.events = []
+        #expect(answer(register, tag: 3, pair.caller)?.verdict == .registered)
+        #expect(pair.caller.turn { pair.caller.events.contains(.replicas(.following)) })
         #expect(try verdictAfterFailover(pair) == .send)
     }
 
     @Test func `A held state is acknowledged, too`() throws {
         let pair = try pair(replicas: 1)
         let hold = Operation.hold(attributesType: nil, version: .at(1_700_000_001), command: Array("{}".utf8))
-        #expect(answer(update, tag: 1, pair.lane)?.verdict == .noToken)
-        #expect(answer(hold, tag: 2, pair.lane)?.verdict == .held)
-        pair.lane.store.close()
+        #expect(answer(update, tag: 1, pair.caller)?.verdict == .noToken)
+        #expect(answer(hold, tag: 2, pair.caller)?.verdict == .held)
+        pair.caller.store.close()
         pair.primary.kill()
         pair.replica.command("REPLICAOF", "NO", "ONE")
-        let lane = try lane(pair.replica, replicas: 0)
-        #expect(answer(register, tag: 3, lane)?.heldCommand == Array("{}".utf8))
-        lane.store.close()
+        let caller = try makeCaller(pair.replica, replicas: 0)
+        #expect(answer(register, tag: 3, caller)?.heldCommand == Array("{}".utf8))
+        caller.store.close()
     }
 
     @Test func `Replies keep their order, one WAIT covers all calls of a turn, and other calls need none`() throws {
         // A busy machine may schedule the replica late.
         let pair = try pair(replicas: 1, deadlineMilliseconds: 100_000)
-        let lane = pair.lane
-        #expect(lane.store.issue(update, key: .activity("a"), tag: 1) == .issued)
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
+        let caller = pair.caller
+        #expect(caller.store.issue(update, key: .activity("a"), tag: 1) == .issued)
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(pair.primary.calls("wait") == 0)
-        #expect(lane.store.issue(update, key: .activity("b"), tag: 2) == .issued)
+        #expect(caller.store.issue(update, key: .activity("b"), tag: 2) == .issued)
         for tag in 3..<40 as Range<UInt64> {
-            #expect(lane.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
         }
         for tag in 40..<60 as Range<UInt64> {
-            #expect(lane.store.issue(update, key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(caller.store.issue(update, key: .activity("\(tag)"), tag: tag) == .issued)
         }
-        #expect(lane.turn { lane.store.outstandingCount == 0 })
-        let tags = lane.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
+        #expect(caller.turn { caller.store.outstandingCount == 0 })
+        let tags = caller.events.compactMap { if case .replied(let tag, _) = $0 { tag } else { nil } }
         #expect(tags == Array(1..<60))
         #expect(pair.primary.calls("wait") == 1)
-        lane.store.close()
+        caller.store.close()
     }
 
     /// The replica is connected but frozen: other calls lose only the time of one WAIT a second.
     @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
         let pair = try pair(replicas: 1)
         pair.replica.suspend()
-        let began = pair.lane.loop.nowMilliseconds
-        #expect(pair.lane.store.issue(register, key: key, tag: 1) == .issued)
-        #expect(pair.lane.store.issue(update, key: .activity("other"), tag: 2) == .issued)
-        #expect(pair.lane.turn { pair.lane.events.contains(.replied(2, OwnedReply(.noToken))) })
-        #expect(answer(update, tag: 3, pair.lane)?.verdict == .send)
-        #expect(answer(register, tag: 4, pair.lane)?.verdict == .registered)
-        #expect(pair.lane.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
-        #expect(pair.lane.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
+        let began = pair.caller.loop.nowMilliseconds
+        #expect(pair.caller.store.issue(register, key: key, tag: 1) == .issued)
+        #expect(pair.caller.store.issue(update, key: .activity("other"), tag: 2) == .issued)
+        #expect(pair.caller.turn { pair.caller.events.contains(.replied(2, OwnedReply(.noToken))) })
+        #expect(answer(update, tag: 3, pair.caller)?.verdict == .send)
+        #expect(answer(register, tag: 4, pair.caller)?.verdict == .registered)
+        #expect(pair.caller.events.contains(.replicas(.missing(acknowledged: 0, isGivenUp: true, nil))))
+        #expect(pair.caller.loop.nowMilliseconds - began >= ReplicaWatch.patienceMilliseconds)
         // From now on nothing waits.
-        #expect(pair.lane.store.issue(register, key: key, tag: 5) == .issued)
-        #expect(pair.lane.turn { pair.lane.store.outstandingCount == 0 })
-        #expect(pair.lane.events.last == .replied(5, OwnedReply(.registered)))
+        #expect(pair.caller.store.issue(register, key: key, tag: 5) == .issued)
+        #expect(pair.caller.turn { pair.caller.store.outstandingCount == 0 })
+        #expect(pair.caller.events.last == .replied(5, OwnedReply(.registered)))
         pair.replica.resume()
-        pair.lane.store.close()
+        pair.caller.store.close()
     }
 
     @Test func `A primary that is killed during WAIT leaves no call without an end`() throws {
@@ -180,104 +180,104 @@ import Testing
         pair.replica.suspend()
         for tag in 0..<20 as Range<UInt64> {
             let call = tag.isMultiple(of: 2) ? register : update
-            #expect(pair.lane.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
+            #expect(pair.caller.store.issue(call, key: .activity("\(tag)"), tag: tag) == .issued)
         }
         // The replies have arrived and are withheld.
-        #expect(pair.lane.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
-        pair.lane.loop.turn(waitMilliseconds: 20)
-        #expect(pair.lane.events.isEmpty)
+        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.primary.calls("evalsha") >= 11 })
+        pair.caller.loop.turn(waitMilliseconds: 20)
+        #expect(pair.caller.events.isEmpty)
         pair.primary.kill()
-        #expect(pair.lane.turn(limitMilliseconds: 30_000) { pair.lane.events.count >= 21 })
-        let failed = pair.lane.events.compactMap { if case .failed(let tag, _, .stream) = $0 { tag } else { nil } }
+        #expect(pair.caller.turn(limitMilliseconds: 30_000) { pair.caller.events.count >= 21 })
+        let failed = pair.caller.events.compactMap { if case .failed(let tag, _, .stream) = $0 { tag } else { nil } }
         #expect(failed == Array(0..<20))
-        #expect(pair.lane.store.outstandingCount == 0)
+        #expect(pair.caller.store.outstandingCount == 0)
         pair.replica.resume()
         try pair.primary.start()
-        #expect(pair.lane.turnUntilReady())
-        pair.lane.events = []
-        #expect(pair.lane.turn { isLinked(pair.replica) })
-        #expect(answer(register, tag: 30, pair.lane)?.verdict == .registered)
-        pair.lane.store.close()
+        #expect(pair.caller.turnUntilReady())
+        pair.caller.events = []
+        #expect(pair.caller.turn { isLinked(pair.replica) })
+        #expect(answer(register, tag: 30, pair.caller)?.verdict == .registered)
+        pair.caller.store.close()
     }
 
     /// A user without the right to WAIT: no call waits forever, and the text says why.
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let lane = try connected(fake, loop)
+        let caller = try connected(fake, loop)
         fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
-        #expect(lane.store.issue(register, key: key, tag: 1) == .issued)
-        #expect(lane.turn { lane.events.count == 2 })
+        #expect(caller.store.issue(register, key: key, tag: 1) == .issued)
+        #expect(caller.turn { caller.events.count == 2 })
         let refusal = RedisError(.noPermission)
         #expect(
-            lane.events == [
+            caller.events == [
                 .failed(1, .admit, .replicasMissing),
                 .replicas(.missing(acknowledged: 0, isGivenUp: false, refusal)),
             ]
         )
-        lane.store.close()
+        caller.store.close()
     }
 
     /// A partly received reply is parsed again, at any length.
     @Test func `Replies that come byte by byte`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let lane = try connected(fake, loop)
+        let caller = try connected(fake, loop)
         fake.dribbles = true
         for count in ["1", "0"] {
             let registered = String(repeating: "$10\r\nregistered\r\n", count: 3)
             fake.answer = { $0 == "EVALSHA" ? "*3\r\n\(registered)" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
             for tag in 1...3 as ClosedRange<UInt64> {
-                #expect(lane.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
+                #expect(caller.store.issue(register, key: .activity("\(tag)"), tag: tag) == .issued)
             }
             var seenEarly = false
             #expect(
-                lane.turn {
-                    seenEarly = seenEarly || (!lane.events.isEmpty && fake.waitingCount > 0)
+                caller.turn {
+                    seenEarly = seenEarly || (!caller.events.isEmpty && fake.waitingCount > 0)
                     fake.dribble()
-                    return lane.store.outstandingCount == 0
+                    return caller.store.outstandingCount == 0
                 }
             )
             #expect(!seenEarly)
             let expected: [StoreCaller.Event] = (1...3)
                 .map { count == "1" ? .replied($0, OwnedReply(.registered)) : .failed($0, .admit, .replicasMissing) }
-            #expect(Array(lane.events.prefix(3)) == expected)
-            lane.events = []
+            #expect(Array(caller.events.prefix(3)) == expected)
+            caller.events = []
         }
-        lane.store.close()
+        caller.store.close()
     }
 
     /// A confirmation requires no replicas. It is sent together with registrations that do, and one reply answers all.
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let lane = try connected(fake, loop)
+        let caller = try connected(fake, loop)
         let confirm = Operation.confirmLeaves(atMilliseconds: 1)
         for count in ["1", "0"] {
             fake.answer = {
                 $0 == "EVALSHA"
                     ? "*2\r\n$7\r\nsettled\r\n$10\r\nregistered\r\n" : $0 == "WAIT" ? ":\(count)\r\n" : nil
             }
-            #expect(lane.store.issue(confirm, key: key, tag: 1) == .issued)
-            #expect(lane.store.issue(register, key: key, tag: 2) == .issued)
-            #expect(lane.turn { lane.store.outstandingCount == 0 })
+            #expect(caller.store.issue(confirm, key: key, tag: 1) == .issued)
+            #expect(caller.store.issue(register, key: key, tag: 2) == .issued)
+            #expect(caller.turn { caller.store.outstandingCount == 0 })
             let expected: [StoreCaller.Event] =
                 count == "1"
                 ? [.replied(1, OwnedReply(.settled)), .replied(2, OwnedReply(.registered))]
                 : [.failed(1, .admit, .replicasMissing), .failed(2, .admit, .replicasMissing)]
-            #expect(Array(lane.events.prefix(2)) == expected)
-            lane.events = []
+            #expect(Array(caller.events.prefix(2)) == expected)
+            caller.events = []
         }
-        lane.store.close()
+        caller.store.close()
     }
 
     private func connected(_ fake: FakeRedis, _ loop: EventLoop) throws -> StoreCaller {
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.replicas = 1
-        let lane = try StoreCaller(configuration, loop: loop, server: fake)
-        #expect(lane.turnUntilReady())
-        lane.events = []
-        return lane
+        let caller = try StoreCaller(configuration, loop: loop, server: fake)
+        #expect(caller.turnUntilReady())
+        caller.events = []
+        return caller
     }
 }
 

@@ -8,58 +8,70 @@ import Testing
 
 extension ScriptTests {
     @Test func `A device has separate tokens for each attributes type`() throws {
-        let stage = try ScriptStage(.device("phone"))
+        let comparison = try ScriptComparison(.device("phone"))
         let game = "GameAttributes"
         let race = "RaceAttributes"
-        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
-        #expect(stage.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
-        #expect(stage.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
-        #expect(stage.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).heldCommand == nil)
-        let registered = stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
-        #expect(registered.heldCommand == [2])
-        #expect(stage.admit(.address(attributesType: game, registration: nil)).registration == token("aa"))
-        #expect(stage.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
-        stage.settle(Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0))
-        #expect(stage.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil)
+        #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: game, version: version(100), command: [1])) == .held)
+        #expect(comparison.verdict(.hold(attributesType: game, version: version(102), command: [2])) == .held)
+        #expect(comparison.verdict(.hold(attributesType: game, version: version(101), command: [3])) == .superseded)
         #expect(
-            stage.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
+            comparison.admit(.register(attributesType: race, registration: token("cc"), shows: nil)).heldCommand == nil
+        )
+        let registered = comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil))
+        #expect(registered.heldCommand == [2])
+        #expect(comparison.admit(.address(attributesType: game, registration: nil)).registration == token("aa"))
+        #expect(comparison.verdict(.hold(attributesType: game, version: version(103), command: [3])) == .retry)
+        comparison.settle(
+            Operation.settlement(attributesType: game, version: version(102), outcome: .accepted, digest: 0)
+        )
+        #expect(
+            comparison.admit(.register(attributesType: game, registration: token("aa"), shows: nil)).heldCommand == nil
+        )
+        #expect(
+            comparison.admit(.address(attributesType: race, registration: token("dd", at: 300))).registration
                 == token("dd", at: 300)
         )
         // The tombstone is older than the one registration and newer than the other.
-        #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
-        #expect(stage.verdict(.address(attributesType: game, registration: nil)) == .noToken)
-        #expect(stage.admit(.address(attributesType: race, registration: nil)).registration == token("dd", at: 300))
-        #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
-        #expect(stage.verdict(.unregister(atMilliseconds: 199)) == .stale)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(comparison.verdict(.address(attributesType: game, registration: nil)) == .noToken)
+        #expect(
+            comparison.admit(.address(attributesType: race, registration: nil)).registration == token("dd", at: 300)
+        )
+        #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
     /// The registration that released a start may be read again by another worker, after a newer token has been registered and settled.
     @Test func `A stale registration brings what is held for the known token`() throws {
-        let stage = try ScriptStage(.device("phone"))
+        let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"
         func register(_ text: String, at milliseconds: Int64) -> OwnedReply {
-            stage.admit(.register(attributesType: type, registration: token(text, at: milliseconds), shows: nil))
+            comparison.admit(.register(attributesType: type, registration: token(text, at: milliseconds), shows: nil))
         }
-        #expect(stage.verdict(.hold(attributesType: type, version: version(100), command: [1])) == .held)
+        #expect(comparison.verdict(.hold(attributesType: type, version: version(100), command: [1])) == .held)
         #expect(register("aa", at: 200).heldCommand == [1])
         #expect(register("bb", at: 300).heldCommand == [1])
         #expect(register("aa", at: 200).heldCommand == [1])
-        #expect(stage.admit(.address(attributesType: type, registration: nil)).registration == token("bb", at: 300))
-        stage.settle(Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0))
+        #expect(
+            comparison.admit(.address(attributesType: type, registration: nil)).registration == token("bb", at: 300)
+        )
+        comparison.settle(
+            Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
+        )
         #expect(register("aa", at: 200).verdict == .stale)
         // Live Activities are switched off, so there is no token for the start.
-        #expect(stage.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
-        #expect(stage.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
+        #expect(comparison.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
         #expect(register("bb", at: 300).verdict == .stale)
     }
 
     @Test func `Starts of several activities are held, and come back one after the other, oldest first`() throws {
-        let stage = try ScriptStage(.device("phone"))
+        let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"
         func hold(_ activity: String, _ timestamp: Int64) -> StoreVerdict {
             let command = Array("\(activity) at \(timestamp)".utf8)
-            return stage.verdict(
+            return comparison.verdict(
                 .hold(
                     attributesType: type,
                     activity: activity,
@@ -71,7 +83,7 @@ extension ScriptTests {
         }
         func settle(_ activity: String, _ timestamp: Int64) {
             let version = version(timestamp)
-            stage.settle(
+            comparison.settle(
                 Operation.settlement(
                     attributesType: type,
                     activity: activity,
@@ -89,7 +101,7 @@ extension ScriptTests {
                 shows: nil,
                 after: after
             )
-            return stage.admit(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }
+            return comparison.admit(register).heldCommand.map { String(decoding: $0, as: UTF8.self) }
         }
         #expect(hold("b", 102) == .held)
         #expect(hold("a", 100) == .held)

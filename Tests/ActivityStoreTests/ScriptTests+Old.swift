@@ -18,14 +18,14 @@ extension ScriptTests {
 
     @Test(arguments: [Event.update, .end])
     func `An old command is not sent to an unknown activity`(event: Event) throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(old(event, 100)) == .expired)
-        #expect(stage.verdict(register("aa")) == .registered)
-        #expect(stage.verdict(old(event, 101)) == .expired, "a token says nothing of what the phone shows")
-        #expect(stage.verdict(old(event, 102, token: token("bb", at: 101))) == .expired)
-        let sent = stage.admit(command(.update, 99))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(old(event, 100)) == .expired)
+        #expect(comparison.verdict(register("aa")) == .registered)
+        #expect(comparison.verdict(old(event, 101)) == .expired, "a token says nothing of what the phone shows")
+        #expect(comparison.verdict(old(event, 102, token: token("bb", at: 101))) == .expired)
+        let sent = comparison.admit(command(.update, 99))
         #expect(sent.verdict == .send && sent.registration == token("bb", at: 101), "the token that it brought counts")
-        stage.settle(accepted(99))
-        #expect(stage.verdict(old(event, 103)) == .send, "and is sent where something is known")
+        comparison.settle(accepted(99))
+        #expect(comparison.verdict(old(event, 103)) == .send, "and is sent where something is known")
     }
 }

@@ -21,31 +21,31 @@ extension ScriptTests {
     }
 
     @Test func `A token that comes again counts from its first time`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.admit(update(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000))
-        #expect(stage.admit(update(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000))
-        #expect(stage.verdict(register(carrying: "aa", at: 3_000)) == .registered)
-        #expect(stage.settle(retire("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(update(100, bringing: token("aa", at: 1_000))).registration == token("aa", at: 1_000))
+        #expect(comparison.admit(update(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000))
+        #expect(comparison.verdict(register(carrying: "aa", at: 3_000)) == .registered)
+        #expect(comparison.settle(retire("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
     }
 
     @Test func `A dead token that comes again stays dead, and its next registration counts`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(stage.settle(retire("aa", 100, invalidAt: 1_500)))
-        #expect(stage.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
-        #expect(stage.verdict(register(carrying: "aa", at: 2_500)) == .stale)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(comparison.settle(retire("aa", 100, invalidAt: 1_500)))
+        #expect(comparison.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
+        #expect(comparison.verdict(register(carrying: "aa", at: 2_500)) == .stale)
         // Another token is valid, and the dead one does not replace it.
-        #expect(stage.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
-        #expect(stage.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
-        #expect(stage.verdict(register(carrying: "aa", at: 4_500)) == .stale)
-        #expect(stage.verdict(register("aa", at: 5_000)) == .registered)
-        #expect(stage.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
+        #expect(comparison.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
+        #expect(comparison.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
+        #expect(comparison.verdict(register(carrying: "aa", at: 4_500)) == .stale)
+        #expect(comparison.verdict(register("aa", at: 5_000)) == .registered)
+        #expect(comparison.admit(update(104, bringing: token("aa", at: 6_000))).registration == token("aa", at: 5_000))
     }
 
     /// The server was emptied, and has forgotten the timestamps that it had raised.
     @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
         let present: Int64 = 1_700_000_000
-        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         let again = Operation.register(
             token("aa", at: 50),
             frequentUpdates: nil,
@@ -53,31 +53,31 @@ extension ScriptTests {
             source: .readAgain,
             audiences: nil
         )
-        #expect(stage.verdict(again) == .registered)
-        #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.verdict(again) == .registered)
+        #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
         // If Redis knows a token, it knows the timestamps as well.
-        stage.pass(2_000)
-        #expect(stage.verdict(again) == .registered)
-        #expect(stage.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
+        comparison.pass(2_000)
+        #expect(comparison.verdict(again) == .registered)
+        #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
 
     /// Only commands bring the token.
     @Test(arguments: [false, true])
     func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
         let present: Int64 = 1_700_000_000
-        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
+        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         if isHeldBefore {
-            #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
-            #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+            #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
+            #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
-        #expect(stage.admit(readAgain(100)).timestamp == present + 1)
+        #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
         // The reply to it was lost.
-        #expect(stage.admit(readAgain(100)).timestamp == present + 1)
-        stage.settle(accepted(100))
-        #expect(stage.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
+        #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
+        comparison.settle(accepted(100))
+        #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
         // If Redis knows a token, it knows the timestamps as well.
-        stage.pass(2_000)
-        #expect(stage.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
+        comparison.pass(2_000)
+        #expect(comparison.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }
 
     /// The command itself is not sent, but its token is the first that Redis knows.
@@ -85,11 +85,11 @@ extension ScriptTests {
         throws
     {
         let present: Int64 = 1_700_000_000
-        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
-        #expect(stage.verdict(command(.update, 200, digest: 1)) == .noToken)
-        #expect(stage.verdict(readAgain(100)) == .superseded)
-        #expect(stage.admit(command(.update, 200, digest: 1)).timestamp == present + 1)
-        #expect(stage.admit(command(.update, 201, digest: 2)).timestamp == present + 2)
+        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        #expect(comparison.verdict(command(.update, 200, digest: 1)) == .noToken)
+        #expect(comparison.verdict(readAgain(100)) == .superseded)
+        #expect(comparison.admit(command(.update, 200, digest: 1)).timestamp == present + 1)
+        #expect(comparison.admit(command(.update, 201, digest: 2)).timestamp == present + 2)
     }
 
     private func readAgain(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
@@ -106,9 +106,9 @@ extension ScriptTests {
     /// A command came before the registration was read again, and was held.
     @Test func `A command held before a registration is read again gets a later timestamp, too`() throws {
         let present: Int64 = 1_700_000_000
-        let stage = try ScriptStage(nowMilliseconds: present * 1_000)
-        #expect(stage.verdict(command(.update, 100, digest: 1)) == .noToken)
-        #expect(stage.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
+        #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         let again = Operation.register(
             token("aa", at: 50),
             frequentUpdates: nil,
@@ -116,61 +116,63 @@ extension ScriptTests {
             source: .readAgain,
             audiences: nil
         )
-        #expect(stage.admit(again).heldCommand == [1])
-        #expect(stage.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.admit(again).heldCommand == [1])
+        #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
     }
 
     @Test func `The same digits in another environment are another token`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(stage.settle(retire("aa", 100, invalidAt: nil)))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(update(100, bringing: token("aa", at: 1_000))) == .send)
+        #expect(comparison.settle(retire("aa", 100, invalidAt: nil)))
         let sandbox = OwnedToken(token: Array("aa".utf8), environment: .sandbox, registeredAtMilliseconds: 2_000)
-        #expect(stage.admit(update(101, bringing: sandbox)).registration == sandbox)
+        #expect(comparison.admit(update(101, bringing: sandbox)).registration == sandbox)
     }
 
     @Test func `A command refused by a dead token is held, and the next token brings it back`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(register("aa", at: 1_000)) == .registered)
-        #expect(stage.verdict(command(.end, 100)) == .send)
-        #expect(!stage.settle(retire("bb", 100, invalidAt: nil)), "not the one that counts")
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
-        #expect(stage.settle(retire("aa", 100, invalidAt: 2_000)))
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(stage.verdict(command(.update, 101)) == .ended)
-        let registered = stage.admit(register("bb", at: 3_000))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(comparison.verdict(command(.end, 100)) == .send)
+        #expect(!comparison.settle(retire("bb", 100, invalidAt: nil)), "not the one that counts")
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
+        #expect(comparison.settle(retire("aa", 100, invalidAt: 2_000)))
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(comparison.verdict(command(.update, 101)) == .ended)
+        let registered = comparison.admit(register("bb", at: 3_000))
         #expect(registered.heldCommand == [1])
-        #expect(stage.admit(command(.end, 100)).registration == token("bb", at: 3_000))
-        stage.settle(accepted(100))
-        #expect(stage.verdict(command(.end, 100)) == .duplicate)
+        #expect(comparison.admit(command(.end, 100)).registration == token("bb", at: 3_000))
+        comparison.settle(accepted(100))
+        #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
 
     /// With all parts that an activity's value can have behind its token.
     @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(start(100)) == .send)
-        stage.settle(accepted(100))
-        #expect(stage.verdict(register("aa", at: 1_000)) == .registered)
-        #expect(stage.verdict(command(.update, 101, digest: 2)) == .send)
-        stage.settle(.limit(version: version(101), pace: .spaced(0)))
-        #expect(stage.settle(retire("aa", 101, invalidAt: 2_000)))
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
-        #expect(stage.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
-        let inspected = try ActivityInspection(value: stage.server.command("GET", stage.key.text).first ?? [])
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(start(100)) == .send)
+        comparison.settle(accepted(100))
+        #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
+        #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
+        comparison.settle(.limit(version: version(101), pace: .spaced(0)))
+        #expect(comparison.settle(retire("aa", 101, invalidAt: 2_000)))
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
+        #expect(comparison.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
+        let inspected = try ActivityInspection(value: comparison.server.command("GET", comparison.key.text).first ?? [])
         #expect(inspected.token == nil && inspected.held?.command == [7])
-        #expect(stage.admit(register("bbbb", at: 4_000)).heldCommand == [7])
-        #expect(stage.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000))
+        #expect(comparison.admit(register("bbbb", at: 4_000)).heldCommand == [7])
+        #expect(
+            comparison.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000)
+        )
     }
 
     @Test func `A push-to-start token that a start brings again does not outlive its 410`() throws {
-        let stage = try ScriptStage(.device("phone"))
+        let comparison = try ScriptComparison(.device("phone"))
         func address(_ text: String, at: Int64) -> Operation {
             .address(attributesType: "T", registration: token(text, at: at))
         }
-        #expect(stage.admit(address("aa", at: 1_000)).registration == token("aa", at: 1_000))
-        #expect(stage.admit(address("aa", at: 2_000)).registration == token("aa", at: 1_000))
+        #expect(comparison.admit(address("aa", at: 1_000)).registration == token("aa", at: 1_000))
+        #expect(comparison.admit(address("aa", at: 2_000)).registration == token("aa", at: 1_000))
         let dead = TokenRetirement(token: Array("aa".utf8), environment: .production, invalidAtMilliseconds: 1_500)
         #expect(
-            stage.settle(
+            comparison.settle(
                 .settlement(
                     attributesType: "T",
                     version: version(100),
@@ -180,18 +182,18 @@ extension ScriptTests {
                 )
             )
         )
-        #expect(stage.verdict(address("aa", at: 3_000)) == .noToken)
+        #expect(comparison.verdict(address("aa", at: 3_000)) == .noToken)
         let again = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 3_500),
             shows: nil,
             source: .command
         )
-        #expect(stage.verdict(again) == .stale)
-        #expect(stage.admit(address("bb", at: 4_000)).registration == token("bb", at: 4_000))
-        #expect(stage.admit(address("aa", at: 5_000)).registration == token("bb", at: 4_000))
+        #expect(comparison.verdict(again) == .stale)
+        #expect(comparison.admit(address("bb", at: 4_000)).registration == token("bb", at: 4_000))
+        #expect(comparison.admit(address("aa", at: 5_000)).registration == token("bb", at: 4_000))
         let registered = Operation.register(attributesType: "T", registration: token("aa", at: 6_000), shows: nil)
-        #expect(stage.verdict(registered) == .registered)
-        #expect(stage.admit(address("aa", at: 7_000)).registration == token("aa", at: 6_000))
+        #expect(comparison.verdict(registered) == .registered)
+        #expect(comparison.admit(address("aa", at: 7_000)).registration == token("aa", at: 6_000))
     }
 }

@@ -52,138 +52,142 @@ import Testing
     // MARK: - Updates
 
     @Test func `The newest version wins, and a settled one is a duplicate`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(register("aa")) == .registered)
-        let sent = stage.admit(command(.update, 100))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(register("aa")) == .registered)
+        let sent = comparison.admit(command(.update, 100))
         #expect(sent.verdict == .send && sent.timestamp == 100 && sent.registration == token("aa"))
-        #expect(stage.verdict(command(.update, 99, 7)) == .superseded)
+        #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
         // Its worker died: the next worker continues with it, and it keeps its timestamp.
-        #expect(stage.admit(command(.update, 100)).timestamp == 100)
-        stage.settle(accepted(100))
-        #expect(stage.verdict(command(.update, 100)) == .duplicate)
+        #expect(comparison.admit(command(.update, 100)).timestamp == 100)
+        comparison.settle(accepted(100))
+        #expect(comparison.verdict(command(.update, 100)) == .duplicate)
         // A later sequence in the same second gets the next timestamp.
-        #expect(stage.admit(command(.update, 100, 1, digest: 2)).timestamp == 101)
-        #expect(stage.admit(command(.update, 101, 0, digest: 3)).timestamp == 102)
-        #expect(stage.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
+        #expect(comparison.admit(command(.update, 100, 1, digest: 2)).timestamp == 101)
+        #expect(comparison.admit(command(.update, 101, 0, digest: 3)).timestamp == 102)
+        #expect(comparison.verdict(command(.update, 100, 1, digest: 2)) == .superseded)
     }
 
     @Test func `A state that is already shown is unchanged, and a state is known only when it is accepted`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
-        #expect(stage.verdict(command(.update, 101)) == .send)
-        stage.settle(accepted(100))
-        #expect(stage.verdict(command(.update, 102)) == .send)
-        stage.settle(accepted(102))
-        #expect(stage.verdict(command(.update, 103)) == .unchanged)
-        #expect(stage.verdict(command(.update, 103)) == .duplicate)
-        #expect(stage.verdict(command(.update, 104, digest: 2)) == .send)
-        stage.settle(Operation.settlement(version: version(104), outcome: .unknown, digest: 2))
-        #expect(stage.verdict(command(.update, 104, digest: 2)) == .duplicate)
-        #expect(stage.verdict(command(.update, 105, digest: 2)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
+        #expect(comparison.verdict(command(.update, 101)) == .send)
+        comparison.settle(accepted(100))
+        #expect(comparison.verdict(command(.update, 102)) == .send)
+        comparison.settle(accepted(102))
+        #expect(comparison.verdict(command(.update, 103)) == .unchanged)
+        #expect(comparison.verdict(command(.update, 103)) == .duplicate)
+        #expect(comparison.verdict(command(.update, 104, digest: 2)) == .send)
+        comparison.settle(Operation.settlement(version: version(104), outcome: .unknown, digest: 2))
+        #expect(comparison.verdict(command(.update, 104, digest: 2)) == .duplicate)
+        #expect(comparison.verdict(command(.update, 105, digest: 2)) == .send)
     }
 
     @Test func `Pace: first wait, then send; an assigned timestamp stays valid during the wait`() throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         // By the server's own clock, which advances little between two calls.
         let spacing: Int64 = 3_000
-        #expect(stage.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
-        let again = stage.admit(command(.update, 100, spacing: spacing))
+        #expect(comparison.admit(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
+        let again = comparison.admit(command(.update, 100, spacing: spacing))
         #expect(again.verdict == .wait && (1...spacing).contains(again.waitMilliseconds))
-        let newer = stage.lane.store.issue(
+        let newer = comparison.caller.store.issue(
             command(.update, 100, 5, digest: 9, spacing: spacing),
-            key: stage.key,
+            key: comparison.key,
             tag: 7
         )
         #expect(newer == .issued)
-        #expect(stage.lane.turn { stage.lane.store.outstandingCount == 0 })
-        let end = stage.lane.loop.nowMilliseconds + again.waitMilliseconds + 5
-        #expect(stage.lane.turn { stage.lane.loop.nowMilliseconds >= end })
+        #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
+        let end = comparison.caller.loop.nowMilliseconds + again.waitMilliseconds + 5
+        #expect(comparison.caller.turn { comparison.caller.loop.nowMilliseconds >= end })
         #expect(
-            stage.lane.store.issue(command(.update, 100, 5, digest: 9, spacing: spacing), key: stage.key, tag: 8)
+            comparison.caller.store.issue(
+                command(.update, 100, 5, digest: 9, spacing: spacing),
+                key: comparison.key,
+                tag: 8
+            )
                 == .issued
         )
-        #expect(stage.lane.turn { stage.lane.store.outstandingCount == 0 })
-        guard case .replied(8, let sent)? = stage.lane.events.last else { return #expect(Bool(false)) }
+        #expect(comparison.caller.turn { comparison.caller.store.outstandingCount == 0 })
+        guard case .replied(8, let sent)? = comparison.caller.events.last else { return #expect(Bool(false)) }
         #expect(sent.verdict == .send && sent.timestamp == 101)
     }
 
     // MARK: - Ends
 
     @Test func `An end is never superseded, and nothing follows it`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
-        stage.settle(accepted(100))
-        #expect(stage.admit(command(.end, 90)).timestamp == 101)
-        #expect(stage.verdict(command(.update, 100)) == .ended)
-        #expect(stage.verdict(command(.update, 200)) == .ended)
-        #expect(stage.verdict(command(.end, 200)) == .ended)
-        #expect(stage.admit(command(.end, 90)).timestamp == 101)
-        stage.settle(accepted(90))
-        #expect(stage.verdict(command(.end, 90)) == .duplicate)
-        #expect(stage.verdict(start(89)) == .superseded)
-        #expect(stage.admit(start(95)).timestamp == 102)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
+        comparison.settle(accepted(100))
+        #expect(comparison.admit(command(.end, 90)).timestamp == 101)
+        #expect(comparison.verdict(command(.update, 100)) == .ended)
+        #expect(comparison.verdict(command(.update, 200)) == .ended)
+        #expect(comparison.verdict(command(.end, 200)) == .ended)
+        #expect(comparison.admit(command(.end, 90)).timestamp == 101)
+        comparison.settle(accepted(90))
+        #expect(comparison.verdict(command(.end, 90)) == .duplicate)
+        #expect(comparison.verdict(start(89)) == .superseded)
+        #expect(comparison.admit(start(95)).timestamp == 102)
     }
 
     @Test func `An end of an update's own version is no duplicate of it`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100, token: token("aa"))) == .send)
-        stage.settle(accepted(100))
-        #expect(stage.admit(command(.end, 100)).timestamp == 101)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
+        comparison.settle(accepted(100))
+        #expect(comparison.admit(command(.end, 100)).timestamp == 101)
     }
 
     @Test func `An end that failed may be followed by another`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
-        stage.settle(Operation.settlement(version: version(100), outcome: .notShown, digest: 1))
-        #expect(stage.verdict(command(.update, 101)) == .ended)
-        #expect(stage.verdict(command(.end, 99)) == .ended)
-        #expect(stage.verdict(command(.end, 100)) == .duplicate)
-        #expect(stage.verdict(command(.end, 101)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+        comparison.settle(Operation.settlement(version: version(100), outcome: .notShown, digest: 1))
+        #expect(comparison.verdict(command(.update, 101)) == .ended)
+        #expect(comparison.verdict(command(.end, 99)) == .ended)
+        #expect(comparison.verdict(command(.end, 100)) == .duplicate)
+        #expect(comparison.verdict(command(.end, 101)) == .send)
     }
 
     // MARK: - Tokens
 
     @Test func `A held command is sent when a token registers`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(99), command: [9])) == .superseded)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1, 0, 255])) == .held)
-        #expect(stage.verdict(command(.update, 100)) == .held)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(99), command: [9])) == .superseded)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1, 0, 255])) == .held)
+        #expect(comparison.verdict(command(.update, 100)) == .held)
         for _ in 0..<2 {
-            let registered = stage.admit(register("aa"))
+            let registered = comparison.admit(register("aa"))
             #expect(registered.heldCommand == [1, 0, 255])
         }
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
-        #expect(stage.verdict(command(.update, 100)) == .send)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
+        #expect(comparison.verdict(command(.update, 100)) == .send)
         // The worker that sends the command may die: until it is settled, the registration still brings it.
-        #expect(stage.admit(register("aa")).heldCommand != nil)
-        #expect(stage.admit(command(.update, 100)).timestamp == 100)
-        stage.settle(accepted(100))
-        #expect(stage.admit(register("aa")).heldCommand == nil)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
+        #expect(comparison.admit(register("aa")).heldCommand != nil)
+        #expect(comparison.admit(command(.update, 100)).timestamp == 100)
+        comparison.settle(accepted(100))
+        #expect(comparison.admit(register("aa")).heldCommand == nil)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
 
     @Test func `A state that the app already shows is not sent`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(stage.admit(register("aa", shows: version(100))).heldCommand == nil)
-        #expect(stage.verdict(command(.update, 100)) == .duplicate)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(comparison.admit(register("aa", shows: version(100))).heldCommand == nil)
+        #expect(comparison.verdict(command(.update, 100)) == .duplicate)
     }
 
     @Test func `A newer state replaces a held one`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
-        #expect(stage.verdict(command(.update, 101)) == .noToken)
-        #expect(stage.admit(register("aa")).heldCommand == nil)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(101), command: [2])) == .retry)
-        #expect(stage.verdict(command(.update, 101)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
+        #expect(comparison.verdict(command(.update, 101)) == .noToken)
+        #expect(comparison.admit(register("aa")).heldCommand == nil)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [2])) == .retry)
+        #expect(comparison.verdict(command(.update, 101)) == .send)
     }
 
     @Test func `A dead token is retired, unless it was registered since`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(register("aa", at: 100)) == .registered)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(register("aa", at: 100)) == .registered)
         for (text, environment, before, retires) in [
             ("aa", DeviceEnvironment.production, 100, false), ("bb", .production, 200, false),
             ("aa", .sandbox, 200, false),
@@ -195,81 +199,83 @@ import Testing
                 invalidAtMilliseconds: before
             )
             let call = Operation.settle(version: version(1), .notShown, digest: 0, retirement: retirement)
-            #expect(stage.settle(call) == retires)
+            #expect(comparison.settle(call) == retires)
         }
         // Its own registration, read again, does not bring the token back; a later one does.
-        #expect(stage.verdict(register("aa", at: 100)) == .stale)
-        #expect(stage.verdict(command(.update, 100)) == .noToken)
-        #expect(stage.verdict(register("aa", at: 101)) == .registered)
+        #expect(comparison.verdict(register("aa", at: 100)) == .stale)
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(register("aa", at: 101)) == .registered)
         let whenever = TokenRetirement(
             token: Array("aa".utf8),
             environment: .production,
             invalidAtMilliseconds: nil
         )
-        #expect(stage.settle(.settle(version: version(1), .notShown, digest: 0, retirement: whenever)))
+        #expect(comparison.settle(.settle(version: version(1), .notShown, digest: 0, retirement: whenever)))
     }
 
     @Test func `The later registration counts, in any order of arrival`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(register("aa", at: 200)) == .registered)
-        #expect(stage.verdict(register("bb", at: 199)) == .stale)
-        #expect(stage.admit(command(.update, 100, token: token("cc", at: 150))).registration == token("aa", at: 200))
-        #expect(stage.verdict(.unregister(atMilliseconds: 199)) == .stale)
-        #expect(stage.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
-        #expect(stage.verdict(command(.update, 101)) == .noToken)
-        #expect(stage.verdict(register("aa", at: 199)) == .stale)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(register("aa", at: 200)) == .registered)
+        #expect(comparison.verdict(register("bb", at: 199)) == .stale)
+        #expect(
+            comparison.admit(command(.update, 100, token: token("cc", at: 150))).registration == token("aa", at: 200)
+        )
+        #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 200)) == .unregistered)
+        #expect(comparison.verdict(command(.update, 101)) == .noToken)
+        #expect(comparison.verdict(register("aa", at: 199)) == .stale)
     }
 
     // MARK: - Starts
 
     @Test func `A start that was sent is never sent again`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.admit(start(100)).timestamp == 100)
-        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         // Only `settle` records it, so an `unknown` whose reply was lost is answered again.
-        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
-        stage.settle(unknown(100))
-        #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
-        #expect(stage.verdict(start(101)) == .send)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        comparison.settle(unknown(100))
+        #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
+        #expect(comparison.verdict(start(101)) == .send)
         // A newer update does not hide that the start's outcome is unknown.
-        #expect(stage.verdict(command(.update, 102)) == .noToken)
-        #expect(stage.verdict(start(101, claim: 2)) == .unknown)
-        #expect(stage.verdict(start(103)) == .send)
-        stage.settle(accepted(103))
-        #expect(stage.verdict(start(103, claim: 2)) == .duplicate)
-        #expect(stage.verdict(start(101)) == .superseded)
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(start(101, claim: 2)) == .unknown)
+        #expect(comparison.verdict(start(103)) == .send)
+        comparison.settle(accepted(103))
+        #expect(comparison.verdict(start(103, claim: 2)) == .duplicate)
+        #expect(comparison.verdict(start(101)) == .superseded)
     }
 
     @Test func `A start whose verdict was lost gets the same verdict again, and nothing changes`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.end, 150, token: token("aa"))) == .send)
-        stage.settle(accepted(150))
-        #expect(stage.admit(start(151)).timestamp == 151)
-        let hash = stage.server.hash(stage.key.text)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 150, token: token("aa"))) == .send)
+        comparison.settle(accepted(150))
+        #expect(comparison.admit(start(151)).timestamp == 151)
+        let hash = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
-            let again = stage.admit(start(151))
+            let again = comparison.admit(start(151))
             #expect(again.verdict == .send && again.timestamp == 151)
         }
-        #expect(stage.verdict(start(151, claim: 2)) == .unknown)
-        #expect(stage.server.hash(stage.key.text) == hash)
+        #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
+        #expect(comparison.server.hash(comparison.key.text) == hash)
         // A late registration of the life before, and a state that waits for the new life's token, do not block the start.
-        #expect(stage.verdict(register("old", at: 150)) == .registered)
-        #expect(stage.admit(start(151)).timestamp == 151)
-        #expect(stage.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
-        #expect(stage.verdict(command(.update, 152)) == .noToken)
-        #expect(stage.admit(start(151)).timestamp == 151)
+        #expect(comparison.verdict(register("old", at: 150)) == .registered)
+        #expect(comparison.admit(start(151)).timestamp == 151)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
+        #expect(comparison.verdict(command(.update, 152)) == .noToken)
+        #expect(comparison.admit(start(151)).timestamp == 151)
     }
 
     @Test func `A start whose verdict was lost is superseded by an end, and by signs that the activity lives`() throws {
-        let ended = try ScriptStage()
+        let ended = try ScriptComparison()
         #expect(ended.verdict(start(100)) == .send)
         #expect(ended.verdict(command(.end, 101)) == .noToken)
         #expect(ended.verdict(start(100)) == .superseded)
-        let lives = try ScriptStage()
+        let lives = try ScriptComparison()
         #expect(lives.verdict(start(100)) == .send)
         #expect(lives.verdict(command(.update, 101, token: token("aa"))) == .send)
         #expect(lives.verdict(start(100)) == .superseded)
-        let restarted = try ScriptStage()
+        let restarted = try ScriptComparison()
         #expect(restarted.verdict(start(100)) == .send)
         #expect(restarted.verdict(start(101, claim: 2)) == .send)
         #expect(restarted.verdict(start(100)) == .superseded)
@@ -277,93 +283,97 @@ import Testing
 
     @Test(arguments: [true, false])
     func `Accepted overrides the unknown of another record of the same start`(unknownFirst: Bool) throws {
-        let stage = try ScriptStage()
-        #expect(stage.admit(start(100)).timestamp == 100)
-        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
-        if unknownFirst { stage.settle(unknown(100)) }
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        if unknownFirst { comparison.settle(unknown(100)) }
         // The first record's verdict was lost. The `unknown` of the other record does not block it.
-        #expect(stage.admit(start(100)).timestamp == 100)
-        stage.settle(accepted(100, digest: 7))
-        if !unknownFirst { stage.settle(unknown(100)) }
-        #expect(stage.verdict(start(100, claim: 3)) == .duplicate)
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        comparison.settle(accepted(100, digest: 7))
+        if !unknownFirst { comparison.settle(unknown(100)) }
+        #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         // Redis knows which state the activity shows, so the same state is not sent again.
-        #expect(stage.verdict(register("aa")) == .registered)
-        #expect(stage.verdict(command(.update, 101, digest: 7)) == .unchanged)
+        #expect(comparison.verdict(register("aa")) == .registered)
+        #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }
 
     @Test func `A start after a newer update still starts the activity`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 105)) == .noToken)
-        #expect(stage.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
-        #expect(stage.admit(start(100)).timestamp == 100)
-        #expect(stage.verdict(start(100, claim: 2)) == .unknown)
-        stage.settle(accepted(100))
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 105)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        comparison.settle(accepted(100))
         // The update that waits for the start's token is still held.
-        #expect(stage.admit(register("aa")).heldCommand == [5])
-        #expect(stage.admit(command(.update, 105)).timestamp == 105)
-        #expect(stage.verdict(start(101)) == .superseded)
+        #expect(comparison.admit(register("aa")).heldCommand == [5])
+        #expect(comparison.admit(command(.update, 105)).timestamp == 105)
+        #expect(comparison.verdict(start(101)) == .superseded)
     }
 
     @Test func `A start is superseded by signs that the activity lives, and by its end`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.update, 105, token: token("aa"))) == .send)
-        #expect(stage.verdict(start(100)) == .superseded)
-        let ended = try ScriptStage()
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 105, token: token("aa"))) == .send)
+        #expect(comparison.verdict(start(100)) == .superseded)
+        let ended = try ScriptComparison()
         #expect(ended.verdict(command(.end, 105)) == .noToken)
         #expect(ended.verdict(start(100)) == .superseded)
     }
 
     @Test func `A start opens a new life without the old token`() throws {
-        let stage = try ScriptStage()
-        #expect(stage.verdict(command(.end, 100, token: token("aa"))) == .send)
-        stage.settle(accepted(100))
-        #expect(stage.verdict(start(101)) == .send)
-        #expect(stage.verdict(command(.update, 102)) == .noToken)
-        #expect(stage.verdict(register("old", at: 99)) == .stale)
-        #expect(stage.verdict(register("bb", at: 101)) == .registered)
-        #expect(stage.verdict(command(.update, 102)) == .send)
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+        comparison.settle(accepted(100))
+        #expect(comparison.verdict(start(101)) == .send)
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(register("old", at: 99)) == .stale)
+        #expect(comparison.verdict(register("bb", at: 101)) == .registered)
+        #expect(comparison.verdict(command(.update, 102)) == .send)
     }
 
     // MARK: - The hash
 
     @Test func `An activity's value outlives the activity, a device's value outlives many activities`() throws {
-        let stage = try ScriptStage()
+        let comparison = try ScriptComparison()
         func lifetime(_ key: TestKey) -> Int64 {
-            stage.server.command("PTTL", key.text).first.flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? -1
+            comparison.server.command("PTTL", key.text).first.flatMap { Int64(String(decoding: $0, as: UTF8.self)) }
+                ?? -1
         }
-        #expect(stage.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
-        #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(stage.key)))
+        #expect(comparison.verdict(command(.update, 100, spacing: 0, token: token("aa"))) == .send)
+        #expect((24 * 3_600_000...25 * 3_600_000).contains(lifetime(comparison.key)))
         // Setting the expiry again every 1,000 seconds is enough.
-        let now = stage.lane.loop.wallMilliseconds
-        stage.server.command("PEXPIRE", stage.key.text, "80000000")
-        #expect(stage.verdict(command(.update, 101)) == .send)
-        stage.lane.loop.refreshClock()
-        #expect(lifetime(stage.key) <= 80_000_000 || stage.lane.loop.wallMilliseconds / 1_000_000 != now / 1_000_000)
+        let now = comparison.caller.loop.wallMilliseconds
+        comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
+        #expect(comparison.verdict(command(.update, 101)) == .send)
+        comparison.caller.loop.refreshClock()
+        #expect(
+            lifetime(comparison.key) <= 80_000_000
+                || comparison.caller.loop.wallMilliseconds / 1_000_000 != now / 1_000_000
+        )
         // As if the last send had been 1,000 seconds earlier.
         let setBack = "redis.call('SETRANGE', KEYS[1], '14', struct.pack('<I6', ARGV[1]))"
-        stage.server.command("EVAL", setBack, "1", stage.key.text, String(now - 1_000_000))
-        #expect(stage.verdict(command(.update, 102)) == .send)
-        #expect(lifetime(stage.key) > 80_000_000)
-        stage.server.command("PEXPIRE", stage.key.text, "80000000")
-        stage.settle(accepted(102))
-        #expect(lifetime(stage.key) <= 80_000_000)
-        stage.settle(accepted(103), .activity("never admitted"))
-        #expect(stage.server.command("DBSIZE") == [Array("1".utf8)])
+        comparison.server.command("EVAL", setBack, "1", comparison.key.text, String(now - 1_000_000))
+        #expect(comparison.verdict(command(.update, 102)) == .send)
+        #expect(lifetime(comparison.key) > 80_000_000)
+        comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
+        comparison.settle(accepted(102))
+        #expect(lifetime(comparison.key) <= 80_000_000)
+        comparison.settle(accepted(103), .activity("never admitted"))
+        #expect(comparison.server.command("DBSIZE") == [Array("1".utf8)])
         let device = TestKey.device("phone")
-        _ = stage.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
+        _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
         #expect(lifetime(device) > 89 * 24 * 3_600_000)
     }
 
     @Test func `An activity takes less than 400 bytes`() throws {
-        let stage = try ScriptStage(.activity("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111"))
+        let comparison = try ScriptComparison(.activity("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111"))
         let registered = OwnedToken(
             token: Array(String(repeating: "8f0c", count: 40).utf8),
             environment: .production,
             registeredAtMilliseconds: 1_760_000_000_000
         )
-        #expect(stage.verdict(start(1_760_000_000)) == .send)
-        stage.settle(accepted(1_760_000_000))
-        #expect(stage.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
+        #expect(comparison.verdict(start(1_760_000_000)) == .send)
+        comparison.settle(accepted(1_760_000_000))
+        #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
         // The usual parts: a held command is deleted with its token, and a 429 adds 64 bytes, one size class of the allocator.
         let update = Operation.command(
             event: .update,
@@ -373,11 +383,11 @@ import Testing
             request: PushRequest(isHigh: true, mayUseReserve: false, carriesAlert: true),
             registration: nil
         )
-        #expect(stage.verdict(update) == .send)
-        stage.settle(accepted(1_760_000_005, .max, digest: 2))
+        #expect(comparison.verdict(update) == .send)
+        comparison.settle(accepted(1_760_000_005, .max, digest: 2))
         // The activity's key is not text.
         let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
-        let bytes = stage.server.command("EVAL", usage, "0").first
+        let bytes = comparison.server.command("EVAL", usage, "0").first
             .flatMap { Int(String(decoding: $0, as: UTF8.self)) }
         #expect(try #require(bytes) < 400)
     }

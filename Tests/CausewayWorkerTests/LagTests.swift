@@ -163,25 +163,25 @@ import Testing
     }
 }
 
-@Suite struct FetchWakeningTests {
+@Suite struct FetchTriggerTests {
     private static let low = FetchTrigger.queuedMax
 
     @Test func `A queue that runs low is reported at intervals`() {
-        var wakening = FetchTrigger()
+        var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let told = moments.map { moment in
-            wakening.isDue(queued: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
+            trigger.isDue(queued: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
         }
         #expect(told == [true, false, false, true])
     }
 
     @Test func `A full queue and a completely fetched log are not reported`() {
-        var wakening = FetchTrigger()
-        let isFullToldOf = wakening.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
-        let isFetchedToldOf = wakening.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)
-        let isEmptyToldOf = wakening.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1)
+        var trigger = FetchTrigger()
+        let isFullToldOf = trigger.isDue(queued: Self.low + 1, recordsBehind: 1_000_000, nowMilliseconds: 1)
+        let isFetchedToldOf = trigger.isDue(queued: 700, recordsBehind: 700, nowMilliseconds: 1)
+        let isEmptyToldOf = trigger.isDue(queued: 0, recordsBehind: 0, nowMilliseconds: 1)
         #expect(!isFullToldOf && !isFetchedToldOf && !isEmptyToldOf)
-        let isOneToldOf = wakening.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1)
+        let isOneToldOf = trigger.isDue(queued: 0, recordsBehind: 1, nowMilliseconds: 1)
         #expect(isOneToldOf)
     }
 }

@@ -175,12 +175,12 @@ struct InspectTextTests {
         ] {
             #expect(TimeText.span(milliseconds) == text)
         }
-        for moment in [Int64.min, -1, 0, .max, UnixTime.milliseconds(ofSeconds: .max)] {
+        for moment in [Int64.min, -1, 0, .max, UnixSeconds.milliseconds(ofSeconds: .max)] {
             #expect(!TimeText.relative(moment, to: Self.now).isEmpty)
             #expect(!TimeText.clock(moment, now: Self.now).isEmpty)
         }
         #expect(TimeText.relative(.max, to: -1).hasPrefix("in "))
-        #expect(UnixTime.milliseconds(ofSeconds: .min) == .min)
+        #expect(UnixSeconds.milliseconds(ofSeconds: .min) == .min)
     }
 
     @Test

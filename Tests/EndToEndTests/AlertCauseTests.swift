@@ -14,7 +14,7 @@ struct AlertCauseTests {
             try traffic.sendOne()
             history.add(try run.awaitState("Redis") { $0.isWell }, minutes: 15)
             history.expect()
-            try run.stage.takeRedisAway()
+            try run.deployment.takeRedisAway()
             try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
@@ -25,7 +25,7 @@ struct AlertCauseTests {
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
             history.add(waiting, minutes: 5, firing: "CausewayRedisAway")
-            try run.stage.restartRedis()
+            try run.deployment.restartRedis()
             let back = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
             try traffic.awaitAll()
@@ -43,7 +43,7 @@ struct AlertCauseTests {
             let traffic = try Traffic(run)
             try traffic.sendOne()
             history.addQuiet(try run.awaitState("no error") { $0.isWell }, minutes: 15)
-            try run.stage.tellRedis("CONFIG SET maxmemory 1")
+            try run.deployment.tellRedis("CONFIG SET maxmemory 1")
             try traffic.sendWithoutWaiting()
             // The error count grows with each reading, because the worker repeats the call.
             var seen = 0.0
@@ -56,8 +56,10 @@ struct AlertCauseTests {
             }
             history.expect(firing: "CausewayRedisErrors")
             #expect(try run.findings().contains("CausewayRedisErrors"))
-            #expect(try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains("redis-error"))
-            try run.stage.tellRedis("CONFIG SET maxmemory 0")
+            #expect(
+                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-error")
+            )
+            try run.deployment.tellRedis("CONFIG SET maxmemory 0")
             try traffic.awaitAll()
         }
     }
@@ -83,7 +85,7 @@ struct AlertCauseTests {
             }
             history.expect(firing: "CausewayRedisReplicasMissing")
             #expect(try run.findings().contains("CausewayRedisReplicasMissing"))
-            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("redis-replicas-missing"))
             try traffic.sendOne()
             let settled = try run.awaitState("registrations that are settled") {
@@ -101,7 +103,7 @@ struct AlertCauseTests {
             try traffic.sendOne()
             history.addQuiet(try run.awaitState("a push") { $0.isWell }, minutes: 20)
             try run.awaitMarks()
-            try run.stage.replaceRedis()
+            try run.deployment.replaceRedis()
             try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
             let healed = try run.awaitState("that all is read again") {
                 $0.isWell && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
@@ -149,7 +151,7 @@ struct AlertCauseTests {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            let file = run.stage.simulator.keyFile
+            let file = run.deployment.simulator.keyFile
             let known = try String(contentsOfFile: file, encoding: .utf8)
             let well = try run.awaitState("no rejected key") {
                 $0.sum("causeway_key_file_rejected", ["app": "ride"]) == 0
@@ -171,7 +173,7 @@ struct AlertCauseTests {
             defer { strangers.removeIfTemporary() }
             let unknown = try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
             try unknown.write(toFile: file, atomically: true, encoding: .utf8)
-            try run.stage.crashWorker()
+            try run.deployment.crashWorker()
             let open = try run.awaitState(
                 "an open breaker",
                 alerting: [.breakerOpen],

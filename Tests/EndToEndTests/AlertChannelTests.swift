@@ -10,13 +10,13 @@ struct AlertChannelTests {
     /// Other programs have created four fifths of the channels that Apple allows, before the worker looks for the first time.
     @Test func `An app with almost all the channels that Apple allows causes an alert`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, stage in
-                let control = ControlClient(port: stage.simulator.controlPort)
+            let run = try ExampleRun(["ride"]) { text, deployment in
+                let control = ControlClient(port: deployment.simulator.controlPort)
                 let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
                 for _ in 0...8_000 { _ = try control.body("POST", "/channels", body: channel) }
-                let port = "    port: \(stage.simulator.apnsPort)\n"
+                let port = "    port: \(deployment.simulator.apnsPort)\n"
                 let management =
-                    "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+                    "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
                 let app = "    bundleId: com.example.ride\n"
                 try #require(text.contains(port) && text.contains(app))
                 return text.replacingOccurrences(of: port, with: port + management)

@@ -6,15 +6,17 @@ import Testing
 @testable import CausewayLab
 
 extension ExampleRun {
-    /// Replaces the stage's worker by one that listens at the same port and is started through the given program.
+    /// Replaces the deployment's worker by one that listens at the same port and is started through the given program.
     func replaceWorker(by program: [String]) throws {
         try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
-        try stage.stopWorker(graceMilliseconds: 90_000)
-        stage.parts.append(
+        try deployment.stopWorker(graceMilliseconds: 90_000)
+        deployment.parts.append(
             try ChildProcess(
                 name: "another worker",
-                command: program + [ExampleRun.programs.causeway, "worker", "--config", stage.path("causeway.yaml")],
-                logFile: stage.path("worker.log")
+                command: program + [
+                    ExampleRun.programs.causeway, "worker", "--config", deployment.path("causeway.yaml"),
+                ],
+                logFile: deployment.path("worker.log")
             )
         )
     }
@@ -26,8 +28,8 @@ enum WorkerFaults {
 
     /// - Parameter faults: the file that lists the faults.
     /// - Returns: the command that starts a worker with the faults.
-    static func program(faults: String, on stage: Stage) throws -> [String] {
-        let library = stage.path("faults.so")
+    static func program(faults: String, on deployment: Deployment) throws -> [String] {
+        let library = deployment.path("faults.so")
         let built = try outputOf(
             "/usr/bin/env",
             ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
@@ -42,10 +44,10 @@ enum WorkerFaults {
 extension ExampleRun {
     /// Starts a cluster of Redis servers, and a worker with the given `redis.mode`.
     convenience init(_ names: [String], onClusterOf ports: [UInt16], mode: String) throws {
-        try self.init(names) { text, stage in
-            try RedisCluster.start(on: stage, ports: ports)
+        try self.init(names) { text, deployment in
+            try RedisCluster.start(on: deployment, ports: ports)
             return text.replacingOccurrences(
-                of: "url: redis://127.0.0.1:\(stage.redisPort)/0",
+                of: "url: redis://127.0.0.1:\(deployment.redisPort)/0",
                 with: "mode: \(mode)\n  url: redis://127.0.0.1:\(ports[0])"
             )
         }
@@ -54,19 +56,19 @@ extension ExampleRun {
 
 /// Two primaries without replicas that share the slots.
 enum RedisCluster {
-    static func start(on stage: Stage, ports: [UInt16]) throws {
+    static func start(on deployment: Deployment, ports: [UInt16]) throws {
         for port in ports {
-            stage.parts.append(
+            deployment.parts.append(
                 try ChildProcess(
                     name: "redis \(port)",
                     command: [
                         "/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", "\(port)", "--save", "",
                         "--appendonly",
-                        "no", "--dir", stage.directory, "--cluster-enabled", "yes", "--cluster-config-file",
+                        "no", "--dir", deployment.directory, "--cluster-enabled", "yes", "--cluster-config-file",
                         "nodes-\(port).conf", "--cluster-port", "\(try LoopbackPort.free())",
                         "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
                     ],
-                    logFile: stage.path("redis-\(port).log")
+                    logFile: deployment.path("redis-\(port).log")
                 )
             )
         }
@@ -106,7 +108,7 @@ final class OutOfLog: ConsumerHandler {
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [
-                ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "causeway"),
+                ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "causeway"),
                 ("partition.assignment.strategy", "range"), ("session.timeout.ms", "6000"),
             ],
             topics: [CommandWire.commandsTopic],

@@ -15,7 +15,7 @@ struct AlertLoadTests {
             try traffic.sendOne()
             history.add(try run.awaitState("no lag") { $0.sum("causeway_consumer_lag_records") == 0 }, minutes: 15)
             history.expect()
-            try run.stage.takeRedisAway()
+            try run.deployment.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<1_200)
             let some = try run.awaitState("a lag", alerting: [.redisAway, .lagGrows]) {
                 ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200
@@ -28,7 +28,7 @@ struct AlertLoadTests {
             ) { ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_800 }
             #expect(try run.findings().contains("CausewayCommandsStale"))
             history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
-            try run.stage.restartRedis()
+            try run.deployment.restartRedis()
             let well = try run.awaitState("nothing that waits") {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
@@ -94,7 +94,7 @@ struct AlertLoadTests {
             history.addQuiet(well, minutes: 30)
             var start = well.sum("process_start_time_seconds")
             for _ in 0..<2 {
-                try run.stage.crashWorker()
+                try run.deployment.crashWorker()
                 let another = try run.awaitState("another start") { $0.sum("process_start_time_seconds") != start }
                 start = another.sum("process_start_time_seconds")
                 history.add(another, minutes: 2)
@@ -109,7 +109,7 @@ struct AlertLoadTests {
             #expect(try run.findings().contains("CausewayNoPartitions"))
             #expect(try run.status(of: "/livez") == 200)
 
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(throws: (any Error).self) { try run.scrape() }
             history.add(nil, minutes: 20, firing: "CausewayGone")
             history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
@@ -122,9 +122,9 @@ struct AlertLoadTests {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.isWell }
             history.addQuiet(well, minutes: 15)
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try OutOfLog.commit(on: run)
-            try run.stage.startWorker()
+            try run.deployment.startWorker()
             let still = try run.awaitState("a partition that is stopped", alerting: [.partitionStandsStill]) {
                 $0.isWell && $0.sum("causeway_partitions_standing_still") == 1
             }
@@ -139,10 +139,10 @@ struct AlertLoadTests {
     /// While no push needs a token, the metric shows nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await withAlerts { run, history in
-            let faults = run.stage.path("faults")
+            let faults = run.deployment.path("faults")
             func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
             try write("0 0")
-            try run.replaceWorker(by: WorkerFaults.program(faults: faults, on: run.stage))
+            try run.replaceWorker(by: WorkerFaults.program(faults: faults, on: run.deployment))
             let traffic = try Traffic(run)
             try traffic.sendOne()
             let age = { (scrape: Scrape) in scrape.sum("causeway_provider_token_age_seconds") ?? 0 }

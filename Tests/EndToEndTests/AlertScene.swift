@@ -41,27 +41,27 @@ extension AlertHistory {
 extension ExampleRun {
     /// Sets the simulator's faults.
     func fault(_ json: String) throws {
-        _ = try ControlClient(port: stage.simulator.controlPort).body("PUT", "/faults", body: Array(json.utf8))
+        _ = try ControlClient(port: deployment.simulator.controlPort).body("PUT", "/faults", body: Array(json.utf8))
     }
 
     func endFaults() throws {
-        _ = try ControlClient(port: stage.simulator.controlPort).body("DELETE", "/faults")
+        _ = try ControlClient(port: deployment.simulator.controlPort).body("DELETE", "/faults")
     }
 
-    /// Stops a part of the stage for good.
+    /// Stops a part of the deployment for good.
     func takeAway(_ part: String) throws {
-        let position = try #require(stage.parts.firstIndex { $0.name == part })
-        stage.parts.remove(at: position).stop(graceMilliseconds: 1_000)
+        let position = try #require(deployment.parts.firstIndex { $0.name == part })
+        deployment.parts.remove(at: position).stop(graceMilliseconds: 1_000)
     }
 
     /// Kills the worker, and starts one with another configuration.
     func restart(replacing text: String, with replacement: String) throws {
-        let file = stage.path("causeway.yaml")
+        let file = deployment.path("causeway.yaml")
         let configuration = try String(contentsOfFile: file, encoding: .utf8)
         try #require(configuration.contains(text))
         try configuration.replacingOccurrences(of: text, with: replacement)
             .write(toFile: file, atomically: true, encoding: .utf8)
-        try stage.crashWorker()
+        try deployment.crashWorker()
     }
 }
 

@@ -14,10 +14,10 @@ struct ChannelAudienceTests {
     private static let devices = onChannel + onTokens
 
     private func run() throws -> ExampleRun {
-        try ExampleRun(["match"]) { text, stage in
-            let port = "    port: \(stage.simulator.apnsPort)\n"
+        try ExampleRun(["match"]) { text, deployment in
+            let port = "    port: \(deployment.simulator.apnsPort)\n"
             let management =
-                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let app = "    bundleId: \(Self.app)\n"
             try #require(text.contains(port) && text.contains(app))
             return text.replacingOccurrences(of: port, with: port + management)
@@ -102,7 +102,8 @@ struct ChannelAudienceTests {
 
     /// All channels that APNs has or had.
     private func channels(_ run: ExampleRun) throws -> [JSONObject] {
-        let body = try ControlClient(port: run.stage.simulator.controlPort).body("GET", "/channels?app=\(Self.app)")
+        let body = try ControlClient(port: run.deployment.simulator.controlPort)
+            .body("GET", "/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }
@@ -120,7 +121,7 @@ struct ChannelAudienceTests {
             try awaitShown(1, "active", run)
             try run.awaitMarks()
 
-            if isReplaced { try run.stage.replaceRedis() } else { try run.stage.wipeRedis() }
+            if isReplaced { try run.deployment.replaceRedis() } else { try run.deployment.wipeRedis() }
             // On a slow machine the first command may go on without the channel.
             let first = try send(3, "update", goals: 2, run)
             if first["channel"] == nil { try awaitShown(2, "active", run) }

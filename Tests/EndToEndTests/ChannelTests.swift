@@ -10,10 +10,10 @@ struct ChannelTests {
     private static let audience = "ride-all"
 
     private func run() throws -> ExampleRun {
-        try ExampleRun(["ride"]) { text, stage in
-            let port = "    port: \(stage.simulator.apnsPort)\n"
+        try ExampleRun(["ride"]) { text, deployment in
+            let port = "    port: \(deployment.simulator.apnsPort)\n"
             let management =
-                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let app = "    bundleId: com.example.ride\n"
             try #require(text.contains(port) && text.contains(app))
             return text.replacingOccurrences(of: port, with: port + management)
@@ -26,7 +26,7 @@ struct ChannelTests {
 
     /// The channels that APNs has now, with the number of broadcasts of each.
     private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
-        let control = ControlClient(port: run.stage.simulator.controlPort)
+        let control = ControlClient(port: run.deployment.simulator.controlPort)
         let body = try control.body("GET", "/channels?app=com.example.ride")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
@@ -36,7 +36,7 @@ struct ChannelTests {
 
     /// The section of /statusz.
     private func status(_ run: ExampleRun) throws -> [JSONObject] {
-        let body = try ControlClient(port: run.stage.httpPort).body("GET", "/statusz?format=json")
+        let body = try ControlClient(port: run.deployment.httpPort).body("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }
@@ -82,7 +82,7 @@ struct ChannelTests {
             #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
             #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
 
-            let control = ControlClient(port: run.stage.simulator.controlPort)
+            let control = ControlClient(port: run.deployment.simulator.controlPort)
             let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)
             _ = try control.body("POST", "/channels/delete", body: gone)
             number += 1

@@ -33,7 +33,7 @@ struct ContractTests {
             let log = try HeaderLog(run)
             defer { log.close() }
             try run.send(try Self.trap("trap"))
-            try run.results.await(["trap"], outcome: "invalid") { try run.stage.check() }
+            try run.results.await(["trap"], outcome: "invalid") { try run.deployment.check() }
             #expect(run.results.last("trap")?["reason"] as? String == "undecodable")
             try log.await { $0.deadLetters.count == 1 }
             let letter = try #require(log.deadLetters.first)
@@ -53,13 +53,13 @@ struct ContractTests {
             defer { run.close() }
             try run.send(try Self.trap("trap"))
             // No phone has registered the activity, so its state waits for a token.
-            try run.results.await(["trap"], outcome: "held") { try run.stage.check() }
+            try run.results.await(["trap"], outcome: "held") { try run.deployment.check() }
             try run.awaitMetrics("the counted mismatch") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
                     && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
             }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
-            let text = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+            let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             let line = try #require(text.split(separator: "\n").first { $0.contains("kind=command-undecodable") })
             #expect(line.contains("no phone can decode a command") && line.contains("app=ride"))
             #expect(line.contains("aps.content-state.eta: an object must be dateRange"), "\(line)")
@@ -68,31 +68,31 @@ struct ContractTests {
 
     @Test func `Commands that no phone could decode are found in a file of shapes that is read again`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, stage in
+            let run = try ExampleRun(["ride"]) { text, deployment in
                 let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
                 try shapes.replacingOccurrences(of: "\"dateRange\"", with: "\"any\"")
-                    .write(toFile: stage.path("shapes.json"), atomically: true, encoding: .utf8)
+                    .write(toFile: deployment.path("shapes.json"), atomically: true, encoding: .utf8)
                 let line = "environments: [sandbox]"
                 return text.replacingOccurrences(
                     of: line,
-                    with: "\(line)\n    shapes: {file: \"\(stage.path("shapes.json"))\"}"
+                    with: "\(line)\n    shapes: {file: \"\(deployment.path("shapes.json"))\"}"
                 )
             }
             defer { run.close() }
             try run.send(try Self.trap("before"))
-            try run.results.await(["before"], outcome: "held") { try run.stage.check() }
+            try run.results.await(["before"], outcome: "held") { try run.deployment.check() }
             let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
-            try shapes.write(toFile: run.stage.path("shapes.json"), atomically: true, encoding: .utf8)
-            let worker = try #require(run.stage.worker)
+            try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
+            let worker = try #require(run.deployment.worker)
             worker.signal(SIGHUP)
-            let log = { try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8) }
+            let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
             try run.await("the reloading") { try log().contains("configuration reloaded") }
             var later = try Self.trap("after")
             var aps = try #require(later["aps"] as? JSONObject)
             aps["timestamp"] = 1_790_000_003
             later["aps"] = aps
             try run.send(later)
-            try run.results.await(["after"], outcome: "invalid") { try run.stage.check() }
+            try run.results.await(["after"], outcome: "invalid") { try run.deployment.check() }
         }
     }
 }

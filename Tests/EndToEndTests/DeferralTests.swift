@@ -44,7 +44,7 @@ struct DeferralTests {
             }
             #expect(!trip.outcomes.contains("accepted"))
 
-            try host.begin(to: run.stage.simulator.apnsPort, on: run.stage)
+            try host.begin(to: run.deployment.simulator.apnsPort, on: run.deployment)
             let newest = try trip.send()
             try run.awaitAccepted([newest])
             try run.await("every result") {
@@ -57,7 +57,7 @@ struct DeferralTests {
             try run.awaitMetrics("nothing that waits") {
                 $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

@@ -13,11 +13,11 @@ struct DependencyTests {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
             let (kafka, apns) = (try Relay(), try Relay())
-            let run = try ExampleRun(["ride"], broker: broker) { text, stage in
+            let run = try ExampleRun(["ride"], broker: broker) { text, deployment in
                 try broker.takeDown()
-                try stage.takeRedisAway()
-                return text.replacingOccurrences(of: stage.bootstrapServers, with: "127.0.0.1:\(kafka.port)")
-                    .replacingOccurrences(of: "port: \(stage.simulator.apnsPort)", with: "port: \(apns.port)")
+                try deployment.takeRedisAway()
+                return text.replacingOccurrences(of: deployment.bootstrapServers, with: "127.0.0.1:\(kafka.port)")
+                    .replacingOccurrences(of: "port: \(deployment.simulator.apnsPort)", with: "port: \(apns.port)")
             }
             defer { run.close() }
             let alone = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
@@ -25,12 +25,12 @@ struct DependencyTests {
             #expect(alone.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
             #expect(try run.status(of: "/livez") == 200)
             try run.await("readiness that waits for Kafka") {
-                let page = try Page("/readyz", port: run.stage.httpPort)
+                let page = try Page("/readyz", port: run.deployment.httpPort)
                 return page.status == 200 && page.text.contains("waits for Kafka, which is away")
             }
             #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaAway", "CausewayRedisAway"]))
 
-            try kafka.begin(to: try run.brokerPort, on: run.stage)
+            try kafka.begin(to: try run.brokerPort, on: run.deployment)
             try broker.bringUp()
             try run.awaitMetrics("partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
@@ -45,17 +45,17 @@ struct DependencyTests {
                 return findings.contains("CausewayRedisAway") && !findings.contains("CausewayKafkaAway")
             }
 
-            try run.stage.restartRedis()
+            try run.deployment.restartRedis()
             try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
-            let status = try Page("/statusz", port: run.stage.httpPort).text
+            let status = try Page("/statusz", port: run.deployment.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox"))
             try run.await("every lane's Redis") { try !run.findings().contains("CausewayRedisAway") }
 
-            try apns.begin(to: run.stage.simulator.apnsPort, on: run.stage)
+            try apns.begin(to: run.deployment.simulator.apnsPort, on: run.deployment)
             try traffic.awaitAll()
             try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
             try run.await("nothing to find") { try run.findings().isEmpty }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -86,7 +86,7 @@ struct DependencyTests {
             #expect(outcomes.last != "superseded", "\(outcomes)")
             try run.awaitMetrics("no lag") { $0.isWell && $0.sum("causeway_consumer_lag_records") == 0 }
 
-            try run.stage.takeRedisAway()
+            try run.deployment.takeRedisAway()
             try traffic.floodOnePartition(activities: 0..<50)
             // Other partitions may also repeat a record whose commit did not reach Kafka in time.
             let waiting: (Scrape) -> Bool = { scrape in
@@ -105,11 +105,11 @@ struct DependencyTests {
             try run.awaitMetrics("the same lag") { $0.sum("causeway_kafka_ready") == 1 && waiting($0) }
             #expect(ContinuousClock.now - began < .seconds(25))
             #expect(try !run.findings().contains("CausewayKafkaAway"))
-            try run.stage.restartRedis()
+            try run.deployment.restartRedis()
             try run.awaitMetrics("nothing that waits") {
                 $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -123,10 +123,10 @@ struct DependencyTests {
 }
 
 extension ExampleRun {
-    /// Asks `eventually`, as long as all parts of the stage are alive.
+    /// Asks `eventually`, as long as all parts of the deployment are alive.
     func await(_ what: @autoclosure () -> String, until isMet: () throws -> Bool) throws {
         try eventually(what()) {
-            try stage.check()
+            try deployment.check()
             return try isMet()
         }
     }
@@ -134,8 +134,8 @@ extension ExampleRun {
     /// The port of the only broker.
     var brokerPort: UInt16 {
         get throws {
-            guard let port = stage.bootstrapServers.split(separator: ":").last.flatMap({ UInt16($0) }) else {
-                throw Timeout(what: "a port in \(stage.bootstrapServers)")
+            guard let port = deployment.bootstrapServers.split(separator: ":").last.flatMap({ UInt16($0) }) else {
+                throw Timeout(what: "a port in \(deployment.bootstrapServers)")
             }
             return port
         }

@@ -16,11 +16,11 @@ private struct DerbyConfiguration {
             .replacing("[production, sandbox]", with: "[sandbox]") + "\n"
     }
 
-    func text(_ text: String, _ stage: Stage) throws -> String {
-        let port = "    port: \(stage.simulator.apnsPort)\n"
+    func text(_ text: String, _ deployment: Deployment) throws -> String {
+        let port = "    port: \(deployment.simulator.apnsPort)\n"
         let app = "    bundleId: com.example.derby\n"
         try #require(text.contains(port) && text.contains(app) && block.contains("derby-*"))
-        let management = "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+        let management = "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
         return text.replacingOccurrences(of: port, with: port + management)
             .replacingOccurrences(of: app, with: app + block)
     }
@@ -47,7 +47,7 @@ struct DerbyTests {
             try checkRegistrations(run)
             try checkResults(run)
             for device in 31...34 { try checkPhone(device, run) }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// Real processes with one or more example apps. Used from one thread.
 final class ExampleRun {
-    let stage: Stage
+    let deployment: Deployment
     let results: ResultLog
     let phones: SimulatedPhones
     private let wire: CommandWire
@@ -24,16 +24,16 @@ final class ExampleRun {
     init(
         _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
         broker: EmbeddedBroker? = nil,
-        configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
+        configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
     ) throws {
         directory = try WorkDirectory()
-        stage = try Stage(directory: directory.path, programs: Self.programs)
+        deployment = try Deployment(directory: directory.path, programs: Self.programs)
         do {
-            if let broker { try Self.use(broker, on: stage) } else { try stage.startBroker() }
-            try stage.startRedis()
-            try stage.startSimulator(shapes: apps.map(\.shapes))
+            if let broker { try Self.use(broker, on: deployment) } else { try deployment.startBroker() }
+            try deployment.startRedis()
+            try deployment.startSimulator(shapes: apps.map(\.shapes))
             let configuration = WorkerConfigurationText.text(
-                stage: stage,
+                deployment: deployment,
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 lanes: 2
             )
@@ -45,22 +45,22 @@ final class ExampleRun {
                     with: "  format: text\n  level: debug\n"
                 )
                 .replacingOccurrences(of: "\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
-            try TextFile.write(configure(talkative, stage), to: stage.path("causeway.yaml"))
-            try stage.startWorker()
-            phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
-            wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+            try TextFile.write(configure(talkative, deployment), to: deployment.path("causeway.yaml"))
+            try deployment.startWorker()
+            phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
+            wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
         } catch {
-            stage.stop()
+            deployment.stop()
             throw error
         }
         relay = RegistrationRelay(phones: phones)
-        results = try ResultLog(bootstrapServers: stage.bootstrapServers)
+        results = try ResultLog(bootstrapServers: deployment.bootstrapServers)
     }
 
     convenience init(
         _ names: [String],
         broker: EmbeddedBroker? = nil,
-        configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }
+        configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
     ) throws {
         try self.init(
             names.map { ($0, "com.example.\($0)", ExampleFiles($0).path("shapes.json")) },
@@ -69,20 +69,20 @@ final class ExampleRun {
         )
     }
 
-    private static func use(_ broker: EmbeddedBroker, on stage: Stage) throws {
-        try broker.createTopic(CommandWire.commandsTopic, partitions: Stage.commandPartitions)
+    private static func use(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
+        try broker.createTopic(CommandWire.commandsTopic, partitions: Deployment.commandPartitions)
         for topic in [
             CommandWire.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
             "causeway.dead-letters", "causeway.deferred", "causeway.fanout",
         ] {
-            try broker.createTopic(topic, partitions: Stage.partitions)
+            try broker.createTopic(topic, partitions: Deployment.partitions)
         }
-        try broker.setRoundTripTime(milliseconds: Stage.brokerRoundTripMilliseconds)
-        stage.bootstrapServers = broker.bootstrapServers
+        try broker.setRoundTripTime(milliseconds: Deployment.brokerRoundTripMilliseconds)
+        deployment.bootstrapServers = broker.bootstrapServers
     }
 
     /// For `configure`: a push stays unanswered for as long as the test wants, even on a slow machine.
-    static func waitingForAnswers(_ text: String, _ stage: Stage) -> String {
+    static func waitingForAnswers(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
@@ -92,7 +92,7 @@ final class ExampleRun {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
         wire.close()
-        stage.stop()
+        deployment.stop()
         directory.remove(keeping: false)
     }
 
@@ -125,7 +125,7 @@ final class ExampleRun {
     func relay(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
         try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(LabError) in
-            try stage.check()
+            try deployment.check()
             wire.takeReports()
         }
     }
@@ -159,14 +159,14 @@ final class ExampleRun {
     func turn(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             wire.takeReports()
-            try stage.check()
+            try deployment.check()
         }
     }
 
     func awaitAccepted(_ commands: [String]) throws {
         try results.await(commands, outcome: "accepted") {
             wire.takeReports()
-            try stage.check()
+            try deployment.check()
         }
     }
 
@@ -194,7 +194,7 @@ final class ExampleRun {
     private func memory(of activity: String, app: String) throws -> Data {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-cli")
-        process.arguments = ["-p", String(stage.redisPort), "GET", "{\(app)=\(activity)}"]
+        process.arguments = ["-p", String(deployment.redisPort), "GET", "{\(app)=\(activity)}"]
         let output = Pipe()
         process.standardOutput = output
         try process.start()

@@ -12,7 +12,7 @@ struct ExampleTests {
             let run = try ExampleRun([name])
             defer { run.close() }
             try Journey(name, run).travel()
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 

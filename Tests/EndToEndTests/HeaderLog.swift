@@ -17,7 +17,7 @@ final class HeaderLog: ConsumerHandler {
         self.run = run
         consumer = try Consumer(
             properties: [
-                ("bootstrap.servers", run.stage.bootstrapServers), ("group.id", "headers"),
+                ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "headers"),
                 ("auto.offset.reset", "earliest"), ("session.timeout.ms", "6000"), ("fetch.wait.max.ms", "10"),
             ],
             topics: ["causeway.results", "causeway.dead-letters"],
@@ -30,7 +30,7 @@ final class HeaderLog: ConsumerHandler {
         let deadline = ContinuousClock.now + eventLimit
         while !isDone(self) {
             guard ContinuousClock.now < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
-            try run.stage.check()
+            try run.deployment.check()
             guard let consumer, case .message(let message) = consumer.poll() else {
                 wakeup.waitHere(milliseconds: Self.turnMilliseconds)
                 continue

@@ -12,31 +12,31 @@ struct LaneCountTests {
         try await onOwnThread {
             let directory = try WorkDirectory()
             defer { directory.remove(keeping: false) }
-            let stage = try Stage(directory: directory.path, programs: ExampleRun.programs)
-            defer { stage.stop() }
+            let deployment = try Deployment(directory: directory.path, programs: ExampleRun.programs)
+            defer { deployment.stop() }
             let shapes = ExampleFiles("ride").path("shapes.json")
-            try stage.startBroker()
-            try stage.startRedis()
-            try stage.startSimulator(shapes: [shapes])
+            try deployment.startBroker()
+            try deployment.startRedis()
+            try deployment.startSimulator(shapes: [shapes])
             let text = WorkerConfigurationText.text(
-                stage: stage,
+                deployment: deployment,
                 apps: [.init(name: "ride", bundleIdentifier: "com.example.ride")],
                 lanes: 0
             )
-            try TextFile.write(text, to: stage.path("causeway.yaml"))
-            let worker = ["worker", "--config", stage.path("causeway.yaml")]
-            stage.parts.append(
+            try TextFile.write(text, to: deployment.path("causeway.yaml"))
+            let worker = ["worker", "--config", deployment.path("causeway.yaml")]
+            deployment.parts.append(
                 try ChildProcess(
                     name: "worker",
                     command: (processors.map { ["/usr/bin/taskset", "-c", $0] } ?? []) + [ExampleRun.programs.causeway]
                         + worker,
-                    logFile: stage.path("worker.log")
+                    logFile: deployment.path("worker.log")
                 )
             )
             var log = ""
             try eventually("the worker's start") {
-                try stage.check()
-                log = try String(contentsOfFile: stage.path("worker.log"), encoding: .utf8)
+                try deployment.check()
+                log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
                 return log.contains("worker started")
             }
             // On the machine of the test: with any quota of its control group, at most as many as the process may run on.

@@ -9,12 +9,12 @@ import Testing
 struct LifetimeTests {
     private static let lifetimeSeconds = 12
 
-    private static func limited(_ text: String, _ stage: Stage) -> String {
+    private static func limited(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: \(lifetimeSeconds)\n"
     }
 
     /// The second life is long enough for an update.
-    private static func restarting(_ text: String, _ stage: Stage) -> String {
+    private static func restarting(_ text: String, _ deployment: Deployment) -> String {
         text + "policies:\n  default:\n    lifetimeSeconds: 20\n    afterLifetime: restart\n"
     }
 
@@ -29,7 +29,7 @@ struct LifetimeTests {
             try crowd.send(to: crowd.activities)
             try run.awaitAccepted((1...8).map { "crowd-\($0)" })
             let shown = try crowd.activities.map { try run.content(of: $0) }
-            try run.stage.crashWorker()
+            try run.deployment.crashWorker()
             let second = try run.startSecondWorker()
             defer { second.stop(graceMilliseconds: 0) }
 
@@ -62,7 +62,7 @@ struct LifetimeTests {
                 try run.turn(milliseconds: 2)
                 return !run.results.ends.isEmpty
             }
-            for _ in 0..<2 { try run.stage.crashWorker() }
+            for _ in 0..<2 { try run.deployment.crashWorker() }
             let told: Set = ["accepted", "duplicate", "unregistered"]
             try run.await("all ends") {
                 try run.turn(milliseconds: 10)
@@ -88,7 +88,7 @@ struct LifetimeTests {
                 try run.turn(milliseconds: 2)
                 return run.results.ends[order] != nil
             }
-            try run.stage.crashWorker()
+            try run.deployment.crashWorker()
             // The new activity's token.
             try run.relay(until: 4)
             #expect(try run.activity(order, app: "com.example.restaurant")["state"] as? String == "active")
@@ -104,8 +104,8 @@ struct LifetimeTests {
     /// The end is deferred and read again many times. The keeper makes no second one, which Redis would refuse.
     @Test func `APNs answers 503 for longer than a claim lasts when an activity is due`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["restaurant"]) { text, stage in
-                Self.restarting(text, stage).replacingOccurrences(of: "\nworker:\n", with: Self.deferring)
+            let run = try ExampleRun(["restaurant"]) { text, deployment in
+                Self.restarting(text, deployment).replacingOccurrences(of: "\nworker:\n", with: Self.deferring)
             }
             defer { run.close() }
             let (order, _) = try run.startOrder()
@@ -135,7 +135,7 @@ struct LifetimeTests {
             try crowd.send(to: crowd.activities)
             try run.awaitAccepted((1...4).map { "crowd-\($0)" })
             try run.awaitMarks()
-            try run.stage.replaceRedis()
+            try run.deployment.replaceRedis()
             try run.await("the ends") {
                 try run.turn(milliseconds: 10)
                 return run.results.ends.count == 4 && run.results.ends.values.allSatisfy { $0.contains("accepted") }
@@ -185,21 +185,23 @@ extension ExampleRun {
     fileprivate func timetables() throws -> String {
         let script =
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
-        return String(try #require(Stage.answer(port: stage.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst())
+        return String(
+            try #require(Deployment.answer(port: deployment.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst()
+        )
     }
 
     /// A second worker of the group.
     fileprivate func startSecondWorker() throws -> ChildProcess {
-        let text = try String(contentsOfFile: stage.path("causeway.yaml"), encoding: .utf8)
+        let text = try String(contentsOfFile: deployment.path("causeway.yaml"), encoding: .utf8)
         let port = try LoopbackPort.free()
         try TextFile.write(
-            text.replacingOccurrences(of: "  port: \(stage.httpPort)\n", with: "  port: \(port)\n"),
-            to: stage.path("second.yaml")
+            text.replacingOccurrences(of: "  port: \(deployment.httpPort)\n", with: "  port: \(port)\n"),
+            to: deployment.path("second.yaml")
         )
         return try ChildProcess(
             name: "second worker",
-            command: [try ExampleRun.programs.causeway, "worker", "--config", stage.path("second.yaml")],
-            logFile: stage.path("second.log")
+            command: [try ExampleRun.programs.causeway, "worker", "--config", deployment.path("second.yaml")],
+            logFile: deployment.path("second.log")
         )
     }
 }

@@ -27,7 +27,7 @@ struct MatchTests {
             for follower in scene.followers { try Self.check(follower, commands, scene) }
             let toAll = Double(commands.count { $0["audience"] != nil })
             try Self.checkMetrics(run, commands: toAll, members: toAll * Double(scene.followers.count))
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 

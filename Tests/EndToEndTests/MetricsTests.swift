@@ -17,10 +17,10 @@ struct MetricsTests {
             defer { run.close() }
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
             var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
-            let phones = SimulatedPhones(client: ControlClient(port: run.stage.simulator.controlPort))
-            let wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
+            let phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
+            let wire = try CommandWire(bootstrapServers: run.deployment.bootstrapServers)
             defer { wire.close() }
-            let reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
+            let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
             defer { reader.close() }
             try phones.make(for: feed)
             try run.relay(until: 30)
@@ -40,7 +40,7 @@ struct MetricsTests {
                     producer: wire.producer
                 )
                 wire.takeReports()
-                try run.stage.check()
+                try run.deployment.check()
                 while try reader.drain(limit: 1_000) {}
                 return feed.isOver && reader.tally.commands >= feed.commands
             }
@@ -56,7 +56,8 @@ struct MetricsTests {
             try compare(scrape, with: try service(of: run))
             #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
             #expect(
-                scrape.sum("causeway_partitions_assigned") == Double(2 * Stage.commandPartitions + 2 * Stage.partitions)
+                scrape.sum("causeway_partitions_assigned")
+                    == Double(2 * Deployment.commandPartitions + 2 * Deployment.partitions)
             )
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.status(of: "/readyz") == 200)
@@ -106,7 +107,7 @@ struct MetricsTests {
     }
 
     private func service(of run: ExampleRun) throws -> JSONObject {
-        let client = ControlClient(port: run.stage.simulator.controlPort)
+        let client = ControlClient(port: run.deployment.simulator.controlPort)
         let answer = try JSONSerialization.jsonObject(with: Data(try client.body("GET", "/stats")))
         return try #require(answer as? JSONObject)
     }
@@ -145,7 +146,7 @@ struct MetricsTests {
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
             // APNs answers after the test has checked the draining worker.
-            let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
+            let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try traffic.sendWithoutWaiting()
@@ -153,7 +154,7 @@ struct MetricsTests {
                 $0.sum("causeway_pushes_in_flight") == 1 && $0.sum("causeway_records_waiting", ["for": "apns"]) == 1
             }
 
-            let worker = try #require(run.stage.worker)
+            let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
             try run.awaitMetrics("the end coming", within: .seconds(10)) { $0.sum("causeway_draining") == 1 }
             #expect(try run.status(of: "/readyz") == 503)
@@ -172,12 +173,12 @@ struct MetricsTests {
             try run.awaitMetrics("the first worker") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             let second = try ChildProcess(
                 name: "second worker",
-                command: [ExampleRun.programs.causeway, "worker", "--config", run.stage.path("causeway.yaml")],
-                logFile: run.stage.path("second.log")
+                command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("causeway.yaml")],
+                logFile: run.deployment.path("second.log")
             )
             #expect(second.wait(milliseconds: 60_000) == .exited(78))
-            let log = try String(contentsOfFile: run.stage.path("second.log"), encoding: .utf8)
-            #expect(log.contains("http.port: cannot listen on 127.0.0.1:\(run.stage.httpPort): "), "\(log)")
+            let log = try String(contentsOfFile: run.deployment.path("second.log"), encoding: .utf8)
+            #expect(log.contains("http.port: cannot listen on 127.0.0.1:\(run.deployment.httpPort): "), "\(log)")
             #expect(try run.status(of: "/readyz") == 200, "the second worker has not joined the group")
         }
     }
@@ -186,29 +187,35 @@ struct MetricsTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let configuration = run.stage.path("causeway.yaml")
+            let configuration = run.deployment.path("causeway.yaml")
             try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 40 }
             let health = try [ExampleRun.programs.causeway, "health"]
             let live = try outputOf(health[0], ["health", "--config", configuration])
             #expect(live.code == 0 && live.text.hasSuffix("\nok\n"), "\(live.text)")
             let ready = try outputOf(
                 health[0],
-                ["health", "--url", "http://127.0.0.1:\(run.stage.httpPort)/readyz"]
+                ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/readyz"]
             )
             #expect(ready.code == 0 && ready.text.contains("[+] group: reads 40 partitions\n"), "\(ready.text)")
-            let named = try outputOf(health[0], ["health", "--url", "http://localhost:\(run.stage.httpPort)/readyz"])
+            let named = try outputOf(
+                health[0],
+                ["health", "--url", "http://localhost:\(run.deployment.httpPort)/readyz"]
+            )
             #expect(named.code == 0 && named.text == ready.text, "\(named.text)")
             let nobody = try outputOf(
                 health[0],
-                ["health", "--url", "http://nobody.invalid:\(run.stage.httpPort)/readyz"]
+                ["health", "--url", "http://nobody.invalid:\(run.deployment.httpPort)/readyz"]
             )
             #expect(nobody.code == 1 && nobody.text.contains("nobody.invalid: "), "\(nobody.text)")
             try askTheProcess(of: run)
-            let page = try Page("/statusz?format=html", port: run.stage.httpPort)
+            let page = try Page("/statusz?format=html", port: run.deployment.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))
-            let status = try outputOf(health[0], ["health", "--url", "http://127.0.0.1:\(run.stage.httpPort)/statusz"])
+            let status = try outputOf(
+                health[0],
+                ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/statusz"]
+            )
             #expect(status.code == 0 && status.text.contains("What flows\n"), "\(status.text)")
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             let gone = try outputOf(health[0], ["health", "--config", configuration])
             #expect(gone.code == 1 && gone.text.contains("nobody answers at 127.0.0.1:"), "\(gone.text)")
         }
@@ -217,10 +224,10 @@ struct MetricsTests {
     /// `health` asks a worker at the address where it listens. The configuration file may be invalid by now, or apply only from the next
     /// start.
     private func askTheProcess(of run: ExampleRun) throws {
-        let path = run.stage.path("causeway.yaml")
+        let path = run.deployment.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)
-        let process = try #require(run.stage.worker?.identifier)
-        let moved = text.replacingOccurrences(of: "port: \(run.stage.httpPort)", with: "port: 1")
+        let process = try #require(run.deployment.worker?.identifier)
+        let moved = text.replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 1")
         for edited in [moved, "no: configuration\n"] {
             try edited.write(toFile: path, atomically: true, encoding: .utf8)
             let live = try outputOf(ExampleRun.programs.causeway, ["health", "--process", "\(process)"])

@@ -11,10 +11,10 @@ struct OversizeTests {
     private static let long = String(repeating: "x", count: 6_000)
 
     private func run() throws -> ExampleRun {
-        try ExampleRun(["ride"]) { text, stage in
-            let port = "    port: \(stage.simulator.apnsPort)\n"
+        try ExampleRun(["ride"]) { text, deployment in
+            let port = "    port: \(deployment.simulator.apnsPort)\n"
             let management =
-                "    managementHost: localhost\n    managementPort: \(stage.simulator.managementPort)\n"
+                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let app = "    bundleId: com.example.ride\n"
             try #require(text.contains(port) && text.contains(app) && !text.contains("\npolicies:"))
             return text.replacingOccurrences(of: port, with: port + management)

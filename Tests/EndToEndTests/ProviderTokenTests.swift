@@ -12,27 +12,28 @@ struct ProviderTokenTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            let key = run.stage.path("shared-token.key")
+            let key = run.deployment.path("shared-token.key")
             try "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n".write(toFile: key, atomically: true, encoding: .utf8)
-            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
+            let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
                 .replacingOccurrences(of: "\napns:\n", with: "\napns:\n  sharedTokenKeyFile: \"\(key)\"\n")
-            try text.write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            try text.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
             try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
-                .replacingOccurrences(of: "port: \(run.stage.httpPort)", with: "port: 0")
-                .write(toFile: run.stage.path("other.yaml"), atomically: true, encoding: .utf8)
-            run.stage.parts.append(
+                .replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 0")
+                .write(toFile: run.deployment.path("other.yaml"), atomically: true, encoding: .utf8)
+            run.deployment.parts.append(
                 try ChildProcess(
                     name: "other worker",
-                    command: [ExampleRun.programs.causeway, "worker", "--config", run.stage.path("other.yaml")],
-                    logFile: run.stage.path("other.log")
+                    command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("other.yaml")],
+                    logFile: run.deployment.path("other.log")
                 )
             )
             // The first worker had no such file.
-            try run.stage.crashWorker()
+            try run.deployment.crashWorker()
             let traffic = try Traffic(run)
             for _ in 0..<2 { try traffic.sendOne() }
             func lines(_ text: String, in file: String) throws -> Int {
-                try String(contentsOfFile: run.stage.path(file), encoding: .utf8).components(separatedBy: text).count
+                try String(contentsOfFile: run.deployment.path(file), encoding: .utf8).components(separatedBy: text)
+                    .count
                     - 1
             }
             try run.await("the other worker") { try lines("worker started", in: "other.log") > 0 }
@@ -40,11 +41,11 @@ struct ProviderTokenTests {
             #expect(try lines(signed, in: "worker.log") + lines(signed, in: "other.log") == 1)
             let entry = try outputOf(
                 "/usr/bin/redis-cli",
-                ["-p", String(run.stage.redisPort), "GET", "{causeway/provider-token/SIMULATION/SIMULATION}"]
+                ["-p", String(run.deployment.redisPort), "GET", "{causeway/provider-token/SIMULATION/SIMULATION}"]
             )
             #expect(entry.text.utf8.count > 100)
             #expect(!entry.text.contains("eyJ"), "not to be read by who can read Redis")
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -55,7 +56,7 @@ struct ProviderTokenTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             let traffic = try Traffic(run)
-            let file = run.stage.simulator.keyFile
+            let file = run.deployment.simulator.keyFile
             let known = try String(contentsOfFile: file, encoding: .utf8)
             try traffic.sendOne()
 
@@ -75,7 +76,7 @@ struct ProviderTokenTests {
             for _ in 0..<3 { try traffic.sendOne() }
 
             #expect(traffic.outcomes.allSatisfy { $0 == "accepted" }, "\(traffic.outcomes)")
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

@@ -14,24 +14,24 @@ struct ReadinessTests {
             defer { run.close() }
             var pages: [String] = []
             try run.await("readiness") {
-                guard let page = try? Page("/readyz", port: run.stage.httpPort) else { return false }
+                guard let page = try? Page("/readyz", port: run.deployment.httpPort) else { return false }
                 if pages.last != page.text { pages.append(page.text) }
                 return page.status == 200
             }
             #expect(pages.contains { $0.contains("[-] group: is joining: no partitions yet") }, "\(pages)")
             #expect(pages.last?.contains("[+] group: reads ") == true, "\(pages)")
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
     /// APNs does not know the key of the only app, so no command could be sent.
     @Test func `A worker is not ready if its only key is refused`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"]) { text, stage in
+            let run = try ExampleRun(["ride"]) { text, deployment in
                 let strangers = try SimulatorDirectory(path: nil)
                 defer { strangers.removeIfTemporary() }
                 try String(contentsOfFile: strangers.ownKey().file, encoding: .utf8)
-                    .write(toFile: stage.simulator.keyFile, atomically: true, encoding: .utf8)
+                    .write(toFile: deployment.simulator.keyFile, atomically: true, encoding: .utf8)
                 return text
             }
             defer { run.close() }
@@ -40,11 +40,11 @@ struct ReadinessTests {
             try traffic.sendWithoutWaiting()
             try run.await("a refusal") {
                 try run.turn(milliseconds: 10)
-                let page = try Page("/readyz", port: run.stage.httpPort)
+                let page = try Page("/readyz", port: run.deployment.httpPort)
                 return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
             }
             #expect(try run.status(of: "/livez") == 200, "a restart would not help")
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

@@ -11,10 +11,12 @@ struct RedisLossTests {
     @Test func `After Redis is killed and comes back empty, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
-            try run.stage.replaceRedis()
+            try run.deployment.replaceRedis()
             try crowd.send(to: crowd.activities)
             try Self.awaitHealed(run, pushes: 80)
-            #expect(try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains("redis-emptied"))
+            #expect(
+                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-emptied")
+            )
         }
     }
 
@@ -22,7 +24,7 @@ struct RedisLossTests {
     @Test func `After an operator emptied Redis, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
-            try run.stage.wipeRedis()
+            try run.deployment.wipeRedis()
             try Self.awaitHealed(run, pushes: 40)
             try crowd.send(to: crowd.activities)
             try Self.awaitAccepted(run, 80)
@@ -32,9 +34,9 @@ struct RedisLossTests {
     /// A worker that did not run during the loss notices it, too.
     @Test func `After Redis is emptied while no worker runs, nothing is lost`() async throws {
         try await Self.withCrowd { run, crowd in
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
-            try run.stage.replaceRedis()
-            try run.stage.startWorker()
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.replaceRedis()
+            try run.deployment.startWorker()
             try crowd.send(to: crowd.activities)
             try Self.awaitHealed(run, pushes: 40)
         }
@@ -44,8 +46,8 @@ struct RedisLossTests {
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()
-            try run.stage.takeRedisAway()
-            try run.stage.restartRedis()
+            try run.deployment.takeRedisAway()
+            try run.deployment.restartRedis()
             try run.awaitMetrics("a loss that was noticed") {
                 ($0.sum("causeway_redis_losses_total", ["cause": "replaced"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
@@ -62,8 +64,8 @@ struct RedisLossTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], onClusterOf: [LoopbackPort.free(), LoopbackPort.free()], mode: "single")
             defer { run.close() }
-            #expect(run.stage.worker?.wait(milliseconds: 60_000) == .exited(78))
-            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            #expect(run.deployment.worker?.wait(milliseconds: 60_000) == .exited(78))
+            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("redis.mode: the server belongs to a cluster; set redis.mode to cluster"))
         }
     }
@@ -100,7 +102,7 @@ extension ExampleRun {
     /// All partitions have their marks, except those of the workers' own topics. From now on a loss is noticed.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
-            try stage.redisMarks() >= Stage.commandPartitions + Stage.partitions
+            try deployment.redisMarks() >= Deployment.commandPartitions + Deployment.partitions
         }
     }
 }

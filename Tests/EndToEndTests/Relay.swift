@@ -12,15 +12,15 @@ struct Relay {
 
     init() throws { port = try LoopbackPort.free() }
 
-    /// Answers from now on, until the stage ends.
-    func begin(to target: UInt16, on stage: Stage) throws {
+    /// Answers from now on, until the deployment ends.
+    func begin(to target: UInt16, on deployment: Deployment) throws {
         let child = try ChildProcess(
             name: "relay \(port)",
             command: ["/usr/bin/env", "python3", "-B", Self.script, "\(port)", "\(target)"],
-            logFile: stage.path("relay-\(port).log"),
+            logFile: deployment.path("relay-\(port).log"),
             output: .pipe
         )
-        stage.parts.append(child)
-        _ = try child.firstLine(milliseconds: Stage.startMilliseconds)
+        deployment.parts.append(child)
+        _ = try child.firstLine(milliseconds: Deployment.startMilliseconds)
     }
 }

@@ -13,10 +13,10 @@ struct ReloadTests {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
             defer { run.close() }
             let flow = try Flow(run)
-            let worker = try #require(run.stage.worker)
-            let text = try String(contentsOfFile: run.stage.path("causeway.yaml"), encoding: .utf8)
+            let worker = try #require(run.deployment.worker)
+            let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
             func write(_ text: String) throws {
-                try text.write(toFile: run.stage.path("causeway.yaml"), atomically: true, encoding: .utf8)
+                try text.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
             }
 
             try flow.send(untilAccepted: 3)
@@ -52,7 +52,7 @@ struct ReloadTests {
             let after = gaps.filter { $0.at > slowed }.dropFirst()
             #expect(after.count >= 4, "\(gaps)")
             Self.expect(after.map { $0.milliseconds }, spacing: 3_000)
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -93,7 +93,7 @@ private final class Flow {
 
     var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
 
-    func log() throws -> String { try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8) }
+    func log() throws -> String { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
 
     func send(untilAccepted count: Int) throws {
         while accepted.count < count { try sendOne("\(count) accepted updates, there are \(accepted.count)") }

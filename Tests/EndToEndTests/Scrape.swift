@@ -62,9 +62,9 @@ struct Page {
 }
 
 extension ExampleRun {
-    func scrape() throws -> Scrape { try Scrape(port: stage.httpPort) }
+    func scrape() throws -> Scrape { try Scrape(port: deployment.httpPort) }
 
-    func status(of path: String) throws -> Int { try Page(path, port: stage.httpPort).status }
+    func status(of path: String) throws -> Int { try Page(path, port: deployment.httpPort).status }
 
     /// Polls until the metrics meet the condition.
     @discardableResult
@@ -84,7 +84,7 @@ extension ExampleRun {
 
     /// The findings of /statusz, each by the name of its alert.
     func findings() throws -> [String] {
-        let json = try Page("/statusz?format=json", port: stage.httpPort).text
+        let json = try Page("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject
         return (report?["findings"] as? [JSONObject] ?? []).compactMap { $0["alert"] as? String }
     }

@@ -40,7 +40,7 @@ extension ExampleRun {
     /// pages, results.
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
-        try search.add(keyFile: stage.simulator.keyFile)
+        try search.add(keyFile: deployment.simulator.keyFile)
         for registration in try registrations() {
             search.add(token: try #require(registration["token"] as? String))
         }
@@ -48,14 +48,14 @@ extension ExampleRun {
         func look(_ text: String, _ place: String) {
             findings += search.findings(in: text).map { "\(place): \($0)" }
         }
-        for name in try FileManager.default.contentsOfDirectory(atPath: stage.directory)
+        for name in try FileManager.default.contentsOfDirectory(atPath: deployment.directory)
         where name.hasSuffix(".log") || name.hasSuffix(".jsonl") {
-            look(try String(contentsOfFile: stage.path(name), encoding: .utf8), name)
+            look(try String(contentsOfFile: deployment.path(name), encoding: .utf8), name)
         }
         // Some runs have ended their worker.
-        if let worker = stage.worker, worker.poll() == nil {
+        if let worker = deployment.worker, worker.poll() == nil {
             for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
-                look(try Page(path, port: stage.httpPort).text, path)
+                look(try Page(path, port: deployment.httpPort).text, path)
             }
         }
         for (command, objects) in results.results {

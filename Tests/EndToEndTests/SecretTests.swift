@@ -37,12 +37,12 @@ struct SecretTests {
             #expect(try run.secretFindings() == [])
             let registered = try #require(try run.registrations().first?["token"] as? String)
             for name in ["planted.log", "planted.jsonl"] {
-                try TextFile.write("\(registered)\n", to: run.stage.path(name))
+                try TextFile.write("\(registered)\n", to: run.deployment.path(name))
                 #expect(try run.secretFindings().contains("\(name): a device token"))
-                try FileManager.default.removeItem(atPath: run.stage.path(name))
+                try FileManager.default.removeItem(atPath: run.deployment.path(name))
             }
             let script = Repository.path(".ci/secret-search")
-            let printed = run.stage.path("printed")
+            let printed = run.deployment.path("printed")
             for (secret, text) in Self.secrets where secret != "a token in Base64" {
                 let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"
                 try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: printed)
@@ -60,8 +60,8 @@ struct SecretTests {
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
-            let run = try ExampleRun(["ride"]) { text, stage in
-                let file = stage.path("password")
+            let run = try ExampleRun(["ride"]) { text, deployment in
+                let file = deployment.path("password")
                 try TextFile.write(password + "\n", to: file)
                 try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
                 return text.replacingOccurrences(
@@ -102,9 +102,9 @@ struct SecretTests {
             for headers in log.deadLetters {
                 #expect(search.findings(in: "\(headers)") == [], "\(headers)")
             }
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try run.turn(milliseconds: 500)
-            let text = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")
             #expect(text.contains(" DEBUG "), "nothing is held back")
             #expect(search.findings(in: text) == [])

@@ -17,8 +17,8 @@ struct ShutdownTests {
             defer { match.close() }
             try match.play()
             try match.read { match.reader.tally.commands > 0 }
-            try match.run.stage.stopWorker(graceMilliseconds: 90_000)
-            try match.run.stage.startWorker()
+            try match.run.deployment.stopWorker(graceMilliseconds: 90_000)
+            try match.run.deployment.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
             let counted = try match.run.awaitMetrics("the first worker was told to stop in the midst of its work") {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
@@ -37,13 +37,13 @@ struct ShutdownTests {
         try await onOwnThread {
             let match = try Match(followers: 20, configure: ExampleRun.waitingForAnswers)
             defer { match.close() }
-            let stage = match.run.stage
-            let simulator = try #require(stage.parts.first { $0.name == "simulator" })
+            let deployment = match.run.deployment
+            let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play()
             try match.read { match.reader.tally.commands > 0 }
-            let worker = try #require(stage.worker)
+            let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
             // The worker really waits: two seconds are long compared with the moments that follow.
@@ -57,7 +57,7 @@ struct ShutdownTests {
             try match.awaitLog("worker stopped")
 
             simulator.signal(SIGCONT)
-            try stage.startWorker()
+            try deployment.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
             try match.expectPhonesToBeRight()
         }
@@ -75,8 +75,8 @@ struct ShutdownTests {
             defer { run.close() }
             let traffic = try Traffic(run)
             try traffic.sendOne()
-            let part = try #require(run.stage.parts.first { $0.name == name })
-            let simulator = try #require(run.stage.parts.first { $0.name == "simulator" })
+            let part = try #require(run.deployment.parts.first { $0.name == name })
+            let simulator = try #require(run.deployment.parts.first { $0.name == "simulator" })
             // Closing the run kills the frozen program, but only after the run has waited for it.
             defer { for part in [part, simulator] { part.signal(SIGCONT) } }
             if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
@@ -92,7 +92,7 @@ struct ShutdownTests {
                     ($0.sum("causeway_records_waiting", ["for": "result"]) ?? 0) > 0
                 }
             }
-            let worker = try #require(run.stage.worker)
+            let worker = try #require(run.deployment.worker)
             let start = ContinuousClock.now
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
@@ -114,7 +114,9 @@ private final class Match {
     private let phones: SimulatedPhones
     private let wire: CommandWire
 
-    init(followers: Int, configure: (_ text: String, _ stage: Stage) throws -> String = { text, _ in text }) throws {
+    init(followers: Int, configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text })
+        throws
+    {
         let season = ExampleFiles("season")
         run = try ExampleRun(
             [("cricket", MatchRecords.app, season.path("shapes.json"))],
@@ -122,9 +124,9 @@ private final class Match {
         )
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
         feed = SeasonFeed(matches: matches, followers: followers, durationMilliseconds: 1)
-        phones = SimulatedPhones(client: ControlClient(port: run.stage.simulator.controlPort))
-        wire = try CommandWire(bootstrapServers: run.stage.bootstrapServers)
-        reader = try ResultsReader(bootstrapServers: run.stage.bootstrapServers)
+        phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
+        wire = try CommandWire(bootstrapServers: run.deployment.bootstrapServers)
+        reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.make(for: feed)
         // The app starts half of the activities; a push starts the other half.
         try run.relay(until: followers + followers / 2)
@@ -154,7 +156,7 @@ private final class Match {
             every: .milliseconds(1)
         ) {
             wire.takeReports()
-            try run.stage.check()
+            try run.deployment.check()
             while try reader.drain(limit: 1_000) {}
             return isDone()
         }
@@ -162,7 +164,7 @@ private final class Match {
 
     func awaitLog(_ text: String) throws {
         try eventually("\(text) in the worker's log", every: .milliseconds(1)) {
-            try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8).contains(text)
+            try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains(text)
         }
     }
 
@@ -175,7 +177,7 @@ private final class Match {
     /// A command that is held until its token comes is sent after every command already has a result.
     func expectPhonesToBeRight() throws {
         try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
-            try run.stage.check()
+            try run.deployment.check()
             return try phones.compare(with: feed).matching == feed.phones
         }
     }

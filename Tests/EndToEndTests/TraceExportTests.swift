@@ -26,7 +26,7 @@ struct TraceExportTests {
             try log.await { $0.results.count == 3 }
             let spans = try collector.await(3)
             // The unsampled and untraced commands export nothing. The rest is exported before the worker ends.
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
 
             if spans.allSatisfy({ $0["foreign"] as? Bool != true }) {
@@ -86,7 +86,7 @@ struct TraceExportTests {
             #expect(Self.time(consume, "start") <= Self.time(range, "start"))
             let span = try #require(range["spanId"] as? String)
             #expect(log.results[identifier] == ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"])
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
         }
     }
@@ -107,7 +107,7 @@ struct TraceExportTests {
             let headers = commands.compactMap { log.results[$0]?["traceparent"] }
             let expected = roots.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
             #expect(Set(headers) == Set(expected) && headers.count == 3)
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -122,7 +122,7 @@ struct TraceExportTests {
             try traffic.send(untilLogHas: "traces cannot be exported")
             try traffic.send(untilLogHas: "traces were dropped")
             #expect(traffic.outcomes.allSatisfy { $0 == "accepted" })
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
@@ -131,14 +131,14 @@ struct TraceExportTests {
     @Test func `Traces go over TLS to a collector with a valid certificate`() async throws {
         try await onOwnThread {
             var collector: Collector?
-            let run = try ExampleRun(["ride"]) { text, stage in
+            let run = try ExampleRun(["ride"]) { text, deployment in
                 let hosts = ["localhost"]
-                let files = try SelfSignedCertificate.write(directory: stage.path("collector-tls"), hosts: hosts)
-                let strangers = try SelfSignedCertificate.write(directory: stage.path("strangers"), hosts: hosts)
-                try Self.copy(strangers.caFile, to: stage.path("authorities.pem"))
-                try TextFile.write("Authorization: \(Self.authorization)\n", to: stage.path("headers"))
+                let files = try SelfSignedCertificate.write(directory: deployment.path("collector-tls"), hosts: hosts)
+                let strangers = try SelfSignedCertificate.write(directory: deployment.path("strangers"), hosts: hosts)
+                try Self.copy(strangers.caFile, to: deployment.path("authorities.pem"))
+                try TextFile.write("Authorization: \(Self.authorization)\n", to: deployment.path("headers"))
                 let made = try Collector(
-                    stage,
+                    deployment,
                     refusals: [],
                     options: [
                         "--certificate", files.certificateFile, "--key", files.keyFile, "--authorization",
@@ -149,8 +149,8 @@ struct TraceExportTests {
                 return text + """
                     tracing:
                       endpoint: https://localhost:\(made.port)/base
-                      caFile: \(stage.path("authorities.pem"))
-                      headersFile: \(stage.path("headers"))
+                      caFile: \(deployment.path("authorities.pem"))
+                      headersFile: \(deployment.path("headers"))
                       samplesPerMillion: 1000000
 
                     """
@@ -164,10 +164,12 @@ struct TraceExportTests {
             }
             #expect(failed.sum("causeway_traces_exported_total") == 0)
             #expect(try spans.spans().isEmpty)
-            #expect(try Page("/statusz", port: run.stage.httpPort).text.contains("requests to the collector failed"))
+            #expect(
+                try Page("/statusz", port: run.deployment.httpPort).text.contains("requests to the collector failed")
+            )
 
-            try Self.copy(run.stage.path("collector-tls/ca.pem"), to: run.stage.path("authorities.pem"))
-            try run.stage.crashWorker()
+            try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))
+            try run.deployment.crashWorker()
             try traffic.sendOne()
             // Commands that were not committed before the crash are read again, and may be exported first, without a push.
             let wanted = ["consume causeway.commands", "send"]
@@ -176,8 +178,8 @@ struct TraceExportTests {
             }
             let taken = try run.awaitMetrics("exported traces") { ($0.sum("causeway_traces_exported_total") ?? 0) > 0 }
             #expect(taken.sum("causeway_trace_posts_failed_total") == 0)
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
-            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("its certificate: ") && !log.contains(Self.authorization))
         }
     }
@@ -190,13 +192,13 @@ struct TraceExportTests {
             let traffic = try Traffic(run)
             try traffic.sendOne()
             _ = try collector.await(1)
-            let worker = try #require(run.stage.worker)
+            let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's answer")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             // A worker that waits to the end of the request logs that it got no answer.
-            let log = try String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)
+            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("traces were dropped") && !log.contains("traces cannot be exported"), "\(log)")
         }
     }
@@ -211,8 +213,8 @@ struct TraceExportTests {
         ExampleRun, Collector
     ) {
         var collector: Collector?
-        let run = try ExampleRun(apps) { text, stage in
-            let made = try Collector(stage, refusals: refusals)
+        let run = try ExampleRun(apps) { text, deployment in
+            let made = try Collector(deployment, refusals: refusals)
             collector = made
             return text + """
                 tracing:
@@ -238,24 +240,24 @@ struct TraceExportTests {
     }
 }
 
-/// `Tests/Acceptance/collector/collector.py`, as a part of a stage.
+/// `Tests/Acceptance/collector/collector.py`, as a part of a deployment.
 private final class Collector {
     let port: Int
     private let file: String
-    private let stage: Stage
+    private let deployment: Deployment
     private static let script = Repository.path("Tests/Acceptance/collector/collector.py")
 
-    init(_ stage: Stage, refusals: [Int], options: [String] = []) throws {
-        self.stage = stage
-        file = stage.path("spans.jsonl")
+    init(_ deployment: Deployment, refusals: [Int], options: [String] = []) throws {
+        self.deployment = deployment
+        file = deployment.path("spans.jsonl")
         let child = try ChildProcess(
             name: "collector",
             command: ["/usr/bin/env", "python3", "-B", Self.script, file] + refusals.map { "\($0)" } + options,
-            logFile: stage.path("collector.log"),
+            logFile: deployment.path("collector.log"),
             output: .pipe
         )
-        stage.parts.append(child)
-        port = try #require(Int(try child.firstLine(milliseconds: Stage.startMilliseconds)))
+        deployment.parts.append(child)
+        port = try #require(Int(try child.firstLine(milliseconds: Deployment.startMilliseconds)))
     }
 
     func spans() throws -> [JSONObject] {
@@ -276,7 +278,7 @@ private final class Collector {
     func awaitSpans(_ what: String, until isMet: ([JSONObject]) -> Bool) throws -> [JSONObject] {
         var spans: [JSONObject] = []
         try eventually("\(what), there are \(spans.count)") {
-            try stage.check()
+            try deployment.check()
             spans = try self.spans()
             return isMet(spans)
         }

@@ -34,7 +34,7 @@ struct TraceTests {
             let dead = try #require(log.deadLetters.first)
             #expect(dead["traceparent"] == Self.parent && dead["error"] != nil)
             #expect(dead["source"].map { log.results[$0] } == ["traceparent": Self.parent])
-            try run.stage.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 }

@@ -64,7 +64,7 @@ final class Traffic {
         var log = ""
         // Each sending waits for its result.
         try eventually("\(text) in the worker's log:\n\(log)", every: .zero) {
-            log = (try? String(contentsOfFile: run.stage.path("worker.log"), encoding: .utf8)) ?? ""
+            log = (try? String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)) ?? ""
             let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
             if log[start...].contains(text) { return true }
             try sendOne()

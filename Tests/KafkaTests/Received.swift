@@ -34,7 +34,7 @@ struct Received: Equatable {
         lastError = message.headers?.last("error").map { [UInt8]($0) }
         hasLastSource = message.headers?.last("source") != nil
         if let key = message.key, let value = message.value {
-            certainlyHasNoHeaders = RecordFormat.certainlyHasNoHeaders(key: key, value: value)
+            certainlyHasNoHeaders = BatchFormat.certainlyHasNoHeaders(key: key, value: value)
         }
     }
 }

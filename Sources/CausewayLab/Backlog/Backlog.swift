@@ -19,7 +19,7 @@ final class Backlog {
     private static let patienceMilliseconds: Int64 = 300_000
     private static let lookMilliseconds: UInt32 = 50
 
-    private let stage: Stage
+    private let deployment: Deployment
     private let interruption: Interruption
     private let feed: SeasonFeed
     private var records: [MatchRecords]
@@ -29,7 +29,7 @@ final class Backlog {
         season: Season,
         activities: Int,
         commandsPerActivity: Int,
-        stage: Stage,
+        deployment: Deployment,
         interruption: Interruption
     ) throws(LabError) {
         let matches = Array(season.matches.prefix(Self.matches))
@@ -49,7 +49,7 @@ final class Backlog {
         records = matches.map { match in
             MatchRecords(match, frames: Self.thinned(match.frames(), to: commandsPerActivity))
         }
-        self.stage = stage
+        self.deployment = deployment
         self.interruption = interruption
         self.commandsPerActivity = commandsPerActivity
     }
@@ -74,30 +74,30 @@ final class Backlog {
         supersededResults: SupersededResults,
         isUnhurried: Bool
     ) throws(LabError) -> BacklogFigures {
-        try stage.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
-        try stage.startRedis()
-        try stage.startSimulator(shapes: [shapesFile])
+        try deployment.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)
+        try deployment.startRedis()
+        try deployment.startSimulator(shapes: [shapesFile])
         let configuration = WorkerConfigurationText.text(
-            stage: stage,
+            deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app)],
             lanes: lanes,
             supersededResults: supersededResults
         )
-        try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: stage.path("causeway.yaml"))
-        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort))
-        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: deployment.path("causeway.yaml"))
+        let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
+        let wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
         defer { wire.close() }
 
         try register(phones, wire)
         try pileUp(wire)
         // Measured before and after the worker, since other load on the machine changes.
         var readings = [try readAlone(), try readAlone()]
-        let brokerBefore = stage.brokerCPUMilliseconds
-        try stage.startWorker()
+        let brokerBefore = deployment.brokerCPUMilliseconds
+        try deployment.startWorker()
         try awaitFinalScores(phones)
-        let usage = stage.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
-        let broker = stage.brokerCPUMilliseconds - brokerBefore
-        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+        let usage = deployment.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        let broker = deployment.brokerCPUMilliseconds - brokerBefore
+        try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
         readings.append(try readAlone())
         return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
     }
@@ -120,12 +120,12 @@ final class Backlog {
             withinMilliseconds: Self.registrationsMilliseconds,
             look: look
         )
-        try stage.startWorker()
+        try deployment.startWorker()
         try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(LabError) in
             wire.takeReports()
-            return try stage.redisKeys() >= 2 * feed.phones
+            return try deployment.redisKeys() >= 2 * feed.phones
         }
-        try stage.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
+        try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
     }
 
     /// Writes the commands frame by frame, as during the season.
@@ -167,20 +167,20 @@ final class Backlog {
         let properties: [(name: String, value: String)]
         do {
             properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
-                .load(path: stage.path("causeway.yaml")).kafka.consumerProperties
+                .load(path: deployment.path("causeway.yaml")).kafka.consumerProperties
         } catch {
             throw LabError("causeway.yaml: \(error)")
         }
         let reading = try TopicReading(properties: properties, topic: CommandWire.commandsTopic)
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
-        let brokerBefore = stage.brokerCPUMilliseconds
+        let brokerBefore = deployment.brokerCPUMilliseconds
         let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(LabError) in try look() }
         let after = ProcessUsage(identifier: getpid()) ?? .none
         return Reading(
             milliseconds: milliseconds,
             cpuMilliseconds: after.cpuMilliseconds - before.cpuMilliseconds,
-            brokerCPUMilliseconds: stage.brokerCPUMilliseconds - brokerBefore
+            brokerCPUMilliseconds: deployment.brokerCPUMilliseconds - brokerBefore
         )
     }
 
@@ -198,7 +198,7 @@ final class Backlog {
         worker: ProcessUsage,
         brokerCPUMilliseconds: Int64
     ) throws(LabError) -> BacklogFigures {
-        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers)
+        let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers)
         defer { reader.close() }
         let commands = feed.phones * commandsPerActivity
         try wait(Self.patienceMilliseconds, "results") { () throws(LabError) in
@@ -229,7 +229,7 @@ final class Backlog {
 
     /// When the worker got its partitions, by its own log, UNIX milliseconds. The first received records may have no results with a time.
     private func assignedMilliseconds() throws(LabError) -> Int64 {
-        let lines = TextFile.lastLines(of: stage.path("worker.log"), Self.logLinesMax)
+        let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,
             let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
@@ -249,7 +249,7 @@ final class Backlog {
             guard Clock.milliseconds < deadline else {
                 throw LabError(
                     "waited \(milliseconds / 1_000) s for \(what), which did not come; the worker's log ends with",
-                    logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+                    logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
                 )
             }
             try look()
@@ -259,6 +259,6 @@ final class Backlog {
 
     private func look() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try stage.check()
+        try deployment.check()
     }
 }

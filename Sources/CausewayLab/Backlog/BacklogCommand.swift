@@ -4,7 +4,7 @@ import Delivery
 import Foundation
 
 /// `causeway-lab backlog`: measures a worker on commands that have piled up.
-struct BacklogCommand: StagedRun {
+struct BacklogCommand: DeployedRun {
     static let configuration = CommandConfiguration(
         commandName: "backlog",
         abstract: "Let commands pile up while no worker runs, then start a worker and measure it.",
@@ -70,14 +70,14 @@ struct BacklogCommand: StagedRun {
 
     func text(_ figures: BacklogFigures) -> String { figures.text }
 
-    func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError)
+    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> BacklogFigures
     {
         let backlog = try Backlog(
             season: files.season,
             activities: activities,
             commandsPerActivity: commands / activities,
-            stage: stage,
+            deployment: deployment,
             interruption: interruption
         )
         return try backlog.run(

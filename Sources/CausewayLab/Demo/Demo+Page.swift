@@ -96,11 +96,11 @@ extension Demo {
 
     var declaredParts: PageDesk.Parts {
         PageDesk.Parts(
-            controlPort: stage.simulator.controlPort,
+            controlPort: deployment.simulator.controlPort,
             inspection: PageDesk.Inspection(
-                program: stage.causewayProgram,
-                configurationFile: stage.path("causeway.yaml"),
-                logFile: stage.path("inspect.log")
+                program: deployment.causewayProgram,
+                configurationFile: deployment.path("causeway.yaml"),
+                logFile: deployment.path("inspect.log")
             )
         )
     }

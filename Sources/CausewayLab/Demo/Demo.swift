@@ -42,7 +42,7 @@ final class Demo {
     static let settleMilliseconds: Int64 = 60_000
 
     let options: DemoOptions
-    let stage: Stage
+    let deployment: Deployment
     private let interruption: Interruption
     /// Where the live page asks; nil: there is no page.
     let desk: PageDesk?
@@ -56,12 +56,12 @@ final class Demo {
     init(
         options: DemoOptions,
         season: Season,
-        stage: Stage,
+        deployment: Deployment,
         interruption: Interruption,
         desk: PageDesk? = nil
     ) throws(LabError) {
         self.options = options
-        self.stage = stage
+        self.deployment = deployment
         self.interruption = interruption
         self.desk = desk
         disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
@@ -78,9 +78,9 @@ final class Demo {
     func playThrough() throws(LabError) -> DemoFigures {
         defer { display.clear() }
         let phones = try setUp()
-        let reader = try ResultsReader(bootstrapServers: stage.bootstrapServers, addressees: options.addressees)
+        let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
-        let wire = try CommandWire(bootstrapServers: stage.bootstrapServers)
+        let wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
         defer { wire.close() }
 
         try rehearse(phones, reader, wire)
@@ -94,7 +94,7 @@ final class Demo {
         display.note("Every command has its result. What do the phones show?")
         var figures = try measure(reader, phones, replayMilliseconds: ended - began)
         if options.hasChannels { figures.channels = try channels(phones) }
-        try stage.stopWorker(graceMilliseconds: Self.drainMilliseconds)
+        try deployment.stopWorker(graceMilliseconds: Self.drainMilliseconds)
         try complete(options.evidence, reader)
         return figures
     }
@@ -120,30 +120,30 @@ final class Demo {
 
     private func setUp() throws(LabError) -> SimulatedPhones {
         display.note("Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback.")
-        try stage.startBroker()
-        try stage.startRedis()
-        try stage.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
+        try deployment.startBroker()
+        try deployment.startRedis()
+        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
         desk?.show(declaredParts)
         if let evidence = options.evidence {
             try evidence.write(options.policy)
-            try stage.startResults(into: evidence.results)
+            try deployment.startResults(into: evidence.results)
         }
         let feed = feed
-        let phones = SimulatedPhones(client: ControlClient(port: stage.simulator.controlPort)) {
+        let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort)) {
             feed.audience(ofRegistration: $0)
         }
         let configuration = WorkerConfigurationText.text(
-            stage: stage,
+            deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchRecords.app, channels: declaredChannels)],
             lanes: options.lanes,
             policy: options.policy,
             supersededResults: options.supersededResults
         )
-        try TextFile.write(configuration, to: stage.path("causeway.yaml"))
-        try stage.startWorker()
+        try TextFile.write(configuration, to: deployment.path("causeway.yaml"))
+        try deployment.startWorker()
         display.note(
-            "Watch the worker at http://127.0.0.1:\(stage.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
-                + "http://127.0.0.1:\(stage.simulator.controlPort)/summary."
+            "Watch the worker at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
+                + "http://127.0.0.1:\(deployment.simulator.controlPort)/summary."
         )
         return phones
     }
@@ -163,7 +163,7 @@ final class Demo {
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined before.
             try turn(until: "the devices have joined their audiences", reader, wire) {
-                stage.workerMetrics.hasSettled(registrations: registrations.count)
+                deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
         }
         try feed.start(to: wire.commands, of: wire.producer)
@@ -253,20 +253,20 @@ final class Demo {
     func disturb(_ kind: Disturbance.Kind) throws(LabError) {
         switch kind {
         case .workerCrashes:
-            if let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) {
+            if let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) {
                 usageOfTheKilled = usageOfTheKilled.plus(usage)
             }
             display.note("Killing the worker (SIGKILL), and starting another.")
-            try stage.crashWorker()
+            try deployment.crashWorker()
         case .redisGoes:
             display.note("Taking Redis away.")
-            try stage.takeRedisAway()
+            try deployment.takeRedisAway()
         case .redisReturns:
             display.note("Giving Redis back.")
-            try stage.restartRedis()
+            try deployment.restartRedis()
         case .redisIsWiped:
             display.note("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
-            try stage.wipeRedis()
+            try deployment.wipeRedis()
         }
     }
 
@@ -291,7 +291,7 @@ final class Demo {
             "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
                 + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(wire.failed)) did not reach the broker; "
                 + "the worker's log ends with",
-            logTail: TextFile.lastLines(of: stage.path("worker.log"), ChildProcess.logTailLines)
+            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
         )
     }
 
@@ -303,11 +303,11 @@ final class Demo {
         replayMilliseconds: Int64
     ) throws(LabError) -> DemoFigures {
         let comparison = try comparison(phones, reader)
-        guard let worker = stage.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
+        guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
             throw LabError("the worker has ended")
         }
         let own = ProcessUsage(identifier: getpid()).map { [DemoFigures.Part(name: "demo", usage: $0)] } ?? []
-        let parts = stage.usage() + own
+        let parts = deployment.usage() + own
         let summary = try phones.summary()
         let tally = reader.tally
         let freshness = tally.freshness
@@ -380,7 +380,7 @@ final class Demo {
         let now = Clock.milliseconds
         guard now >= nextCheckMilliseconds else { return }
         nextCheckMilliseconds = now + Self.checkMilliseconds
-        try stage.check()
+        try deployment.check()
     }
 
     static func pause(milliseconds: Int64) {

@@ -6,7 +6,7 @@ import LiveActivity
 import Reactor
 
 /// `causeway-lab demo`: the whole path on embedded parts.
-struct DemoCommand: StagedRun {
+struct DemoCommand: DeployedRun {
     static let configuration = CommandConfiguration(
         commandName: "demo",
         abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
@@ -173,7 +173,9 @@ struct DemoCommand: StagedRun {
         Page(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
-    func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError) -> DemoFigures {
+    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+        -> DemoFigures
+    {
         var options = DemoOptions(
             followers: followers,
             seconds: seconds,
@@ -198,7 +200,7 @@ struct DemoCommand: StagedRun {
         let demo = try Demo(
             options: options,
             season: files.season,
-            stage: stage,
+            deployment: deployment,
             interruption: interruption,
             desk: page.desk
         )
@@ -208,7 +210,7 @@ struct DemoCommand: StagedRun {
 
     private var stays: Bool { stay || open }
 
-    func linger(on stage: Stage, until interruption: Interruption) {
+    func linger(on deployment: Deployment, until interruption: Interruption) {
         guard stays else { return }
         StandardStreams.printError("The page and its phones stay until Ctrl-C.")
         interruption.await()

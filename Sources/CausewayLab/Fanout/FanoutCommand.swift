@@ -103,21 +103,21 @@ struct FanoutCommand: ParsableCommand {
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
-        let stage = try FanoutStage(
+        let deployment = try FanoutDeployment(
             directory: directory.path,
             programs: try ProgramFiles(),
             workerCount: workers,
             lanes: lanes,
             brokerCommand: broker.map { $0.split(separator: " ").map(String.init) }
         )
-        defer { stage.stop() }
-        try stage.start()
+        defer { deployment.stop() }
+        try deployment.start()
         let run = try FanoutRun(
             members: members,
             overtakeAtPercent: overtakeAt,
             h2loadPushes: h2loadPushes,
             besidePerSecond: beside,
-            on: stage,
+            on: deployment,
             interruption: interruption
         )
         defer { run.close() }

@@ -35,7 +35,7 @@ struct FanoutContent {
     /// The record as JSON.
     func record() throws(LabError) -> [UInt8] {
         try LabJSON.bytes([
-            "app": FanoutStage.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
+            "app": FanoutDeployment.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
             "priority": 10, "aps": aps,
         ])
     }

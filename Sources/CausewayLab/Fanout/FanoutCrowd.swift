@@ -32,7 +32,7 @@ struct FanoutCrowd {
         audiences: [String] = [audience],
         client: ControlClient
     ) {
-        var crowd = LightCrowd(app: FanoutStage.app, name: name, count: members)
+        var crowd = LightCrowd(app: FanoutDeployment.app, name: name, count: members)
         crowd.audiences = audiences
         crowd.environment = .sandbox
         crowd.frequentEvery = Self.frequentEvery
@@ -78,6 +78,6 @@ struct FanoutCrowd {
 
     /// Declares the crowd's app to the simulator.
     static func declareApp(_ client: ControlClient) throws(LabError) {
-        try client.object("POST", "/apps", ["app": FanoutStage.app, "attributesTypes": [String]()])
+        try client.object("POST", "/apps", ["app": FanoutDeployment.app, "attributesTypes": [String]()])
     }
 }

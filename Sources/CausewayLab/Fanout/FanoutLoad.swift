@@ -12,31 +12,31 @@ struct FanoutLoad {
     private static let connections = 2
     private static let streams = 500
 
-    private let stage: FanoutStage
+    private let deployment: FanoutDeployment
     private let program: String
     private let pushes: Int
 
     /// Creates phones of its own and the files that h2load reads.
-    init(_ stage: FanoutStage, pushes: Int, body: [UInt8]) throws(LabError) {
-        guard let program = Stage.program("h2load") else {
+    init(_ deployment: FanoutDeployment, pushes: Int, body: [UInt8]) throws(LabError) {
+        guard let program = Deployment.program("h2load") else {
             throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
         }
         self.program = program
-        self.stage = stage
+        self.deployment = deployment
         self.pushes = pushes
-        let client = ControlClient(port: stage.simulator.controlPort)
+        let client = ControlClient(port: deployment.simulator.controlPort)
         let crowd = FanoutCrowd(members: Self.phones, name: Self.crowdName, shownSince: 0, client: client)
         try crowd.createPhones()
         let addresses = (0..<Self.phones)
-            .map { "https://localhost:\(stage.simulator.apnsPort)/3/device/\(crowd.crowd.token($0))\n" }
-        try TextFile.write(addresses.joined(), to: stage.base.path("addresses"))
-        try TextFile.write(String(decoding: body, as: UTF8.self), to: stage.base.path("body"))
+            .map { "https://localhost:\(deployment.simulator.apnsPort)/3/device/\(crowd.crowd.token($0))\n" }
+        try TextFile.write(addresses.joined(), to: deployment.base.path("addresses"))
+        try TextFile.write(String(decoding: body, as: UTF8.self), to: deployment.base.path("body"))
     }
 
     /// - Returns: microseconds of its CPU time for each push.
     func run(_ look: () throws(LabError) -> Void) throws(LabError) -> Double {
         let before = ProcessTime.microsecondsOfEndedChildren
-        let log = stage.base.path("h2load.log")
+        let log = deployment.base.path("h2load.log")
         unlink(log)
         let process = try ChildProcess(name: "h2load", command: try command(), logFile: log)
         let deadline = Clock.milliseconds + Self.limitMilliseconds
@@ -57,15 +57,15 @@ struct FanoutLoad {
     private func command() throws(LabError) -> [String] {
         [
             program, "-n", String(pushes), "-c", String(Self.connections), "-t", "1", "-m", String(Self.streams),
-            "-i", stage.base.path("addresses"), "-d", stage.base.path("body"),
+            "-i", deployment.base.path("addresses"), "-d", deployment.base.path("body"),
             "-H", "authorization: bearer \(try providerToken())", "-H", "apns-push-type: liveactivity",
-            "-H", "apns-topic: \(FanoutStage.app).push-type.liveactivity", "-H", "apns-priority: 5",
+            "-H", "apns-topic: \(FanoutDeployment.app).push-type.liveactivity", "-H", "apns-priority: 5",
             "-H", "apns-expiration: 0", "-H", "apns-id: 12345678-9abc-4ef0-8234-56789abcdef0",
         ]
     }
 
     private func providerToken() throws(LabError) -> String {
-        let place = stage.simulator
+        let place = deployment.simulator
         do {
             let source = try ProviderTokenSource(
                 key: try SigningKey(path: place.keyFile),

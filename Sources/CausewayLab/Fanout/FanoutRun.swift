@@ -21,7 +21,7 @@ final class FanoutRun {
     private let members: Int
     private let overtakeAtPercent: Int?
     private let h2loadPushes: Int
-    private let stage: FanoutStage
+    private let deployment: FanoutDeployment
     private let interruption: Interruption
     private let crowd: FanoutCrowd
     private let phones: SimulatedPhones
@@ -34,15 +34,15 @@ final class FanoutRun {
         overtakeAtPercent: Int?,
         h2loadPushes: Int,
         besidePerSecond: Int,
-        on stage: FanoutStage,
+        on deployment: FanoutDeployment,
         interruption: Interruption
     ) throws(LabError) {
         self.members = members
         self.overtakeAtPercent = overtakeAtPercent
         self.h2loadPushes = h2loadPushes
-        self.stage = stage
+        self.deployment = deployment
         self.interruption = interruption
-        let client = ControlClient(port: stage.simulator.controlPort)
+        let client = ControlClient(port: deployment.simulator.controlPort)
         phones = SimulatedPhones(client: client)
         crowd = FanoutCrowd(
             members: members,
@@ -50,8 +50,8 @@ final class FanoutRun {
             shownSince: Clock.wallMilliseconds / 1_000 - Self.shownSeconds,
             client: client
         )
-        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
-        results = try FanoutResults(bootstrapServers: stage.base.bootstrapServers)
+        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        results = try FanoutResults(bootstrapServers: deployment.base.bootstrapServers)
         if besidePerSecond > 0 {
             results.neighbours = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
         }
@@ -64,10 +64,10 @@ final class FanoutRun {
     }
 
     func run() throws(LabError) -> FanoutFigures {
-        try FanoutCrowd.declareApp(ControlClient(port: stage.simulator.controlPort))
+        try FanoutCrowd.declareApp(ControlClient(port: deployment.simulator.controlPort))
         try crowd.createPhones()
         let joining = try join()
-        let bytes = try stage.audienceBytes()
+        let bytes = try deployment.audienceBytes()
         try single()
         let load = try h2load()
         var loads: [Double] = []
@@ -76,7 +76,7 @@ final class FanoutRun {
         // Asked before h2load runs again: h2load sends the same state, and its pushes must not count as the round's last ones.
         let answer = try crowd.ask(about: round.last.contentState)
         if let load { loads.append(try load.run(look)) }
-        try stage.stopWorkers()
+        try deployment.stopWorkers()
         try results.drain()
         return FanoutFigures(
             members: members,
@@ -106,7 +106,7 @@ final class FanoutRun {
     private func h2load() throws(LabError) -> FanoutLoad? {
         guard h2loadPushes > 0 else { return nil }
         let body = try FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
-        return try FanoutLoad(stage, pushes: h2loadPushes, body: body)
+        return try FanoutLoad(deployment, pushes: h2loadPushes, body: body)
     }
 
     // MARK: - Joining
@@ -118,7 +118,7 @@ final class FanoutRun {
 
     private func join() throws(LabError) -> Joining {
         try wait("workers that read") { () throws(LabError) in
-            Int(stage.metrics.sum(of: "causeway_partitions_assigned")) > 0
+            Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
         let began = Clock.milliseconds
         let redisBefore = redisMicroseconds
@@ -153,12 +153,12 @@ final class FanoutRun {
 
     /// A lower bound of the written registrations that the workers have settled.
     private func settledRegistrations(written: Int) -> Int {
-        if stage.metrics.hasSettled(registrations: written) { return written }
-        return min(stage.metrics.registrationsReceived, written - 1)
+        if deployment.metrics.hasSettled(registrations: written) { return written }
+        return min(deployment.metrics.registrationsReceived, written - 1)
     }
 
     private func probe() throws(LabError) {
-        guard try stage.audienceKeys() == 0 else { return }
+        guard try deployment.audienceKeys() == 0 else { return }
         throw LabError(
             "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.probe, members))) registrations that "
                 + "name one"
@@ -212,14 +212,14 @@ final class FanoutRun {
         try results.drain()
         results.neighbours?.begin(.during, atMilliseconds: Clock.milliseconds)
         let accepted = try phones.accepted().pushes
-        for worker in stage.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
+        for worker in deployment.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
         let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var round = Round(
             commands: [first],
             last: first,
             recordMilliseconds: try send(first),
-            workers: stage.workers.count,
+            workers: deployment.workers.count,
             recordsBefore: results.records,
             workerMicroseconds: 0,
             redisMicroseconds: 0,
@@ -243,7 +243,7 @@ final class FanoutRun {
         round.workerMicroseconds = workerMicroseconds - workersBefore
         round.redisMicroseconds = redisMicroseconds - redisBefore
         round.workerPeakMemoryBytes =
-            stage.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
+            deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
         return round
     }
 
@@ -271,10 +271,12 @@ final class FanoutRun {
     }
 
     private var workerMicroseconds: Int64 {
-        stage.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
+        deployment.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
     }
 
-    private var redisMicroseconds: Int64 { stage.redis.flatMap { ProcessTime.microseconds(of: $0.identifier) } ?? 0 }
+    private var redisMicroseconds: Int64 {
+        deployment.redis.flatMap { ProcessTime.microseconds(of: $0.identifier) } ?? 0
+    }
 
     // MARK: - Waiting
 
@@ -293,7 +295,7 @@ final class FanoutRun {
                 throw LabError(
                     "nothing has come of \(what) for \(Self.stallMilliseconds / 1_000) s, \(Numeral.grouped(done)) of "
                         + "\(Numeral.grouped(all)) are done; the worker's log ends with",
-                    logTail: TextFile.lastLines(of: stage.base.path("worker-0.log"), ChildProcess.logTailLines)
+                    logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLines)
                 )
             }
             try look()
@@ -304,7 +306,7 @@ final class FanoutRun {
 
     private func look() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try stage.check()
+        try deployment.check()
         wire.takeReports()
         try results.neighbours?
             .write(to: wire, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)

@@ -89,7 +89,7 @@ struct SingleCommandLoad {
     private static func record(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {
         Array(
             """
-            {"app":"\(FanoutStage.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),\
+            {"app":"\(FanoutDeployment.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),\
             "aps":{"event":"update","timestamp":\(timestamp),"content-state":{"points":\(number)}}}
             """
             .utf8

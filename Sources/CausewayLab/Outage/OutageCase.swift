@@ -127,7 +127,7 @@ struct Trouble {
     }
 }
 
-/// A process of the stage that a case can break.
+/// A process of the deployment that a case can break.
 enum OutagePart: Equatable {
     case broker
     case redis(Int)

@@ -80,15 +80,15 @@ struct OutageCommand: ParsableCommand {
     private func play(_ outage: OutageCase, _ interruption: Interruption) throws(LabError) -> OutageReport {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
-        let stage = try OutageStage(
+        let deployment = try OutageDeployment(
             outage,
             directory: directory.path,
             programs: try ProgramFiles(),
             rebalancingBroker: broker.map { $0.split(separator: " ").map(String.init) }
         )
-        defer { stage.end() }
-        try stage.start()
-        return try OutageRun(outage, on: stage, interruption: interruption).run()
+        defer { deployment.end() }
+        try deployment.start()
+        return try OutageRun(outage, on: deployment, interruption: interruption).run()
     }
 }
 

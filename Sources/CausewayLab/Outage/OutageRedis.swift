@@ -14,13 +14,13 @@ final class OutageRedis {
     }
 
     private let kind: RedisKind
-    private let stage: Stage
+    private let deployment: Deployment
     private var servers: [Server] = []
     private var sentinel: Server?
 
-    init(_ kind: RedisKind, on stage: Stage) {
+    init(_ kind: RedisKind, on deployment: Deployment) {
         self.kind = kind
-        self.stage = stage
+        self.deployment = deployment
     }
 
     func start() throws(LabError) {
@@ -56,14 +56,14 @@ final class OutageRedis {
     private func startWatched() throws(LabError) {
         try add()
         try add(["--replicaof", "127.0.0.1", String(servers[0].port)])
-        try wait("a replica that follows") { Stage.answer(port: servers[0].port, to: "WAIT 1 100") == ":1" }
-        let file = stage.path("sentinel.conf")
+        try wait("a replica that follows") { Deployment.answer(port: servers[0].port, to: "WAIT 1 100") == ":1" }
+        let file = deployment.path("sentinel.conf")
         let port = try LoopbackPort.free()
         try TextFile.write(
             """
             bind 127.0.0.1
             port \(port)
-            dir \(stage.directory)
+            dir \(deployment.directory)
             sentinel monitor \(Self.primaryName) 127.0.0.1 \(servers[0].port) 1
             sentinel down-after-milliseconds \(Self.primaryName) 1000
             sentinel failover-timeout \(Self.primaryName) 15000
@@ -74,7 +74,7 @@ final class OutageRedis {
         let process = try ChildProcess(
             name: "Sentinel",
             command: [try Self.program(), file, "--sentinel"],
-            logFile: stage.path("sentinel.log")
+            logFile: deployment.path("sentinel.log")
         )
         sentinel = Server(port: port, process: process)
         try awaitAnswer(port, of: process)
@@ -98,8 +98,8 @@ final class OutageRedis {
         }
         try wait("a cluster whose servers know each other") {
             servers.allSatisfy { server in
-                Stage.answer(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
-                    && Stage.answer(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
+                Deployment.answer(port: server.port, to: "CLUSTER SLOTS") == "*\(primaries)"
+                    && Deployment.answer(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
             }
         }
     }
@@ -128,10 +128,10 @@ final class OutageRedis {
             name: "redis-server",
             command: [
                 try Self.program(), "--bind", "127.0.0.1", "--port", String(server.port), "--save", "",
-                "--appendonly", "no", "--dir", stage.directory, "--dbfilename", "redis-\(index).rdb",
+                "--appendonly", "no", "--dir", deployment.directory, "--dbfilename", "redis-\(index).rdb",
                 "--repl-diskless-sync-delay", "0",
             ] + server.arguments,
-            logFile: stage.path("redis-\(index).log")
+            logFile: deployment.path("redis-\(index).log")
         )
         servers[index].process = process
         try awaitAnswer(server.port, of: process)
@@ -152,7 +152,7 @@ final class OutageRedis {
     }
 
     private func tell(_ port: UInt16, _ command: String) throws(LabError) {
-        let answer = Stage.answer(port: port, to: command)
+        let answer = Deployment.answer(port: port, to: command)
         guard answer == "+OK" else { throw LabError("Redis answers \(answer ?? "nothing") to \(command)") }
     }
 
@@ -162,14 +162,14 @@ final class OutageRedis {
     func keys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
-            sum += try Stage.keys(port: server.port)
+            sum += try Deployment.keys(port: server.port)
         }
         return sum
     }
 
     private func awaitAnswer(_ port: UInt16, of process: ChildProcess) throws(LabError) {
         try wait("\(process.name) to answer") {
-            process.poll() == nil && Stage.answer(port: port, to: "PING") == "+PONG"
+            process.poll() == nil && Deployment.answer(port: port, to: "PING") == "+PONG"
         }
     }
 
@@ -179,7 +179,7 @@ final class OutageRedis {
             guard Clock.milliseconds < deadline else {
                 throw LabError(
                     "waited too long for \(what)",
-                    logTail: TextFile.lastLines(of: stage.path("redis-0.log"), 20)
+                    logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)
                 )
             }
             // Redis does not announce that it is ready.
@@ -188,7 +188,7 @@ final class OutageRedis {
     }
 
     private static func program() throws(LabError) -> String {
-        guard let program = Stage.program("redis-server") else {
+        guard let program = Deployment.program("redis-server") else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         return program

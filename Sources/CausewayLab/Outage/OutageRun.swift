@@ -14,7 +14,7 @@ final class OutageRun {
     private static let startMilliseconds: Int64 = 60_000
 
     private let outage: OutageCase
-    private let stage: OutageStage
+    private let deployment: OutageDeployment
     private let interruption: Interruption
     private let wire: CommandWire
     private let outcomes: OutageOutcomes
@@ -29,14 +29,14 @@ final class OutageRun {
     /// When the first command was due, by the clock of the records.
     private var beganMilliseconds: Int64 = 0
 
-    /// - Parameter stage: already started.
-    init(_ outage: OutageCase, on stage: OutageStage, interruption: Interruption) throws(LabError) {
+    /// - Parameter deployment: already started.
+    init(_ outage: OutageCase, on deployment: OutageDeployment, interruption: Interruption) throws(LabError) {
         self.outage = outage
-        self.stage = stage
+        self.deployment = deployment
         self.interruption = interruption
-        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
-        outcomes = try OutageOutcomes(bootstrapServers: stage.base.bootstrapServers)
-        positions = try stage.groupPositions()
+        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        outcomes = try OutageOutcomes(bootstrapServers: deployment.base.bootstrapServers)
+        positions = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
         troubles = outage.troubles[...]
     }
@@ -50,13 +50,13 @@ final class OutageRun {
         try settleIn()
         try play()
         try awaitRightPhones()
-        stage.stopWorkers()
+        deployment.stopWorkers()
         while try outcomes.drain() {}
         try observe()
         return OutageReport(
             name: outage.name,
             verdict: verdict,
-            broken: stage.faults + facts.broken(outage.expectations)
+            broken: deployment.faults + facts.broken(outage.expectations)
         )
     }
 
@@ -64,12 +64,12 @@ final class OutageRun {
 
     /// Waits until all tokens are registered, if there is a worker.
     private func settleIn() throws(LabError) {
-        if outage.workers.startFirst { try stage.startWorkers() }
+        if outage.workers.startFirst { try deployment.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
             try turn()
-            let carried = try stage.carryRegistrations(to: wire)
-            let registered = try outage.workers.startFirst ? stage.redis.keys() : carried
+            let carried = try deployment.carryRegistrations(to: wire)
+            let registered = try outage.workers.startFirst ? deployment.redis.keys() : carried
             let expected = outage.expectedRegistrations
             if carried >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
@@ -112,17 +112,17 @@ final class OutageRun {
         case .releaseTokens: areRegistrationsHeld = false
         default: break
         }
-        try stage.bring(about: kind)
+        try deployment.bring(about: kind)
     }
 
     private func turn() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try stage.check()
+        try deployment.check()
         wire.takeReports()
         try outcomes.drain()
         if !areRegistrationsHeld, Clock.milliseconds >= nextCarryMilliseconds {
             nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
-            _ = try stage.carryRegistrations(to: wire)
+            _ = try deployment.carryRegistrations(to: wire)
         }
         measureLag()
         usleep(Self.turnMicroseconds)
@@ -151,10 +151,10 @@ final class OutageRun {
 
     private func observe() throws(LabError) {
         history.commands = feeds.flatMap(\.commands)
-        for service in stage.services { history.pushes += try service.newPushes() }
+        for service in deployment.services { history.pushes += try service.newPushes() }
         history.screens = [:]
         for app in outage.apps {
-            let service = try stage.service(of: app)
+            let service = try deployment.service(of: app)
             guard !service.isFrozen else { continue }
             history.screens.merge(try service.screens(of: app)) { first, _ in first }
         }

@@ -9,14 +9,14 @@ final class OutageService {
 
     let name: ServiceName
     let process: ChildProcess
-    let place: Stage.SimulatorPlace
+    let place: Deployment.SimulatorPlace
     private let client: ControlClient
     private var log: LineTail
     private var registrationsCarried = 0
     /// A frozen process answers nobody.
     var isFrozen = false
 
-    init(_ name: ServiceName, process: ChildProcess, place: Stage.SimulatorPlace, pushLog: String) {
+    init(_ name: ServiceName, process: ChildProcess, place: Deployment.SimulatorPlace, pushLog: String) {
         self.name = name
         self.process = process
         self.place = place

@@ -58,7 +58,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var assignments = AssignmentTable()
     private var isTurnEndRequested = false
     private var watermarksDueMilliseconds: Int64 = 0
-    private var fetchWakening = FetchTrigger()
+    private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that will look whether fetching has stopped.
     private var looksAgain = false
     var stranded = PartitionsWithoutPosition()
@@ -183,7 +183,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private func wakeFetching() {
         guard consumer.stopsFetchingWhenFull else { return }
         let recordsBehind = assignments.recordsBehind(of: Self.commandsTopic)
-        let isDue = fetchWakening.isDue(
+        let isDue = fetchTrigger.isDue(
             queued: consumer.queuedCount,
             recordsBehind: recordsBehind,
             nowMilliseconds: loop.nowMilliseconds

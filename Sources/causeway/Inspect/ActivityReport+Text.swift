@@ -36,7 +36,7 @@ extension ActivityReport {
         guard let newest else { return "no command has been admitted" }
         let version = newest.version
         let sequence = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
-        let age = TimeText.relative(UnixTime.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
+        let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
         return "\(version.timestamp), \(age)\(sequence)\(newest.isEnd ? ", an end" : ""): \(newest.state.words)"
     }
 

@@ -72,9 +72,9 @@ struct HeldCommand {
     var carriesAlert: Bool
 
     var event: String { record["aps"]?["event"]?.text ?? "command" }
-    var timestampMilliseconds: Int64 { UnixTime.milliseconds(ofSeconds: version.timestamp) }
+    var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
     /// Nil if the command is held for as long as Redis keeps the activity.
-    var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixTime.milliseconds) }
+    var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }
 }

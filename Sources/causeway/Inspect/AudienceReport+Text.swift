@@ -61,7 +61,7 @@ extension AudienceReport {
         let grant = admitted.grant
         let kind = admitted.isEnd ? "an end" : admitted.isStart ? "a start" : "an update"
         let priorities = "priority \(grant.priority), \(grant.frequentPriority) with frequent updates"
-        let expires = TimeText.relative(UnixTime.milliseconds(ofSeconds: admitted.expiration), to: nowMilliseconds)
+        let expires = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: admitted.expiration), to: nowMilliseconds)
         return
             "\(kind) \(ago(admitted.atMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
             + "; expires \(expires)"
@@ -107,7 +107,7 @@ extension AudienceReport {
     }
 
     private func text(_ version: Version) -> String {
-        let age = TimeText.relative(UnixTime.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
+        let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
         return "\(version.timestamp), \(age)\(version.sequence == 0 ? "" : ", sequence \(version.sequence)")"
     }
 

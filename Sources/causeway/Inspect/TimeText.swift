@@ -49,7 +49,7 @@ enum TimeText {
 }
 
 /// Seconds from outside may be any number. A number too large for milliseconds becomes the nearest one that fits.
-enum UnixTime {
+enum UnixSeconds {
     static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
         let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
         return overflows ? (seconds < 0 ? .min : .max) : product

@@ -14,7 +14,7 @@ import threading
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from fleet.stage import Kind, Stage  # noqa: E402
+from fleet.deployment import Deployment, Kind  # noqa: E402
 from fleet.watch import Group  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
@@ -25,9 +25,9 @@ def main(directory):
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     # By default a child is killed outright, and the broker would continue to run.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    with Stage("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as stage:
-        stage.start_broker()
-        print(json.dumps({"bootstrapServers": stage.bootstrap}), flush=True)
+    with Deployment("causeway", Kind("system", "range", False, "kafka"), directory, Group()) as deployment:
+        deployment.start_broker()
+        print(json.dumps({"bootstrapServers": deployment.bootstrap}), flush=True)
         over.wait()
 
 

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 
 from common.processes import Failure, wait_until
-from fleet.stage import COMMANDS
+from fleet.deployment import COMMANDS
 
 ANSWER_SECONDS = 1.0
 TRUTH_SECONDS = 5
@@ -41,13 +41,13 @@ PAGES = ("/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics")
 class Health:
     """If the workers serve no HTTP, nothing is asked and no fault is found."""
 
-    def __init__(self, stage, group):
-        self._stage, self._group = stage, group
+    def __init__(self, deployment, group):
+        self._deployment, self._group = deployment, group
         self.figures = {}
 
     def _within_seconds(self, what, fault):
         """Waits until `fault` finds none, and notes how long that took."""
-        if not self._stage.has_http:
+        if not self._deployment.has_http:
             return
         last = ""
 
@@ -64,9 +64,9 @@ class Health:
 
     def keep_pages(self, workers):
         """Writes the pages of these workers to files."""
-        for worker in workers if self._stage.has_http else []:
+        for worker in workers if self._deployment.has_http else []:
             text = "".join(get(worker, path)[1] for path in PAGES)
-            with open(self._stage.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
+            with open(self._deployment.path(f"{worker.name}.page"), "a", encoding="utf-8") as file:
                 file.write(text)
 
     def check_shared(self, what, workers):
@@ -101,7 +101,7 @@ class Health:
                 raise Failure(f"{worker.name} is ready without partitions: {text.strip()}")
             return status == 200
 
-        if not self._stage.has_http:
+        if not self._deployment.has_http:
             return 0
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 

@@ -5,7 +5,7 @@ import threading
 import time
 
 from common.processes import Failure
-from fleet.stage import APP, COMMANDS, REGISTRATIONS
+from fleet.deployment import APP, COMMANDS, REGISTRATIONS
 from fleet.topics import TopicWriter
 
 TURN_SECONDS = 0.25
@@ -25,9 +25,9 @@ def digest(data):
 class Load(threading.Thread):
     """Writes updates for all activities in turn, at an even rate, until told to stop; then the last state of each."""
 
-    def __init__(self, stage, activities, rate):
+    def __init__(self, deployment, activities, rate):
         super().__init__(name="load", daemon=True)
-        self.stage = stage
+        self.deployment = deployment
         self.activities = [f"ride-{number}" for number in range(activities)]
         self.rate = rate
         self.sent = 0
@@ -39,17 +39,17 @@ class Load(threading.Thread):
         self._rounds = [0] * activities
         self._next = 0
         self._over = threading.Event()
-        self._journal = open(stage.path("commands.jsonl"), "w", encoding="utf-8")
+        self._journal = open(deployment.path("commands.jsonl"), "w", encoding="utf-8")
         self._writer = TopicWriter(
-            stage, {"client.id": "load", "linger.ms": 100, "enable.idempotence": True, "compression.type": "lz4"}
+            deployment, {"client.id": "load", "linger.ms": 100, "enable.idempotence": True, "compression.type": "lz4"}
         )
 
     def make_phones(self):
         devices = [f"phone-{number}" for number in range(len(self.activities))]
-        self.stage.control("POST", "/phones", {"app": APP, "devices": devices, "frequentUpdates": True})
+        self.deployment.control("POST", "/phones", {"app": APP, "devices": devices, "frequentUpdates": True})
         state = json.loads(self._state("", 0))
         attributes = {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"}
-        self.stage.control(
+        self.deployment.control(
             "POST",
             "/activities",
             {
@@ -59,7 +59,7 @@ class Load(threading.Thread):
         )
         cursor, registered = 0, 0
         while registered < len(self.activities):
-            page = self.stage.control(
+            page = self.deployment.control(
                 "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
             )
             if page["next"] == cursor:

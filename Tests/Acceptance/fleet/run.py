@@ -21,7 +21,7 @@ from common import campaign  # noqa: E402
 from fleet.load import Load  # noqa: E402
 from common.processes import Failure, wait_until  # noqa: E402
 from fleet.scenarios import ALL, Scene  # noqa: E402
-from fleet.stage import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Kind, Stage  # noqa: E402
+from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, Kind  # noqa: E402
 from fleet.verdict import judge, secrets  # noqa: E402
 from fleet.watch import Group, Results  # noqa: E402
 
@@ -66,16 +66,16 @@ def play(name, kind, chosen, directory):
     """Runs one scenario of one fleet. Returns its figures and its problems."""
     scenario = ALL[name]
     group = Group()
-    with Stage(chosen.program, kind, directory, group) as stage:
-        stage.start_simulator()
-        stage.look_for_http()
+    with Deployment(chosen.program, kind, directory, group) as deployment:
+        deployment.start_simulator()
+        deployment.look_for_http()
         if not scenario.is_empty:
-            stage.start_broker()
-            stage.start_redis()
-            stage.apns_gate.open()
-        with open(stage.path("policy.json"), "w", encoding="utf-8") as file:
+            deployment.start_broker()
+            deployment.start_redis()
+            deployment.apns_gate.open()
+        with open(deployment.path("policy.json"), "w", encoding="utf-8") as file:
             json.dump({"spacingMilliseconds": SPACING_MILLISECONDS, "budget": BUDGET}, file)
-        scene = Scene(stage, Load(stage, chosen.activities, chosen.rate), Results(stage), group, chosen)
+        scene = Scene(deployment, Load(deployment, chosen.activities, chosen.rate), Results(deployment), group, chosen)
         scene.results.start()
         try:
             scenario.play(scene)
@@ -84,8 +84,8 @@ def play(name, kind, chosen, directory):
             scene.load.abandon()
             scene.results.finish()
             write_history(scene)
-        verdict = judge(stage, scene.load, allowance(scenario, kind, scene.load.sent))
-        secrets(stage, scene.load, verdict)
+        verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
+        secrets(deployment, scene.load, verdict)
         return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
 
 
@@ -97,7 +97,7 @@ def finish(scene):
         scene.figures["all settled after"] = f"{seconds:.1f} s"
     except Failure:
         scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
-    running = [worker for worker in scene.stage.workers.values() if worker.process.is_running()]
+    running = [worker for worker in scene.deployment.workers.values() if worker.process.is_running()]
     scene.health.check_caught_up("nothing is behind", running)
     scene.health.keep_pages(running)
     scene.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"
@@ -115,7 +115,7 @@ def allowance(scenario, kind, commands):
 
 
 def write_history(scene):
-    with open(scene.stage.path("group.jsonl"), "w", encoding="utf-8") as file:
+    with open(scene.deployment.path("group.jsonl"), "w", encoding="utf-8") as file:
         for seconds, generation, worker, partitions in scene.group.history:
             line = {"seconds": round(seconds, 2), "generation": generation, "worker": worker, "partitions": partitions}
             file.write(json.dumps(line) + "\n")

@@ -1,5 +1,5 @@
-"""The events of fleets. Each scenario gets a stage without workers and a load that does not run yet. When it returns, the load runs, the
-disturbance is over, and workers run."""
+"""The events of fleets. Each scenario gets a deployment without workers and a load that does not run yet. When it returns, the load runs,
+the disturbance is over, and workers run."""
 
 import signal
 import time
@@ -8,7 +8,7 @@ from typing import Callable
 
 from fleet.health import Health
 from common.processes import Failure, wait_until
-from fleet.stage import PARTITIONS, SESSION_SECONDS
+from fleet.deployment import PARTITIONS, SESSION_SECONDS
 from fleet.watch import SHARE_SECONDS
 
 WORKERS = 3
@@ -21,13 +21,13 @@ SERVED_SECONDS = 12
 class Scene:
     """The objects that scenarios work with, and the figures that they note."""
 
-    def __init__(self, stage, load, results, group, chosen):
-        self.stage, self.load, self.results, self.group, self.chosen = stage, load, results, group, chosen
-        self.health = Health(stage, group)
+    def __init__(self, deployment, load, results, group, chosen):
+        self.deployment, self.load, self.results, self.group, self.chosen = deployment, load, results, group, chosen
+        self.health = Health(deployment, group)
         self.figures = {}
 
     def start_workers(self):
-        return [self.stage.worker(number) for number in range(1, WORKERS + 1)]
+        return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
 
     def flowing_again(self, seconds=SHARE_SECONDS):
         """Waits until every partition has a result that is later than now. Returns how long that took."""
@@ -39,7 +39,7 @@ class Scene:
     def run_for(self, seconds):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.stage.check()
+            self.deployment.check()
             time.sleep(0.2)
 
 
@@ -69,7 +69,7 @@ def rolling(scene):
         for worker in workers:
             stops.append(worker.restart())
             shares.append(scene.group.await_share(workers))
-            scene.stage.check()
+            scene.deployment.check()
     scene.figures["partitions after it"] = scene.group.text()
     scene.figures["restarts"] = len(stops)
     scene.figures["stop took"] = spread(stops)
@@ -78,10 +78,10 @@ def rolling(scene):
 
 def upgrade(scene):
     """Three workers of a former version are replaced one by one by the present version under load, and then by the former again."""
-    scene.stage.workers_program = scene.chosen.former
+    scene.deployment.workers_program = scene.chosen.former
     workers = begin(scene)
     scene.run_for(5)
-    for name, program in [("upgrade", scene.stage.program), ("rollback", scene.chosen.former)]:
+    for name, program in [("upgrade", scene.deployment.program), ("rollback", scene.chosen.former)]:
         stops = []
         for worker in workers:
             worker.program = program
@@ -100,12 +100,12 @@ def joining(scene):
     scene.run_for(3)
     joins, leaves = [], []
     for _ in range(scene.chosen.rounds):
-        four = scene.stage.worker(4)
+        four = scene.deployment.worker(4)
         joins.append(scene.group.await_share([*workers, four]))
         scene.run_for(1)
         four.stop()
         leaves.append(scene.group.await_share(workers))
-        scene.stage.check()
+        scene.deployment.check()
     scene.figures["joins and leaves"] = 2 * len(joins)
     scene.figures["shared after a join"] = spread(joins)
     scene.figures["shared after a leave"] = spread(leaves)
@@ -125,7 +125,7 @@ def failures(scene):
     scene.figures["stopped: the other has all after"] = f"{scene.group.await_share([three]):.1f} s"
     scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
     scene.health.check_shared("one has all", [three])
-    four = scene.stage.worker(4)
+    four = scene.deployment.worker(4)
     scene.figures["added: shared after"] = f"{scene.group.await_share([three, four]):.1f} s"
     scene.figures["added: partitions"] = scene.group.text()
     scene.health.check_shared("one is added", [three, four])
@@ -135,9 +135,9 @@ def failures(scene):
     scene.figures["woken: partitions"] = scene.group.text()
     scene.health.check_shared("one woke up", [two, three, four])
     scene.run_for(3)
-    scene.stage.apns_gate.shut()
+    scene.deployment.apns_gate.shut()
     scene.health.check_behind("APNs is away", [two, three, four], scene.load.rate)
-    scene.stage.apns_gate.open()
+    scene.deployment.apns_gate.open()
     scene.run_for(3)
 
 
@@ -148,7 +148,7 @@ def replaced(scene):
     scene.run_for(3)
     killed = time.monotonic()
     one.process.kill()
-    four = scene.stage.worker(4)
+    four = scene.deployment.worker(4)
     ready = scene.health.check_ready_with_share(four, SHARE_SECONDS)
     scene.figures["its successor is ready after"] = f"{ready:.1f} s"
     scene.flowing_again()
@@ -165,7 +165,7 @@ def ending(scene):
     ending."""
     workers = begin(scene)
     scene.run_for(3)
-    workers.append(scene.stage.worker(4))
+    workers.append(scene.deployment.worker(4))
     time.sleep(0.3)
     for worker in workers:
         worker.process.signal(signal.SIGTERM)
@@ -179,14 +179,14 @@ def order(scene):
     """Workers start before the broker, Redis and APNs, which come one by one."""
     workers = scene.start_workers()
     scene.run_for(4)
-    scene.stage.start_broker()
+    scene.deployment.start_broker()
     scene.run_for(4)
-    scene.stage.start_redis()
+    scene.deployment.start_redis()
     scene.run_for(4)
     scene.load.make_phones()
     scene.load.start()
     scene.run_for(4)
-    scene.stage.apns_gate.open()
+    scene.deployment.apns_gate.open()
     scene.figures["APNs last: all flows after"] = f"{scene.flowing_again():.1f} s"
     scene.figures["shares"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(5)
@@ -196,16 +196,16 @@ def broker(scene):
     """The broker hangs for longer than a session, and later is away: every connection is cut, and new ones are refused."""
     workers = begin(scene)
     scene.run_for(3)
-    hung = scene.stage.parts["broker"]
+    hung = scene.deployment.parts["broker"]
     hung.signal(signal.SIGSTOP)
     scene.run_for(SESSION_SECONDS + 4)
     hung.signal(signal.SIGCONT)
     scene.figures["hung: shared after"] = f"{scene.group.await_share(workers):.1f} s"
     scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
     scene.run_for(5)
-    scene.stage.gate.shut()
+    scene.deployment.gate.shut()
     scene.run_for(SESSION_SECONDS + 4)
-    scene.stage.gate.open()
+    scene.deployment.gate.open()
     scene.figures["away: all flows after"] = f"{scene.flowing_again():.1f} s"
     scene.figures["away: shared after"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(3)

@@ -12,11 +12,11 @@ FLUSH_SECONDS = 60
 class TopicWriter:
     """Writes records, and knows what the broker refused."""
 
-    def __init__(self, stage, settings):
+    def __init__(self, deployment, settings):
         self.ends = {}
         """By topic and partition: the offset after the last record that was written here."""
         self._refused = 0
-        own = {"bootstrap.servers": stage.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
+        own = {"bootstrap.servers": deployment.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
         self._producer = Producer(own | settings)
 
     def write(self, topic, key, value):
@@ -47,13 +47,13 @@ class TopicWriter:
 class TopicReader(threading.Thread):
     """Reads partitions from their beginning until it is told to finish. Subclasses take the messages."""
 
-    def __init__(self, name, stage, partitions):
+    def __init__(self, name, deployment, partitions):
         """`partitions`: pairs of topic and number."""
         super().__init__(name=name, daemon=True)
         self._over = threading.Event()
         self._consumer = Consumer(
             {
-                "bootstrap.servers": stage.bootstrap, "client.id": name, "group.id": name, "log_level": 0,
+                "bootstrap.servers": deployment.bootstrap, "client.id": name, "group.id": name, "log_level": 0,
                 "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100,
             }
         )

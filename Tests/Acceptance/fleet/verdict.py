@@ -4,7 +4,7 @@ import types
 
 from common.laws import EXAMPLES
 from fleet.leaks import Secrets, look
-from fleet.stage import APP
+from fleet.deployment import APP
 from season.evidence import Evidence
 from season.laws import ALL
 
@@ -22,17 +22,17 @@ class Verdict:
         self.wrong = []
 
 
-def phones(stage, load, verdict):
+def phones(deployment, load, verdict):
     """Asks every phone which state it shows."""
     wanted = load.last_states
     names = list(wanted)
     right = 0
     for first in range(0, len(names), EXPECTATIONS_PER_CALL):
         page = {name: wanted[name] for name in names[first : first + EXPECTATIONS_PER_CALL]}
-        answer = stage.control("POST", "/expect", {"app": APP, "activities": page})
+        answer = deployment.control("POST", "/expect", {"app": APP, "activities": page})
         right += answer["matching"]
         verdict.wrong += [f"a phone is wrong: {one}" for one in answer["mismatches"][:EXAMPLES]]
-    summary = stage.control("GET", "/summary")
+    summary = deployment.control("GET", "/summary")
     backwards = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
     if backwards:
         verdict.wrong.append(f"{backwards} pushes went back in time")
@@ -40,21 +40,21 @@ def phones(stage, load, verdict):
     verdict.figures["back in time"] = backwards
 
 
-def secrets(stage, load, verdict):
+def secrets(deployment, load, verdict):
     """Checks that no log, page or result of the run holds a token or a key."""
-    wanted = Secrets(load.tokens, [stage.simulator["keyFile"], stage.path("server-key.pem")])
-    read, found = look(stage.directory, wanted)
+    wanted = Secrets(load.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
+    read, found = look(deployment.directory, wanted)
     if len(load.tokens) < len(load.activities):
         found.append(f"{len(load.tokens)} tokens are known, of {len(load.activities)} activities")
     verdict.figures["secrets"] = f"{len(found)} of {len(wanted)} in {read} logs, pages and results"
     verdict.wrong += [f"a secret: {one}" for one in found]
 
 
-def judge(stage, load, allowance):
+def judge(deployment, load, allowance):
     """Call this after the load has ended, the results are read and the workers have stopped."""
     verdict = Verdict()
-    phones(stage, load, verdict)
-    evidence = Evidence(stage.directory)
+    phones(deployment, load, verdict)
+    evidence = Evidence(deployment.directory)
     options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
     laws = [law(evidence, options) for law in ALL]
     for law in laws:

@@ -4,7 +4,7 @@ import json
 import time
 
 from common.processes import Failure, wait_until
-from fleet.stage import COMMANDS, PARTITIONS, READ, RESULTS
+from fleet.deployment import COMMANDS, PARTITIONS, READ, RESULTS
 from fleet.topics import TopicReader
 
 EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
@@ -15,14 +15,14 @@ SHARE_SECONDS = 60
 class Results(TopicReader):
     """Copies the results topic into `results.jsonl`, and knows which commands have a final result."""
 
-    def __init__(self, stage):
-        super().__init__("results", stage, [(RESULTS, number) for number in range(PARTITIONS)])
+    def __init__(self, deployment):
+        super().__init__("results", deployment, [(RESULTS, number) for number in range(PARTITIONS)])
         self.final = set()
         self.count = 0
         self.last_at = time.monotonic()
         self.partitions_at = {}
         """By partition of the commands topic: when a result of one of its commands was last seen."""
-        self._file = open(stage.path("results.jsonl"), "wb")
+        self._file = open(deployment.path("results.jsonl"), "wb")
 
     def take(self, message):
         value = message.value()

@@ -1,11 +1,11 @@
-"""The stage of rounds: the fleet's stage, with one of the forms of Redis and an APNs of known pace."""
+"""The deployment of rounds: the fleet's deployment, with one of the forms of Redis and an APNs of known pace."""
 
 import json
 import time
 
 from fleet.health import samples
 from common.processes import Failure
-from fleet.stage import Kind, Stage
+from fleet.deployment import Deployment, Kind
 
 STREAMS = 60
 LATENCY_MILLISECONDS = 40
@@ -19,7 +19,7 @@ def now():
     return int(time.time() * 1_000)
 
 
-class Arena(Stage):
+class Arena(Deployment):
     def __init__(self, program, directory, group, servers):
         super().__init__(program, Kind("system", "range", False, "kafka"), directory, group)
         self.redis = servers(self)

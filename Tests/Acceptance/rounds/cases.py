@@ -21,12 +21,12 @@ OVER_SHARE = 0.95
 class Scene:
     """The objects that cases work with, and the figures that they note."""
 
-    def __init__(self, stage, crowd, outcomes, group):
-        self.stage, self.crowd, self.outcomes, self.group = stage, crowd, outcomes, group
+    def __init__(self, deployment, crowd, outcomes, group):
+        self.deployment, self.crowd, self.outcomes, self.group = deployment, crowd, outcomes, group
         self.figures = {}
 
     def start_workers(self, count=WORKERS):
-        workers = [self.stage.worker(number) for number in range(1, count + 1)]
+        workers = [self.deployment.worker(number) for number in range(1, count + 1)]
         self.group.await_share(workers)
         return workers
 
@@ -92,7 +92,7 @@ def overtaken(share, is_same_second=False):
 def killed(scene):
     """The worker with the most ranges is killed."""
     first = scene.midway()
-    victim = scene.stage.busiest()
+    victim = scene.deployment.busiest()
     victim.process.kill()
     scene.happens("kill", first)
 
@@ -100,7 +100,7 @@ def killed(scene):
 def killed_overtaken(scene):
     """The worker with the most ranges is killed, and a second command comes before another worker has taken over."""
     first = scene.midway()
-    victim = scene.stage.busiest()
+    victim = scene.deployment.busiest()
     victim.process.kill()
     scene.happens("kill", first)
     scene.crowd.command()
@@ -109,25 +109,25 @@ def killed_overtaken(scene):
 def all_killed(scene):
     """All workers are killed, and new ones start."""
     first = scene.midway()
-    for worker in scene.stage.workers.values():
+    for worker in scene.deployment.workers.values():
         worker.process.kill()
     scene.happens("kill", first)
-    for worker in scene.stage.workers.values():
+    for worker in scene.deployment.workers.values():
         worker.start()
 
 
 def joined(scene):
     """A fourth worker joins."""
     first = scene.midway(0.2)
-    four = scene.stage.worker(4)
-    scene.group.await_share([*(worker for worker in scene.stage.workers.values() if worker is not four), four])
+    four = scene.deployment.worker(4)
+    scene.group.await_share([*(worker for worker in scene.deployment.workers.values() if worker is not four), four])
     scene.happens("join", first)
 
 
 def left(scene):
     """The worker with the most ranges is told to stop."""
     first = scene.midway(0.3)
-    leaver = scene.stage.busiest()
+    leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
     scene.figures["stopped"] = f"after {leaver.await_end():.1f} s"
@@ -136,7 +136,7 @@ def left(scene):
 def left_overtaken(scene):
     """The worker with the most ranges is told to stop, and a second command comes at once."""
     first = scene.midway(0.3)
-    leaver = scene.stage.busiest()
+    leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)
     scene.happens("leave", first)
     scene.crowd.command("Goal two")
@@ -146,10 +146,10 @@ def left_overtaken(scene):
 def frozen(scene):
     """A worker is frozen for longer than its session, and wakes when the others have finished a newer round."""
     first = scene.midway()
-    sleeper = scene.stage.busiest()
+    sleeper = scene.deployment.busiest()
     sleeper.process.signal(signal.SIGSTOP)
     scene.happens("freeze", first)
-    others = [worker for worker in scene.stage.workers.values() if worker is not sleeper]
+    others = [worker for worker in scene.deployment.workers.values() if worker is not sleeper]
     time.sleep(SESSION_MILLISECONDS / 1_000)
     scene.group.await_share(others)
     second = scene.crowd.command()
@@ -161,19 +161,19 @@ def frozen(scene):
 def redis_restarted(scene):
     """Redis is killed, and comes back with its data."""
     first = scene.midway()
-    scene.stage.redis.kill()
+    scene.deployment.redis.kill()
     scene.happens("redis killed", first)
-    scene.stage.start_redis()
+    scene.deployment.start_redis()
 
 
 def redis_away(scene):
     """Redis is killed, a second command comes, and three seconds later Redis is back with its data."""
     first = scene.midway()
-    scene.stage.redis.kill()
+    scene.deployment.redis.kill()
     scene.happens("redis killed", first)
     scene.crowd.command("Goal two")
     time.sleep(3)
-    scene.stage.start_redis()
+    scene.deployment.start_redis()
 
 
 def redis_frozen(scene):
@@ -181,21 +181,21 @@ def redis_frozen(scene):
     first = scene.crowd.command("Goal one")
     for part in [0.2, 0.4, 0.6, 0.8]:
         scene.reach(first, part)
-        scene.stage.redis.freeze(1.4)
+        scene.deployment.redis.freeze(1.4)
         scene.happens("redis frozen", first)
 
 
 def redis_emptied(scene):
     """Redis loses all data."""
     first = scene.midway()
-    scene.stage.redis.wipe()
+    scene.deployment.redis.wipe()
     scene.happens("wipe", first)
 
 
 def redis_emptied_overtaken(scene):
     """Redis loses all data, and a second command comes at once."""
     first = scene.midway()
-    scene.stage.redis.wipe()
+    scene.deployment.redis.wipe()
     scene.happens("wipe", first)
     scene.crowd.command()
 
@@ -203,24 +203,24 @@ def redis_emptied_overtaken(scene):
 def redis_emptied_frozen(scene):
     """Redis loses all data, and then twice does not answer for longer than workers wait, while they read the registrations again."""
     first = scene.midway()
-    scene.stage.redis.wipe()
+    scene.deployment.redis.wipe()
     scene.happens("wipe", first)
     for _ in range(2):
         time.sleep(0.1)
-        scene.stage.redis.freeze(1.2)
+        scene.deployment.redis.freeze(1.2)
 
 
 def redis_promoted(scene):
     """The primary of Redis is killed, and its replica replaces it."""
     first = scene.midway()
-    scene.stage.redis.kill()
+    scene.deployment.redis.kill()
     scene.happens("redis killed", first)
 
 
 def redis_promoted_overtaken(scene):
     """The primary of Redis is killed, and a second command comes before the replica has replaced it."""
     first = scene.midway()
-    scene.stage.redis.kill()
+    scene.deployment.redis.kill()
     scene.happens("redis killed", first)
     scene.crowd.command("Goal two")
 

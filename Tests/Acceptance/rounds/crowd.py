@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from common.processes import Failure, wait_until
 from fleet.load import digest
-from fleet.stage import APP, COMMANDS, GROUP, PARTITIONS, REGISTRATIONS, RESULTS
+from fleet.deployment import APP, COMMANDS, GROUP, PARTITIONS, REGISTRATIONS, RESULTS
 from fleet.topics import TopicReader, TopicWriter
 from rounds.arena import INVALIDATIONS, now
 
@@ -23,20 +23,20 @@ SHOWN_SECONDS = 3_600
 class Crowd:
     """`count` members from the start, and `later` phones that join later."""
 
-    def __init__(self, stage, count, later=0):
-        self.stage, self.count, self.phones = stage, count, count + later
+    def __init__(self, deployment, count, later=0):
+        self.deployment, self.count, self.phones = deployment, count, count + later
         self.commands = []
         self.tokens = []
         self._members = {}
         self._retired = []
         self._incidents = []
-        self._writer = TopicWriter(stage, {"linger.ms": 5})
-        self._group = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": GROUP, "log_level": 0})
+        self._writer = TopicWriter(deployment, {"linger.ms": 5})
+        self._group = Consumer({"bootstrap.servers": deployment.bootstrap, "group.id": GROUP, "log_level": 0})
         shown = {
             "app": APP, "name": NAME, "count": self.phones, "audiences": [AUDIENCE], "environment": "sandbox",
             "frequentEvery": FREQUENT_EVERY, "identifiers": "uuid", "timestamp": now() // 1_000 - SHOWN_SECONDS,
         }
-        stage.control("POST", "/crowds", shown)
+        deployment.control("POST", "/crowds", shown)
         self._names = [record["key"] for record in self._records(0, self.phones)]
 
     def close(self):
@@ -48,7 +48,7 @@ class Crowd:
         """The present registrations of these phones' apps."""
         records = []
         while len(records) < count:
-            page = self.stage.control(
+            page = self.deployment.control(
                 "GET", f"/crowd/registrations?app={APP}&name={NAME}&from={first + len(records)}&limit={min(PAGE, count - len(records))}"
             )
             if not page["registrations"]:
@@ -84,13 +84,13 @@ class Crowd:
         old = [digest(bytes.fromhex(record["value"]["token"])) for record in self._records(first, count)]
         for name in self._names[first : first + count]:
             self._members[name]["renewed"] = now()
-        self.stage.control("POST", "/crowd/rotate", {"app": APP, "name": NAME, "from": first, "count": count})
+        self.deployment.control("POST", "/crowd/rotate", {"app": APP, "name": NAME, "from": first, "count": count})
         time = self.register(first, count)
         self._retired += [{"token": token, "time": time} for token in old]
 
     def die(self, first, count):
         """Ends these phones' activities on the phone: pushes to their tokens get 410."""
-        self.stage.control("POST", "/crowd/dismiss", {"app": APP, "name": NAME, "from": first, "count": count})
+        self.deployment.control("POST", "/crowd/dismiss", {"app": APP, "name": NAME, "from": first, "count": count})
         for name in self._names[first : first + count]:
             self._members[name]["dead"] = True
 
@@ -132,7 +132,7 @@ class Crowd:
         return sum(one["phones"] for one in self.report()["shown"] if one["contentState"] == command["content"])
 
     def report(self):
-        return self.stage.control("GET", f"/crowd?app={APP}&name={NAME}")
+        return self.deployment.control("GET", f"/crowd?app={APP}&name={NAME}")
 
     def incident(self, what):
         self._incidents.append({"time": now(), "what": what})
@@ -142,23 +142,23 @@ class Crowd:
         for name, values in (
             ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents), ("retired", self._retired)
         ):
-            with open(self.stage.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
+            with open(self.deployment.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(value) + "\n" for value in values)
-        with open(self.stage.path("crowd.json"), "w", encoding="utf-8") as file:
+        with open(self.deployment.path("crowd.json"), "w", encoding="utf-8") as file:
             json.dump(self.report(), file)
 
 
 class Outcomes(TopicReader):
     """Copies the topics of results and invalidations into files, and knows which commands have their own result."""
 
-    def __init__(self, stage):
+    def __init__(self, deployment):
         results = [(RESULTS, number) for number in range(PARTITIONS)]
-        super().__init__("outcomes", stage, [*results, (INVALIDATIONS, 0)])
+        super().__init__("outcomes", deployment, [*results, (INVALIDATIONS, 0)])
         self.last_at = now()
         self.final = {}
         """By command: the last outcome for all its members."""
-        self._results = open(stage.path("results.jsonl"), "wb")
-        self._invalidations = open(stage.path("invalidations.jsonl"), "w", encoding="utf-8")
+        self._results = open(deployment.path("results.jsonl"), "wb")
+        self._invalidations = open(deployment.path("invalidations.jsonl"), "w", encoding="utf-8")
 
     def take(self, message):
         self.last_at = now()

@@ -36,34 +36,34 @@ def options(arguments):
 def play(case, chosen, directory):
     """Runs one case. Its evidence is in the directory afterwards. Returns its figures, and problems other than broken laws."""
     group = Group()
-    with Arena(chosen.program, directory, group, case.servers) as stage:
-        stage.start_simulator()
-        stage.set_pace()
-        stage.start_broker()
-        stage.start_redis()
-        stage.look_for_http()
-        stage.apns_gate.open()
-        crowd = Crowd(stage, chosen.members, case.later)
-        outcomes = Outcomes(stage)
-        scene = Scene(stage, crowd, outcomes, group)
+    with Arena(chosen.program, directory, group, case.servers) as deployment:
+        deployment.start_simulator()
+        deployment.set_pace()
+        deployment.start_broker()
+        deployment.start_redis()
+        deployment.look_for_http()
+        deployment.apns_gate.open()
+        crowd = Crowd(deployment, chosen.members, case.later)
+        outcomes = Outcomes(deployment)
+        scene = Scene(deployment, crowd, outcomes, group)
         outcomes.start()
         try:
             scene.start_workers()
             crowd.join()
             case.play(scene)
             scene.done()
-            stop_in_order(stage)
+            stop_in_order(deployment)
         finally:
             outcomes.finish()
             crowd.close()
         crowd.write()
-        found = look(directory, Secrets(crowd.tokens, [stage.simulator["keyFile"], stage.path("server-key.pem")]))[1]
+        found = look(directory, Secrets(crowd.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")]))[1]
         return scene.figures, [f"a secret: {one}" for one in found]
 
 
-def stop_in_order(stage):
+def stop_in_order(deployment):
     """Checks that every running worker still stops in order."""
-    for worker in stage.workers.values():
+    for worker in deployment.workers.values():
         if worker.process.is_running():
             worker.stop()
 

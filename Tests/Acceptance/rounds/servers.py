@@ -26,8 +26,8 @@ def ask(port, command):
 class Alone:
     """One server that keeps its data on disk."""
 
-    def __init__(self, stage):
-        self._stage = stage
+    def __init__(self, deployment):
+        self._deployment = deployment
         self._servers = []
         """Ports and processes; the first one is disturbed."""
 
@@ -42,7 +42,7 @@ class Alone:
 
     def kill(self):
         self._servers[0][1].kill()
-        self._stage.parts.pop("redis-0")
+        self._deployment.parts.pop("redis-0")
 
     def wipe(self):
         if ask(self._servers[0][0], "FLUSHALL") != "+OK":
@@ -60,11 +60,11 @@ class Alone:
 
     def _run(self, index):
         port, _, options = self._servers[index]
-        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", self._stage.directory]
+        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", self._deployment.directory]
         command += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]
         command += ["--appenddirname", f"redis-{index}", "--dbfilename", f"redis-{index}.rdb", *options]
-        process = Process(f"redis-{index}", command, self._stage.path(f"redis-{index}.log"))
-        self._stage.parts[process.name] = process
+        process = Process(f"redis-{index}", command, self._deployment.path(f"redis-{index}.log"))
+        self._deployment.parts[process.name] = process
         self._servers[index] = (port, process, options)
         wait_until(lambda: ask(port, "PING") == "+PONG", START_SECONDS, "redis-server answers")
 
@@ -80,15 +80,15 @@ class Watched(Alone):
         self._add("--replicaof", "127.0.0.1", str(self._servers[0][0]))
         self._await_replica()
         self._port = free_ports(1)[0]
-        path = self._stage.path("sentinel.conf")
+        path = self._deployment.path("sentinel.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write(
-                f"bind 127.0.0.1\nport {self._port}\ndir {self._stage.directory}\n"
+                f"bind 127.0.0.1\nport {self._port}\ndir {self._deployment.directory}\n"
                 f"sentinel monitor {PRIMARY} 127.0.0.1 {self._servers[0][0]} 1\n"
                 f"sentinel down-after-milliseconds {PRIMARY} {DOWN_MILLISECONDS}\n"
             )
-        sentinel = Process("sentinel", ["redis-server", path, "--sentinel"], self._stage.path("sentinel.log"))
-        self._stage.parts["sentinel"] = sentinel
+        sentinel = Process("sentinel", ["redis-server", path, "--sentinel"], self._deployment.path("sentinel.log"))
+        self._deployment.parts["sentinel"] = sentinel
         wait_until(lambda: ask(self._port, "PING") == "+PONG", START_SECONDS, "the Sentinel answers")
 
     def configuration(self):

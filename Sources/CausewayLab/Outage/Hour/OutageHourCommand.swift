@@ -45,15 +45,15 @@ struct OutageHourCommand: ParsableCommand {
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
-        let stage = try OutageStage(
+        let deployment = try OutageDeployment(
             plan.outage,
             directory: directory.path,
             programs: try ProgramFiles(),
             rebalancingBroker: nil
         )
-        defer { stage.end() }
-        try stage.start()
-        let broken = try OutageHourRun(plan, on: stage, interruption: interruption, tableFile: table).run()
+        defer { deployment.end() }
+        try deployment.start()
+        let broken = try OutageHourRun(plan, on: deployment, interruption: interruption, tableFile: table).run()
         for finding in broken { StandardStreams.printOutput("BROKEN \(finding)") }
         guard broken.isEmpty else { throw ExitCode(1) }
         StandardStreams.printOutput("ok: the other app was not affected")

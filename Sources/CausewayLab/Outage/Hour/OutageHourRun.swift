@@ -13,7 +13,7 @@ final class OutageHourRun {
 
     private let plan: OutageHourSchedule
     private let outage: OutageCase
-    private let stage: OutageStage
+    private let deployment: OutageDeployment
     private let interruption: Interruption
     private let wire: CommandWire
     private let positions: GroupPositions
@@ -28,15 +28,15 @@ final class OutageHourRun {
     private var cpuMilliseconds: Int64 = 0
     private var pushesAfterReturn = PushesAfterReturn()
 
-    /// - Parameter stage: already started, without its workers.
-    init(_ plan: OutageHourSchedule, on stage: OutageStage, interruption: Interruption, tableFile: String?)
+    /// - Parameter deployment: already started, without its workers.
+    init(_ plan: OutageHourSchedule, on deployment: OutageDeployment, interruption: Interruption, tableFile: String?)
         throws(LabError)
     {
-        (self.plan, outage, self.stage, self.interruption) = (plan, plan.outage, stage, interruption)
+        (self.plan, outage, self.deployment, self.interruption) = (plan, plan.outage, deployment, interruption)
         self.tableFile = tableFile
-        wire = try CommandWire(bootstrapServers: stage.base.bootstrapServers)
-        positions = try stage.groupPositions()
-        outcomes = try OutcomeCounts(bootstrapServers: stage.base.bootstrapServers)
+        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        positions = try deployment.groupPositions()
+        outcomes = try OutcomeCounts(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
         minute = OutageMinute(number: 1, isAway: false)
     }
@@ -58,17 +58,17 @@ final class OutageHourRun {
             wrongScreens: try wrongScreens(),
             failedCommands: outcomes.counts[.failed] ?? 0
         )
-        stage.stopWorkers()
-        return judge.broken + stage.faults
+        deployment.stopWorkers()
+        return judge.broken + deployment.faults
     }
 
     private func settleIn() throws(LabError) {
-        try stage.startWorkers()
+        try deployment.startWorkers()
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
-            let carried = try stage.carryRegistrations(to: wire)
+            let carried = try deployment.carryRegistrations(to: wire)
             try turn()
-            let (registered, expected) = (try stage.redis.keys(), outage.expectedRegistrations)
+            let (registered, expected) = (try deployment.redis.keys(), outage.expectedRegistrations)
             if carried >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
                 throw LabError("only \(registered) of \(expected) tokens are registered")
@@ -78,7 +78,7 @@ final class OutageHourRun {
 
     private func turn() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
-        try stage.check()
+        try deployment.check()
         wire.takeReports()
         try outcomes.drain()
         usleep(Self.turnMicroseconds)
@@ -101,7 +101,7 @@ final class OutageHourRun {
             }
             if let trouble = troubles.first, elapsed >= trouble.milliseconds {
                 troubles.removeFirst()
-                try stage.bring(about: trouble.kind)
+                try deployment.bring(about: trouble.kind)
                 switch trouble.kind {
                 case .freeze: pushesAfterReturn.hostLeaves(atSeconds: Clock.wallMilliseconds / 1_000)
                 case .thaw: pushesAfterReturn.hostReturns()
@@ -122,7 +122,7 @@ final class OutageHourRun {
     }
 
     private func takePushes() throws(LabError) {
-        for service in stage.services {
+        for service in deployment.services {
             for push in try service.newPushes() where push.status == 200 { take(push, of: service.name) }
         }
     }
@@ -147,11 +147,11 @@ final class OutageHourRun {
 
     private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
         minute.commitMilliseconds = lag.takeLongest()
-        let usages = stage.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
+        let usages = deployment.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpu = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         minute.cpuMilliseconds = cpu - cpuMilliseconds
         cpuMilliseconds = cpu
-        minute.residentBytes = stage.workerIdentifiers.reduce(0) { $0 + (ProcessUsage.residentBytes(of: $1) ?? 0) }
+        minute.residentBytes = deployment.workerIdentifiers.reduce(0) { $0 + (ProcessUsage.residentBytes(of: $1) ?? 0) }
         StandardStreams.printOutput(minute.text)
         table.append(minute.text)
         if let tableFile { try TextFile.write(table.joined(separator: "\n") + "\n", to: tableFile) }
@@ -163,7 +163,7 @@ final class OutageHourRun {
     private func wrongScreens() throws(LabError) -> Int {
         var screens: [String: OutageHistory.Screen] = [:]
         for app in outage.apps {
-            screens.merge(try stage.service(of: app).screens(of: app)) { first, _ in first }
+            screens.merge(try deployment.service(of: app).screens(of: app)) { first, _ in first }
         }
         return recent.newest.count { screens[$0.activity]?.number != $0.version.sequence }
     }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// The parts of a demo. Each is a separate process on loopback, so that its cost can be measured.
-final class Stage {
+final class Deployment {
     /// Few partitions give large batches, which reduce a client's cost. These partitions hold some 15 s of commands for a slow reader:
     /// the embedded broker keeps 5 MiB of a partition.
     static let partitions = 4
@@ -45,7 +45,7 @@ final class Stage {
         httpPort = try LoopbackPort.free()
     }
 
-    /// The program `causeway` of the stage.
+    /// The program `causeway` of the deployment.
     var causewayProgram: String { programs.causeway }
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }
@@ -57,8 +57,8 @@ final class Stage {
     ///     source.
     ///   - resultPartitions: partitions of the results topic.
     func startBroker(
-        commandPartitions: Int = Stage.commandPartitions,
-        resultPartitions: Int = Stage.partitions
+        commandPartitions: Int = Deployment.commandPartitions,
+        resultPartitions: Int = Deployment.partitions
     ) throws(LabError) {
         try startBroker(command: [
             programs.lab, "broker", "--partitions", String(Self.partitions),

@@ -1,8 +1,8 @@
 import CausewayCommandLine
 import Foundation
 
-/// The stage's redis-server, which can be taken away and given back.
-extension Stage {
+/// The deployment's redis-server, which can be taken away and given back.
+extension Deployment {
     private static let redisName = "redis-server"
     private static let portAttempts = 5
     /// How much of an answer is read: all commands here have an answer of one line.

@@ -2,7 +2,7 @@
 ///
 /// librdkafka allocates a buffer before it checks how many headers a record has. In the record format since Kafka 0.11
 /// (magic 2: https://kafka.apache.org/documentation/#record) that number follows the value directly.
-enum RecordFormat {
+enum BatchFormat {
     /// Whether a record certainly has no headers. If false, ask librdkafka.
     ///
     /// The byte behind the value is trusted only if the bytes before the value have this format: the key, then the

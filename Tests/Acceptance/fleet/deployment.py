@@ -53,22 +53,22 @@ class Kind:
 class Worker:
     """One member of the fleet: a name, a configuration, and its present process."""
 
-    def __init__(self, name, stage):
+    def __init__(self, name, deployment):
         self.name = name
-        self.stage = stage
-        self.program = stage.workers_program
-        self.log = stage.path(f"{name}.log")
+        self.deployment = deployment
+        self.program = deployment.workers_program
+        self.log = deployment.path(f"{name}.log")
         self.process = None
         self.started_at = 0
-        self.http_port = stage.free_http_port()
-        self.configuration = stage.path(f"{name}.yaml")
+        self.http_port = deployment.free_http_port()
+        self.configuration = deployment.path(f"{name}.yaml")
         with open(self.configuration, "w", encoding="utf-8") as file:
-            file.write(stage.configuration(self))
+            file.write(deployment.configuration(self))
 
     def start(self):
         environment = {}
-        if self.stage.kind.library != "system":
-            environment["LD_LIBRARY_PATH"] = self.stage.kind.library
+        if self.deployment.kind.library != "system":
+            environment["LD_LIBRARY_PATH"] = self.deployment.kind.library
         self.started_at = time.monotonic()
         command = [self.program, "worker", "--config", self.configuration]
         self.process = Process(self.name, command, self.log, environment)
@@ -92,7 +92,7 @@ class Worker:
         return seconds
 
 
-class Stage:
+class Deployment:
     """Everything except the load. A context manager that stops everything that it started."""
 
     def __init__(self, program, kind, directory, group):

@@ -3,13 +3,13 @@ import Foundation
 import Kafka
 
 /// The parts of one case, each a separate process on loopback, and the ways to break them.
-final class OutageStage {
+final class OutageDeployment {
     private static let startMilliseconds: Int64 = 60_000
     /// How much longer than its drain time a worker may take, on a machine with other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
-    let base: Stage
+    let base: Deployment
     private let programs: ProgramFiles
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
@@ -34,7 +34,7 @@ final class OutageStage {
         self.outage = outage
         self.programs = programs
         self.rebalancingBroker = rebalancingBroker
-        base = try Stage(directory: directory, programs: programs)
+        base = try Deployment(directory: directory, programs: programs)
         redis = OutageRedis(outage.redis, on: base)
         let count = rebalancingBroker == nil ? 1 : outage.workers.count
         workers = Array(repeating: nil, count: count)
@@ -102,7 +102,7 @@ final class OutageStage {
             output: .pipe
         )
         base.parts.append(process)
-        let place = try base.place(Stage.SimulatorPlace.self, of: process)
+        let place = try base.place(Deployment.SimulatorPlace.self, of: process)
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 

@@ -7,8 +7,8 @@ protocol RunFigures: Encodable {
     var isGood: Bool { get }
 }
 
-/// A command that plays a season's records on a stage of its own.
-protocol StagedRun: AsyncParsableCommand {
+/// A command that plays a season's records on a deployment of its own.
+protocol DeployedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
     /// The directory of the season's records; nil for the project's own.
@@ -18,14 +18,15 @@ protocol StagedRun: AsyncParsableCommand {
     /// The file for the figures, as JSON.
     var json: String? { get }
 
-    func play(_ files: SeasonFiles, on stage: Stage, until interruption: Interruption) throws(LabError) -> Figures
+    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+        -> Figures
     /// The figures for people.
     func text(_ figures: Figures) -> String
     /// Called when the figures are printed. The parts run until it returns.
-    func linger(on stage: Stage, until interruption: Interruption)
+    func linger(on deployment: Deployment, until interruption: Interruption)
 }
 
-extension StagedRun {
+extension DeployedRun {
     func run() async throws {
         // The command is used by one thread at a time: this one waits for the other.
         nonisolated(unsafe) let work: () throws -> Void = playTellAndJudge
@@ -41,7 +42,7 @@ extension StagedRun {
         }
     }
 
-    func linger(on stage: Stage, until interruption: Interruption) {}
+    func linger(on deployment: Deployment, until interruption: Interruption) {}
 
     /// - Returns: whether the run was successful.
     private func playAndTell() throws(LabError) -> Bool {
@@ -49,15 +50,15 @@ extension StagedRun {
         let programs = try ProgramFiles()
         let files = try SeasonFiles(directory: data)
         let directory = try WorkDirectory()
-        let stage = try Stage(directory: directory.path, programs: programs)
+        let deployment = try Deployment(directory: directory.path, programs: programs)
         defer {
-            stage.stop()
+            deployment.stop()
             directory.remove(keeping: keep)
         }
-        let figures = try play(files, on: stage, until: interruption)
+        let figures = try play(files, on: deployment, until: interruption)
         print(text(figures))
         if let json { try TextFile.write(figures: figures, to: json) }
-        linger(on: stage, until: interruption)
+        linger(on: deployment, until: interruption)
         return figures.isGood
     }
 }

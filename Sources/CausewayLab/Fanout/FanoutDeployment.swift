@@ -1,7 +1,7 @@
 import Foundation
 
 /// The parts of a fan-out. Each is a separate process on loopback.
-final class FanoutStage {
+final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
     static let group = "causeway"
@@ -14,12 +14,12 @@ final class FanoutStage {
     /// h2load opens streams before it knows how many the server permits.
     private static let earlyStreams = 1_000
 
-    let base: Stage
+    let base: Deployment
     private let programs: ProgramFiles
     private let lanes: Int
     private let brokerCommand: [String]?
     private let httpPorts: [UInt16]
-    private(set) var simulator = Stage.SimulatorPlace()
+    private(set) var simulator = Deployment.SimulatorPlace()
     private(set) var workers: [ChildProcess] = []
 
     init(
@@ -29,7 +29,7 @@ final class FanoutStage {
         lanes: Int,
         brokerCommand: [String]?
     ) throws(LabError) {
-        base = try Stage(directory: directory, programs: programs)
+        base = try Deployment(directory: directory, programs: programs)
         self.programs = programs
         self.lanes = lanes
         self.brokerCommand = brokerCommand
@@ -44,7 +44,7 @@ final class FanoutStage {
         } else {
             try base.startBroker(command: [
                 programs.lab, "broker", "--partitions", String(Self.partitions),
-                "--round-trip", String(Stage.brokerRoundTripMilliseconds),
+                "--round-trip", String(Deployment.brokerRoundTripMilliseconds),
             ])
         }
         try base.startRedis()
@@ -57,7 +57,7 @@ final class FanoutStage {
             output: .pipe
         )
         base.parts.append(process)
-        simulator = try base.place(Stage.SimulatorPlace.self, of: process)
+        simulator = try base.place(Deployment.SimulatorPlace.self, of: process)
         for number in httpPorts.indices {
             let file = base.path("worker-\(number).yaml")
             try TextFile.write(configuration(httpPort: httpPorts[number]), to: file)
@@ -126,7 +126,7 @@ final class FanoutStage {
 
     /// Runs a script in Redis that returns a whole number.
     func ask(_ script: String) throws(LabError) -> Int {
-        guard let answer = Stage.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
+        guard let answer = Deployment.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
             let number = Int(answer.dropFirst())
         else { throw LabError("Redis does not answer: \(script)") }
         return number

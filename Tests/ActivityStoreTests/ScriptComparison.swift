@@ -6,9 +6,9 @@ import Testing
 @testable import Redis
 
 /// A server, a lane and the model side by side: each reply is compared with the model's.
-final class ScriptStage {
+final class ScriptComparison {
     let server: RedisServer
-    let lane: StoreCaller
+    let caller: StoreCaller
     var model: StoreModel
     let key: TestKey
     private let isTimed: Bool
@@ -16,25 +16,25 @@ final class ScriptStage {
     /// - Parameter nowMilliseconds: the time of the scripts, which the test advances (``pass(_:)``); nil: the server's time.
     init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
         server = try RedisServer()
-        lane = try StoreCaller(server.unixURL)
-        model = StoreModel(nowMilliseconds: nowMilliseconds ?? lane.loop.wallMilliseconds)
+        caller = try StoreCaller(server.unixURL)
+        model = StoreModel(nowMilliseconds: nowMilliseconds ?? caller.loop.wallMilliseconds)
         self.key = key
         isTimed = nowMilliseconds != nil
-        try #require(lane.turnUntilReady())
-        if isTimed { try server.loadScriptsWithListedTimes(try lane.connection()) }
+        try #require(caller.turnUntilReady())
+        if isTimed { try server.loadScriptsWithListedTimes(try caller.connection()) }
     }
 
-    /// Advances the stage's own time.
+    /// Advances the comparison's own time.
     func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
     @discardableResult
     func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {
         let key = key ?? self.key
         prepare()
-        #expect(lane.store.issue(call, key: key, tag: 1) == .issued)
-        #expect(lane.turn { !lane.events.isEmpty })
-        guard case .replied(1, let reply)? = lane.events.first else {
-            Issue.record("\(lane.events)")
+        #expect(caller.store.issue(call, key: key, tag: 1) == .issued)
+        #expect(caller.turn { !caller.events.isEmpty })
+        guard case .replied(1, let reply)? = caller.events.first else {
+            Issue.record("\(caller.events)")
             return OwnedReply(.stale)
         }
         var expected = model.perform(key.call(call, tag: 1))
@@ -63,7 +63,7 @@ final class ScriptStage {
     }
 
     private func prepare() {
-        lane.events = []
+        caller.events = []
         if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
     }
 }

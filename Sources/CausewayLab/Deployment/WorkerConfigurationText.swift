@@ -2,7 +2,7 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// The configuration file of a worker on the stage.
+/// The configuration file of a worker on the deployment.
 enum WorkerConfigurationText {
     struct App {
         /// Lower-case letters and digits.
@@ -21,7 +21,7 @@ enum WorkerConfigurationText {
 
     /// - Parameter policy: must be named `default`, so that every app uses it.
     static func text(
-        stage: Stage,
+        deployment: Deployment,
         apps: [App],
         lanes: Int,
         policy: Policy = Policy(name: "default"),
@@ -32,9 +32,9 @@ enum WorkerConfigurationText {
           format: text
         http:
           host: 127.0.0.1
-          port: \(stage.httpPort)
+          port: \(deployment.httpPort)
         kafka:
-          bootstrapServers: "\(stage.bootstrapServers)"
+          bootstrapServers: "\(deployment.bootstrapServers)"
           supersededResults: \(supersededResults.rawValue)
           consumer:
             # A worker that was killed is missed after this long, and the embedded broker serves one member of a group alone.
@@ -43,14 +43,14 @@ enum WorkerConfigurationText {
             # The embedded broker answers an empty fetch only when this time is over, whatever arrives meanwhile.
             fetch.wait.max.ms: "10"
         redis:
-          url: redis://127.0.0.1:\(stage.redisPort)/0
+          url: redis://127.0.0.1:\(deployment.redisPort)/0
         apns:
           sandbox:
             host: localhost
-            port: \(stage.simulator.apnsPort)\(management(of: apps, stage.simulator))
-          caFile: "\(stage.simulator.caFile)"
+            port: \(deployment.simulator.apnsPort)\(management(of: apps, deployment.simulator))
+          caFile: "\(deployment.simulator.caFile)"
         apps:
-        \(apps.map { app(of: $0, simulator: stage.simulator) }.joined(separator: "\n"))
+        \(apps.map { app(of: $0, simulator: deployment.simulator) }.joined(separator: "\n"))
         \(policies(policy))
         worker:
           lanes: \(lanes)
@@ -75,12 +75,12 @@ enum WorkerConfigurationText {
             + "reservedForAlerts: \(bucket.reservedForAlerts)}"
     }
 
-    private static func management(of apps: [App], _ simulator: Stage.SimulatorPlace) -> String {
+    private static func management(of apps: [App], _ simulator: Deployment.SimulatorPlace) -> String {
         guard apps.contains(where: { $0.channels != nil }) else { return "" }
         return "\n    managementHost: localhost\n    managementPort: \(simulator.managementPort)"
     }
 
-    private static func app(of app: App, simulator: Stage.SimulatorPlace) -> String {
+    private static func app(of app: App, simulator: Deployment.SimulatorPlace) -> String {
         """
           \(app.name):
             bundleId: \(app.bundleIdentifier)

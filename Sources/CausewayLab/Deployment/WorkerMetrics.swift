@@ -1,4 +1,4 @@
-/// The metrics of the workers on a stage, from `/metrics`.
+/// The metrics of the workers on a deployment, from `/metrics`.
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Kafka
 
-@Suite(.ownThread) struct RecordFormatTests {
+@Suite(.ownThread) struct BatchFormatTests {
     /// The end of a record as Kafka writes it: key, length, value, and the bytes behind.
     private static func certainlyHasNoHeaders(
         key: Int = 3,
@@ -14,7 +14,7 @@ import Testing
         let bytes = Array(repeating: 7, count: key) + length + Array(repeating: 9, count: value) + behind
         return bytes.withUnsafeBytes { bytes in
             let start = key + length.count
-            return RecordFormat.certainlyHasNoHeaders(
+            return BatchFormat.certainlyHasNoHeaders(
                 key: UnsafeRawBufferPointer(rebasing: bytes[..<key]),
                 value: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + value)])
             )
@@ -53,12 +53,12 @@ import Testing
         record.withUnsafeBytes { record in
             let value = UnsafeRawBufferPointer(rebasing: record[3..<5])
             #expect(
-                RecordFormat.certainlyHasNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
+                BatchFormat.certainlyHasNoHeaders(key: UnsafeRawBufferPointer(rebasing: record[..<2]), value: value),
                 "beside its value it does"
             )
-            key.withUnsafeBytes { #expect(!RecordFormat.certainlyHasNoHeaders(key: $0, value: value)) }
+            key.withUnsafeBytes { #expect(!BatchFormat.certainlyHasNoHeaders(key: $0, value: value)) }
             let behind = UnsafeRawBufferPointer(rebasing: record[5...])
-            #expect(!RecordFormat.certainlyHasNoHeaders(key: behind, value: value))
+            #expect(!BatchFormat.certainlyHasNoHeaders(key: behind, value: value))
         }
     }
 
