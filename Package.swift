@@ -292,7 +292,11 @@ let package = Package(
             dependencies: ["Numbers", "CausewayCommandLine", "CausewayLab", "LiveActivity", "Testbed"],
             swiftSettings: settings
         ),
-        .testTarget(name: "SeasonTests", dependencies: ["CausewayLab", "Testbed"], swiftSettings: settings),
+        .testTarget(
+            name: "SeasonTests",
+            dependencies: ["CausewayLab", "Delivery", "LiveActivity", "Testbed"],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "OutageTests",
             dependencies: ["CausewayLab", "Kafka", "LiveActivity"],

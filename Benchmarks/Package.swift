@@ -38,6 +38,7 @@ let package = Package(
                 .product(name: "LiveActivity", package: "causeway"),
             ],
             path: "DeliveryBenchmark",
+            exclude: ["innings.jsonl"],
             // The same flags as the worker, which contains the core.
             swiftSettings: settings + [
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))

@@ -54,7 +54,8 @@ final class Course {
         let batches = max(1, commands / perBatch)
         for _ in 0..<batches { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
-        if workload == .alternatingShaped { precondition(delivery.statesWalked <= workload.states) }
+        if workload == .alternatingShaped { precondition(delivery.statesWalked <= workload.states.count) }
+        if workload == .inningsShaped { precondition(delivery.statesWalked <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.statesWalked) > nextOffset * 9 / 10) }
         precondition(delivery.recordsHeld == 0 && delivery.committableOffset(partition) == nextOffset)
         return batches * perBatch

@@ -1,3 +1,5 @@
+import Foundation
+
 /// How many commands of one batch belong to the same activity. Only the newest of them is sent.
 enum Workload: String, CaseIterable {
     /// Each command is sent.
@@ -21,25 +23,33 @@ enum Workload: String, CaseIterable {
     case unlike
     /// As `unlike`, and the app has shapes, so that each state is compared with them as a whole.
     case unlikeShaped = "unlike-shaped"
+    /// As `spread`, but the states are those of 120 balls of a cricket match, one after the other.
+    case innings
+    /// As `innings`, and the app has shapes.
+    case inningsShaped = "innings-shaped"
 
     var isShaped: Bool { rawValue.hasSuffix("shaped") }
     var isChanging: Bool {
         switch self {
         case .changing, .changingShaped, .unlike, .unlikeShaped: true
-        case .spread, .paired, .backlog, .shaped, .alternating, .alternatingShaped: false
+        case .spread, .paired, .backlog, .shaped, .alternating, .alternatingShaped, .innings, .inningsShaped: false
         }
     }
-    /// How many states follow one another, each with other values and another order of its keys.
-    var states: Int {
+    /// The states that follow one another.
+    var states: [String] {
         switch self {
-        case .alternating, .alternatingShaped, .unlike, .unlikeShaped: 98
-        case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: 1
+        case .innings, .inningsShaped: Feed.innings
+        // Each has other values and another order of its keys.
+        case .alternating, .alternatingShaped, .unlike, .unlikeShaped: (0..<98).map(Feed.state)
+        case .spread, .paired, .backlog, .shaped, .changing, .changingShaped: [Feed.state(0)]
         }
     }
 
     var commandsPerActivity: Int {
         switch self {
-        case .spread, .shaped, .changing, .changingShaped, .alternating, .alternatingShaped, .unlike, .unlikeShaped: 1
+        case .spread, .shaped, .changing, .changingShaped, .alternating, .alternatingShaped, .unlike, .unlikeShaped,
+            .innings, .inningsShaped:
+            1
         case .paired: 2
         case .backlog: 10
         }
@@ -53,32 +63,31 @@ struct Feed: ~Copyable {
     static let app = Array("com.example.scores".utf8)
 
     let activities: Int
-    private let recordBytes: Int
+    /// Where each activity's record begins, and where the last one ends.
+    private let starts: [Int]
     private let timestampOffset: Int
     /// Where a number of each state begins, which is new in each command; empty: all states stay the same.
     private let changingOffsets: [Int]
-    private var states = Self.firstState
-    private static let firstState: Int64 = 810_748_800
+    private var changes = Self.firstChange
+    private static let firstChange: Int64 = 810_748_800
     private let records: UnsafeMutableRawBufferPointer
 
     /// - Parameters:
-    ///   - states: the number of states that the activities have in turn.
+    ///   - states: those that the activities have in turn.
     ///   - isChanging: whether each command has a new state.
-    init(activities: Int, states: Int, isChanging: Bool) {
+    init(activities: Int, states: [String], isChanging: Bool) {
         precondition((1...999_999).contains(activities), "an activity's number has six digits")
         self.activities = activities
-        let first = Self.record(of: 0, state: 0)
-        recordBytes = first.count
-        timestampOffset = Self.place(of: Self.firstTimestamp, in: first)
-        changingOffsets =
-            isChanging
-            ? (0..<states).map { Self.place(of: Self.firstState, in: Self.record(of: 0, state: $0)) } : []
-        records = .allocate(byteCount: recordBytes * activities, alignment: 16)
+        let samples = states.map { Self.record(of: 0, state: $0) }
+        timestampOffset = Self.place(of: Self.firstTimestamp, in: samples[0])
+        changingOffsets = isChanging ? samples.map { Self.place(of: Self.firstChange, in: $0) } : []
+        var starts = [0]
+        for activity in 0..<activities { starts.append(starts[activity] + samples[activity % states.count].count) }
+        self.starts = starts
+        records = .allocate(byteCount: starts[activities], alignment: 16)
         for activity in 0..<activities {
-            let record = Self.record(of: activity, state: activity % states)
-            precondition(record.count == recordBytes, "all records have one size")
-            UnsafeMutableRawBufferPointer(rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes])
-                .copyBytes(from: record)
+            UnsafeMutableRawBufferPointer(rebasing: records[starts[activity]..<starts[activity + 1]])
+                .copyBytes(from: Self.record(of: activity, state: states[activity % states.count]))
         }
     }
 
@@ -86,13 +95,11 @@ struct Feed: ~Copyable {
 
     /// The command of an activity with a new timestamp. The bytes are valid until the next call for the same activity.
     mutating func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
-        let record = UnsafeMutableRawBufferPointer(
-            rebasing: records[activity * recordBytes..<(activity + 1) * recordBytes]
-        )
+        let record = UnsafeMutableRawBufferPointer(rebasing: records[starts[activity]..<starts[activity + 1]])
         Self.write(timestamp, digits: 10, to: record, at: timestampOffset)
         if !changingOffsets.isEmpty {
-            states += 1
-            Self.write(states, digits: 9, to: record, at: changingOffsets[activity % changingOffsets.count])
+            changes += 1
+            Self.write(changes, digits: 9, to: record, at: changingOffsets[activity % changingOffsets.count])
         }
         return UnsafeRawBufferPointer(record)
     }
@@ -121,31 +128,50 @@ struct Feed: ~Copyable {
     /// What the app's phones can decode.
     static let shapes = Array(
         #"""
-        {"app":"com.example.scores","attributesTypes":[{"name":"MatchAttributes","attributes":{"match":"string"},"contentState":{
-          "home":"int","away":"int","period":"string","minute":"int","startedAt":"date",
-          "last":{"optional":{"object":{"kind":{"enum":["goal","card"]},"minute":"int"}}},"scorers":{"array":"string"}}}]}
+        {"app":"com.example.scores","attributesTypes":[
+          {"name":"MatchAttributes","attributes":{"match":"string"},"contentState":{
+            "home":"int","away":"int","period":"string","minute":"int","startedAt":"date",
+            "last":{"optional":{"object":{"kind":{"enum":["goal","card"]},"minute":"int"}}},"scorers":{"array":"string"}}},
+          {"name":"InningsAttributes","attributes":{},"contentState":{
+            "phase":{"enum":["upcoming","live","inningsBreak","finished"]},"innings":"int","batting":"string","bowling":"string",
+            "runs":"int","wickets":"int","overs":"string","runRate":"double",
+            "striker":{"optional":{"object":{"name":"string","runs":"int","balls":"int"}}},
+            "nonStriker":{"optional":{"object":{"name":"string","runs":"int","balls":"int"}}},
+            "bowler":{"optional":{"object":{"name":"string","wickets":"int","runs":"int"}}},
+            "thisOver":"string","lastBall":"string","firstInnings":"string?","target":"int?","runsNeeded":"int?",
+            "ballsLeft":"int?","requiredRate":"double?","result":"string?"}}]}
         """#
         .utf8
     )
 
-    private static func record(of activity: Int, state: Int) -> [UInt8] {
+    private static func record(of activity: Int, state: String) -> [UInt8] {
         let number = String(repeating: "0", count: 6 - "\(activity)".count) + "\(activity)"
         let text = """
             {"app":"com.example.scores","activity":"match-2026-061:device-\(number)","id":"feed-7/000\(number)",\
-            "sequence":42,"aps":{"timestamp":\(firstTimestamp),"event":"update","content-state":{\(members(of: state))},\
+            "sequence":42,"aps":{"timestamp":\(firstTimestamp),"event":"update","content-state":\(state),\
             "stale-date":1790000600,"relevance-score":80},"payload":{"match":"m-61"}}
             """
         return Array(text.utf8)
     }
 
-    /// The members of a state: seven orders, one after the other. All states have one size.
-    private static func members(of state: Int) -> String {
+    /// A state: its members in one of seven orders. All such states have one size.
+    static func state(_ number: Int) -> String {
         let members = [
-            "\"home\":\((state / 10 + 2) % 10)", "\"away\":\((state + 1) % 10)", #""period":"second half""#,
+            "\"home\":\((number / 10 + 2) % 10)", "\"away\":\((number + 1) % 10)", #""period":"second half""#,
             #""minute":67"#,
-            "\"startedAt\":\(firstState)", #""last":{"kind":"goal","minute":66}"#, #""scorers":["Olmo","Kane","Saka"]"#,
+            "\"startedAt\":\(firstChange)", #""last":{"kind":"goal","minute":66}"#,
+            #""scorers":["Olmo","Kane","Saka"]"#,
         ]
-        let first = state % members.count
-        return (members[first...] + members[..<first]).joined(separator: ",")
+        let first = number % members.count
+        return "{\((members[first...] + members[..<first]).joined(separator: ","))}"
     }
+
+    /// The states of balls 61 to 180 of match 1136597 of the season, which `causeway-lab demo` plays: both innings, 350 bytes each.
+    static let innings: [String] = {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("innings.jsonl")
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else {
+            preconditionFailure("the benchmark has its states")
+        }
+        return text.split(separator: "\n").map(String.init)
+    }()
 }

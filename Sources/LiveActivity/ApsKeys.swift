@@ -18,7 +18,12 @@ struct ApsKeys {
 
 extension Command {
     /// Reads Apple's dictionary. Unknown keys are passed on.
-    mutating func decodeAps(_ text: JSONText, _ start: Int, _ keys: inout ApsKeys) throws(Fault) -> Int {
+    mutating func decodeAps(
+        _ text: JSONText,
+        _ start: Int,
+        _ keys: inout ApsKeys,
+        _ forms: inout StateForms
+    ) throws(Fault) -> Int {
         var members = try Members(text, at: start, of: .aps, unknown: .passed)
         while let field = try members.next(in: text, Field.ofAps) {
             let position = members.position
@@ -30,7 +35,11 @@ extension Command {
             case .staleDate:
                 (staleDate, members.position) = try text.seconds(position, field)
             case .contentState:
-                members.position = try text.object(position, depth: 2, field)
+                if let end = forms.end(ofStateAt: position, in: text) {
+                    members.position = end
+                } else {
+                    members.position = try text.object(position, depth: 2, field)
+                }
                 contentState = ByteRange(from: position, to: members.position)
             case .attributes:
                 members.position = try text.object(position, depth: 2, field)

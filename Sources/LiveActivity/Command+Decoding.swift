@@ -10,7 +10,8 @@ extension Command {
     /// Decodes a record whose body may be too large (``fits``): its policy may say what is dropped.
     public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
-        return try decodeAnySize(record, recalling: &nothing)
+        var forms = StateForms.nothing
+        return try decodeAnySize(record, recalling: &nothing, &forms)
     }
 
     /// Decodes one of many records.
@@ -19,29 +20,35 @@ extension Command {
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps
     ) throws(Fault) -> Command {
-        try decode(record, recalling: &last, isHeld: false, isLimited: true)
+        var forms = StateForms.nothing
+        return try decode(record, recalling: &last, &forms, isHeld: false, isLimited: true)
     }
 
     /// Decodes one of many records, whose body may be too large (``fits``).
+    /// - Parameter forms: read states that have a remembered form, which then fit their shapes too (``StateForms/hasRead(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout RepeatedAps
+        recalling last: inout RepeatedAps,
+        _ forms: inout StateForms
     ) throws(Fault) -> Command {
-        try decode(record, recalling: &last, isHeld: false, isLimited: false)
+        try decode(record, recalling: &last, &forms, isHeld: false, isLimited: false)
     }
 
     /// Decodes a command that ``CommandRecord`` wrote.
     public static func decodeHeld(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var nothing = RepeatedAps.nothing
-        return try decode(record, recalling: &nothing, isHeld: true, isLimited: true)
+        var forms = StateForms.nothing
+        return try decode(record, recalling: &nothing, &forms, isHeld: true, isLimited: true)
     }
 
     private static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling last: inout RepeatedAps,
+        _ forms: inout StateForms,
         isHeld: Bool,
         isLimited: Bool
     ) throws(Fault) -> Command {
+        forms.beginRecord()
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
@@ -55,7 +62,7 @@ extension Command {
             if let next = last.copyIfRepeated(text, members.position, into: &command, &aps) {
                 members.position = next
             } else {
-                members.position = try command.decodeAps(text, members.position, &aps)
+                members.position = try command.decodeAps(text, members.position, &aps, &forms)
                 last.remember(text, command, aps)
             }
         }

@@ -6,10 +6,14 @@ import Testing
 
 /// A state in the form of one that fits is judged like any other.
 @Suite struct StateFormTests {
-    private static func matches(_ forms: inout StateForms, _ state: String, _ contract: ContractImage) throws -> Bool {
+    private static func matches(_ forms: inout StateForms, _ state: String) throws -> Bool {
         try JudgesTests.record(state)
             .withUnsafeBytes { bytes in
-                forms.match(try Command.decode(bytes), ofApp: 0, contract, in: bytes)
+                var last = RepeatedAps()
+                let command = try Command.decodeAnySize(bytes, recalling: &last, &forms)
+                let (isRead, isOfOtherApp) = (forms.hasRead(command, ofApp: 0), forms.hasRead(command, ofApp: 1))
+                #expect(forms.match(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
+                return isRead
             }
     }
 
@@ -40,7 +44,7 @@ import Testing
             var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
-            let isMatched = try Self.matches(&forms, state, contract)
+            let isMatched = try Self.matches(&forms, state)
             var other = StateForms(isNeeded: true)
             let isFitting = try Self.fits(&other, state, contract)
             #expect(isFitting || !isMatched, "\(state)")
@@ -54,5 +58,58 @@ import Testing
             matched > 200 && unmatched > 200 && refused > 200,
             "\(matched) matched, \(unmatched) not, \(refused) refused"
         )
+    }
+
+    /// Bytes that may be no JSON, in place of the bytes of a record that has the form of the last one.
+    @Test(arguments: 1...4) func `The decoder reads the same with forms and without`(seed: UInt64) throws {
+        let contract = try JudgesTests.contract()
+        defer { contract.deallocate() }
+        let example = JudgesTests.record(
+            JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
+        )
+        var randomness = SplitMix64(seed: seed)
+        var forms = StateForms(isNeeded: true)
+        try example.withUnsafeBytes { try forms.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
+        var (read, unread, refused) = (0, 0, 0)
+        for _ in 0..<20_000 {
+            var record = example
+            for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
+            let isRead = record.withUnsafeBytes { bytes in
+                var none = RepeatedAps()
+                var noForms = StateForms(isNeeded: false)
+                let alone = Result { () throws(Fault) in
+                    try Command.decodeAnySize(bytes, recalling: &none, &noForms)
+                }
+                var nothing = RepeatedAps()
+                let byForm = Result { () throws(Fault) in
+                    try Command.decodeAnySize(bytes, recalling: &nothing, &forms)
+                }
+                let text = String(decoding: bytes, as: UTF8.self)
+                #expect(String(describing: alone) == String(describing: byForm), "\(text)")
+                guard case .success(let command) = byForm else {
+                    refused += 1
+                    return false
+                }
+                let isRead = forms.hasRead(command, ofApp: 0)
+                if isRead { #expect(throws: Never.self, "\(text)") { try contract.check(command, in: bytes) } }
+                return isRead
+            }
+            if isRead { read += 1 } else { unread += 1 }
+        }
+        #expect(read > 1_000 && unread > 1_000 && refused > 1_000, "\(read) read, \(unread) not, \(refused) refused")
+    }
+
+    /// What numbers, texts and containers are made of, so that many changes give another value of the same type.
+    private static let pieces = [
+        "0", "1", "9", "00", "-", ".", ".5", "e1", "E+", "\"", "\\", "\\n", "\\u00e9", "\\ud800", "é", "\u{1}", " ",
+        "null", "nul", "true",
+        "tru", "{}", "{", "}", "[]", "[", "]", ",", ":", "a", "\"a\"", "12345678901", "[1]", "{\"a\":1}",
+    ]
+
+    private static func change(_ record: inout [UInt8], _ randomness: inout SplitMix64) {
+        let place = randomness.number(0...record.count - 1)
+        let end = min(record.count, place + randomness.number(0...3))
+        let piece = pieces[randomness.number(0...pieces.count - 1)]
+        record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 }

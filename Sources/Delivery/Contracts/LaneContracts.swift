@@ -30,8 +30,8 @@ struct LaneContracts: ~Copyable {
     private let seen: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit at each of ``refusedMax`` places, for a producer that repeats it. Empty if no app has a contract.
     private let refused: UnsafeMutableBufferPointer<Refused>
-    /// The states that were walked last, with values that may vary.
-    private var forms: StateForms
+    /// The states that were walked last, with values that may vary. The decoder reads states by them.
+    var forms: StateForms
     /// How many states were compared with their shapes as a whole.
     private(set) var walked: UInt64 = 0
     /// The last dictionary of Apple's that fits, and its app.
@@ -65,7 +65,7 @@ struct LaneContracts: ~Copyable {
     /// Why no phone of the app could decode the command; nil if one could, or if the app has no contract.
     ///
     /// A state that was found to fit is not walked again: neither if its dictionary has the same bytes as the last one, nor while its
-    /// digest is remembered. Of a new state that has the form of a remembered one, only the values that differ are read.
+    /// digest is remembered. Of a new state that has the form of a remembered one, the decoder has read the values that differ.
     /// - Parameter dictionary: the number of Apple's dictionary; the same number means the same bytes. (``RepeatedAps``)
     mutating func mismatch(
         of command: Command,
@@ -75,17 +75,30 @@ struct LaneContracts: ~Copyable {
     ) -> ContractMismatch? {
         guard let image = entries[Int(application)].image else { return nil }
         if dictionary == lastDictionary, application == lastApplication { return nil }
-        let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
-        let place = Int(truncatingIfNeeded: digest & UInt64(Self.seenMax &- 2))
-        if seen[place] != digest && seen[place &+ 1] != digest || digest == 0 {
-            if !forms.match(command, ofApp: application, image, in: record),
-                let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
-            {
-                return mismatch
-            }
-            (seen[place], seen[place &+ 1]) = (digest, seen[place])
+        if !forms.hasRead(command, ofApp: application),
+            let mismatch = mismatch(ofUnread: command, application, image, in: record)
+        {
+            return mismatch
         }
         (lastDictionary, lastApplication) = (dictionary, application)
+        return nil
+    }
+
+    private mutating func mismatch(
+        ofUnread command: Command,
+        _ application: UInt16,
+        _ image: ContractImage,
+        in record: UnsafeRawBufferPointer
+    ) -> ContractMismatch? {
+        let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
+        let place = Int(truncatingIfNeeded: digest & UInt64(Self.seenMax &- 2))
+        if digest != 0, seen[place] == digest || seen[place &+ 1] == digest { return nil }
+        if !forms.match(command, ofApp: application, in: record),
+            let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
+        {
+            return mismatch
+        }
+        (seen[place], seen[place &+ 1]) = (digest, seen[place])
         return nil
     }
 

@@ -79,7 +79,7 @@ extension Delivery {
     ) {
         var identifier = TextRange.absent
         do throws(Fault) {
-            let command = try Command.decodeAnySize(value, recalling: &lastAps)
+            let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.forms)
             identifier = command.identifier
             // The first reader's clock accepted a deferred command's timestamp. That clock may be ahead of this one.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000

@@ -25,8 +25,9 @@ extension Delivery {
             do throws(Fault) {
                 let smaller = try Command.decode(rest)
                 countTrimmedBody(of: index)
-                // The dictionary that was read last is not the one that is laid out.
+                // The dictionary and the state that were read last are not the ones that are laid out.
                 lastAps.forget()
+                contracts.forms.beginRecord()
                 names.withUnsafeBytes { dropped in
                     take(
                         smaller,

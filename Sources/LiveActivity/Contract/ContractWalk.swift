@@ -153,6 +153,28 @@ struct ContractWalk {
         return end
     }
 
+    /// Reads a field's value in bytes of which nothing is known.
+    /// - Returns: the position after it; nil if it is not valid JSON, does not fit, or is nested so deeply that only the decoder can tell.
+    func unknownValue(_ node: Int, _ position: Int) -> Int? {
+        let shape = image.nodes + node
+        let first = text.peek(position)
+        if let end = quick(shape, position) {
+            // No number has a zero before its first digit.
+            return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
+        }
+        let valid: Int?
+        switch first {
+        // A text is validated when it is read as one.
+        case UInt8(ascii: "\""): return try? value(node, position)
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+            valid = try? text.number(position, .contentState)
+        // Around the value are the record, Apple's dictionary, and at most the containers of the shape.
+        default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
+        }
+        guard let valid, let end = try? value(node, position), end == valid else { return nil }
+        return end
+    }
+
     /// Whether the string at `position` is this field's name, written without an escape.
     @inline(__always)
     private func begins(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {

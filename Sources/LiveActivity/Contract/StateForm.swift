@@ -11,7 +11,9 @@ struct StateForm: BitwiseCopyable {
     static let valuesMax = 128
 
     var application: UInt16 = 0
-    /// The state's length; 0: no state.
+    /// The contract of the application, whose nodes the noted values name; nil: no state.
+    var image: ContractImage?
+    /// The state's length.
     var count = 0
     /// Where the state begins in the record that is walked.
     var origin = 0
@@ -45,22 +47,26 @@ struct StateForm: BitwiseCopyable {
         valueCount = count &+ 1
     }
 
-    /// Whether a state has the same bytes, or, where a noted value is, a value that fits its declaration.
+    /// Reads a value that has the same bytes as the state, or, where a noted value is, a value that fits its declaration.
     ///
-    /// The bytes before a difference are the same, so the value of the other state begins and is declared there too.
-    func matches(_ state: ByteRange, in walk: ContractWalk) -> Bool {
-        let (start, length) = (Int(state.offset), Int(state.count))
+    /// The bytes before a difference are the same, so the value of the other state begins and is declared there too. The state is valid
+    /// JSON that ends with its own brace, and a value in another's place is valid too, so all that is read is one valid JSON object.
+    /// - Parameter start: the position of the value. Nothing is known of the bytes from there on.
+    /// - Returns: the position after the value; nil if it has another form, or is nested so deeply that only the decoder can tell.
+    func end(ofStateAt start: Int, in text: JSONText) -> Int? {
+        guard let image else { return nil }
+        let walk = ContractWalk(image: image, text: text, form: nil)
         // Positions in this state and in the other.
         var (own, other) = (0, 0)
         var next = 0
         while true {
-            let same = equalBytes(own, walk.text, start &+ other, atMost: min(count &- own, length &- other))
+            let same = equalBytes(own, text, start &+ other, atMost: min(count &- own, text.count &- start &- other))
             (own, other) = (own &+ same, other &+ same)
-            if own == count, other == length { return true }
+            if own == count { return start &+ other }
             while next < valueCount, values[next].end < own { next &+= 1 }
-            guard next < valueCount, values[next].start <= own else { return false }
+            guard next < valueCount, values[next].start <= own else { return nil }
             let begin = start &+ other &- (own &- Int(values[next].start))
-            guard let end = try? walk.fieldValue(Int(values[next].node), begin) else { return false }
+            guard let end = walk.unknownValue(Int(values[next].node), begin) else { return nil }
             (own, other) = (Int(values[next].end), end &- start)
             next &+= 1
         }
@@ -91,44 +97,84 @@ struct StateForm: BitwiseCopyable {
 
 /// The forms of the last states that were walked and fit.
 ///
-/// The states of an app mostly have the keys of a state before, in its order, and differ in a few values. Then only these are read.
+/// The states of an app mostly have the keys of a state before, in its order, and differ in a few values. Then only these are read: by the
+/// decoder, in place of the whole state. So comparing such a state with its shapes costs next to nothing.
 public struct StateForms: ~Copyable {
     static let formsMax = 4
 
-    private let forms: UnsafeMutableBufferPointer<StateForm>
+    /// Nil: nothing is remembered.
+    private let forms: UnsafeMutablePointer<StateForm>?
     /// The form that the last state had.
     private var last = 0
+    /// The state that the decoder read by a form, and the form's application; absent if it read none.
+    private var read = ByteRange.absent
+    private var readApplication: UInt16 = 0
 
     /// - Parameter isNeeded: whether there is any contract.
     public init(isNeeded: Bool) {
-        forms = .allocate(capacity: isNeeded ? Self.formsMax : 0)
-        for place in forms.indices { forms.initializeElement(at: place, to: StateForm()) }
+        guard isNeeded else {
+            forms = nil
+            return
+        }
+        let forms = UnsafeMutablePointer<StateForm>.allocate(capacity: Self.formsMax)
+        for place in 0..<Self.formsMax { (forms + place).initialize(to: StateForm()) }
+        self.forms = forms
     }
 
     deinit {
-        for form in forms { form.deallocate() }
+        guard let forms else { return }
+        for place in 0..<Self.formsMax { forms[place].deallocate() }
         forms.deallocate()
     }
 
-    /// Whether the state has the form of a state of the app that fits. Starts are not compared.
-    public mutating func match(
-        _ command: Command,
-        ofApp application: UInt16,
-        _ image: ContractImage,
-        in record: UnsafeRawBufferPointer
-    ) -> Bool {
-        guard command.event != .start, let text = try? JSONText(record) else { return false }
-        let walk = ContractWalk(image: image, text: text, form: nil)
-        for _ in 0..<forms.count {
-            let form = forms.baseAddress.unsafelyUnwrapped + last
-            if form.pointee.count > 0, form.pointee.application == application,
-                form.pointee.matches(command.contentState, in: walk)
-            {
-                return true
+    /// Remembers nothing and costs nothing.
+    static var nothing: StateForms { StateForms(isNeeded: false) }
+
+    /// Forgets what was read of the record before.
+    @inline(__always)
+    public mutating func beginRecord() { read = .absent }
+
+    /// Reads a state that has a remembered form.
+    /// - Returns: the position after it; nil if it must be read in the usual way.
+    @inline(__always)
+    mutating func end(ofStateAt start: Int, in text: JSONText) -> Int? {
+        forms == nil ? nil : find(formOfStateAt: start, in: text)
+    }
+
+    @inline(never)
+    private mutating func find(formOfStateAt start: Int, in text: JSONText) -> Int? {
+        guard let forms else { return nil }
+        for _ in 0..<Self.formsMax {
+            if let end = forms[last].end(ofStateAt: start, in: text) {
+                (read, readApplication) = (ByteRange(from: start, to: end), forms[last].application)
+                return end
             }
             last = (last &+ 1) & (Self.formsMax &- 1)
         }
-        return false
+        return nil
+    }
+
+    /// Whether the decoder has found that the command's state fits the contract of its application. Not known of a start.
+    @inline(__always)
+    public func hasRead(_ command: Command, ofApp application: UInt16) -> Bool {
+        !read.isAbsent && read == command.contentState && readApplication == application && command.event != .start
+    }
+
+    /// Whether the state has the form of a state of the app that fits, although the decoder read it by another app's form. If the decoder
+    /// has read it by none, it has none. Starts are not compared.
+    public mutating func match(
+        _ command: Command,
+        ofApp application: UInt16,
+        in record: UnsafeRawBufferPointer
+    ) -> Bool {
+        guard let forms, !read.isAbsent, read == command.contentState, command.event != .start,
+            let text = try? JSONText(record)
+        else { return false }
+        return (0..<Self.formsMax)
+            .contains { place in
+                forms[place].application == application
+                    && forms[place].end(ofStateAt: Int(read.offset), in: text) == read.end
+            }
     }
 
     /// Checks a command, and remembers the form of its state if it fits.
@@ -139,14 +185,14 @@ public struct StateForms: ~Copyable {
         in record: UnsafeRawBufferPointer
     ) throws(ContractMismatch) {
         let isRemembered = command.event != .start && 1...Limits.bodyBytes ~= Int(command.contentState.count)
-        guard isRemembered, let first = forms.baseAddress else { return try image.check(command, in: record) }
+        guard isRemembered, let forms else { return try image.check(command, in: record) }
         last = (last &+ 1) & (Self.formsMax &- 1)
-        let form = first + last
-        form.pointee.count = 0
+        let form = forms + last
+        form.pointee.image = nil
         form.pointee.origin = Int(command.contentState.offset)
         try image.check(command, in: record, noting: form)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { form.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
-        (form.pointee.application, form.pointee.count) = (application, state.count)
+        (form.pointee.application, form.pointee.image, form.pointee.count) = (application, image, state.count)
     }
 }

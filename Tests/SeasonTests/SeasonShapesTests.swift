@@ -1,0 +1,48 @@
+import LiveActivity
+import Testbed
+import Testing
+
+@testable import CausewayLab
+@testable import Delivery
+
+/// How often a real season's states are read as a whole to compare them with the app's shapes.
+@Suite("The season's states and their shapes", .ownThread)
+struct SeasonShapesTests {
+    /// All states differ, but most have the form of a recent one, and the decoder reads only the values that differ. Walking is what
+    /// shapes cost: `make bench-check` counts its instructions.
+    @Test func `The decoder reads most of a season's states by their form, and few are walked`() throws {
+        let season = try SeasonData.season.get()
+        let shapes = try SeasonData.file("shapes.json")
+        let contract = try shapes.withUnsafeBytes { try Contract(shapes: $0, ofApp: MatchRecords.app) }
+        var application = DeliveryConfiguration.Application(
+            bundleIdentifier: Array(MatchRecords.app.utf8),
+            hasProduction: true,
+            hasSandbox: false
+        )
+        application.contract = ContractRule(contract: contract, isRefusing: true)
+        var contracts = LaneContracts([application], salt: 1)
+        var read = 0
+        let records = season.matches.map { MatchRecords($0, frames: $0.frames()) }
+        let events = Timeline(season.matches, durationMilliseconds: 60_000).events
+        for (index, event) in events.enumerated() {
+            var template = records[event.match].frames[event.frame]
+            template.setFollower(1)
+            template.setTimestamp(seconds: 1_790_000_000)
+            template.withRecord { _, value in
+                var last = RepeatedAps()
+                guard let command = try? Command.decodeAnySize(value, recalling: &last, &contracts.forms) else {
+                    Issue.record("record \(index) cannot be decoded")
+                    return
+                }
+                if contracts.forms.hasRead(command, ofApp: 0) { read += 1 }
+                #expect(contracts.mismatch(of: command, 0, dictionary: UInt64(index + 1), in: value) == nil)
+            }
+        }
+        #expect(events.count > 14_000)
+        #expect(read > events.count * 9 / 10)
+        #expect(
+            contracts.walked <= UInt64(events.count / 100),
+            "\(read) read by the decoder, \(contracts.walked) walked"
+        )
+    }
+}
