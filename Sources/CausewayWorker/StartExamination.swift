@@ -92,7 +92,7 @@ package enum StartExamination {
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // Certificates and keys. The property may also name a directory, or say how to find one.
-            KafkaPropertyFile(property).map { findings.isThere($0.path) } ?? true
+            KafkaLocationFile(property).map { findings.isThere($0.path) } ?? true
         }
         do {
             for fault in Consumer.faults(of: try present.consumerProperties.filter(isUsable)) {

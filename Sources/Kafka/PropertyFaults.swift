@@ -57,7 +57,7 @@ private struct ClientTrial {
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = configured(ClientConfiguration(), properties, required)
         // Files that are missing do not hide what else is wrong.
-        let usable = KafkaPropertyFile.usable(properties)
+        let usable = KafkaLocationFile.usable(properties)
         guard configured(ClientConfiguration(), usable, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
         _ = configured(

@@ -24,7 +24,7 @@ import Testing
     }
 
     private func digest(_ text: String) -> String {
-        Array(text.utf8).withUnsafeBytes { Digest.hexadecimal($0) }
+        Array(text.utf8).withUnsafeBytes { LoggedDigest.hexadecimal($0) }
     }
 
     @Test func `A line has every member`() async throws {
@@ -52,7 +52,7 @@ import Testing
         #expect(line["state"] as? String == digest(state))
         let bytes = stride(from: 0, to: token.count, by: 2)
             .map { place in UInt8(token.dropFirst(place).prefix(2), radix: 16) ?? 0 }
-        #expect(line["token"] as? String == bytes.withUnsafeBytes { Digest.hexadecimal($0) })
+        #expect(line["token"] as? String == bytes.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
     }
 

@@ -16,7 +16,7 @@ struct SeasonRunTests {
 
     private func check(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
-        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.deliveries.count }
+        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
         let starts = Self.matches * Self.followers / 2
         #expect(figures.balls == balls)
         #expect(figures.commands == (balls + Self.matches) * Self.followers + starts)
@@ -53,7 +53,7 @@ struct SeasonRunTests {
     /// producer.
     private func checkAudiences(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
-        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.deliveries.count }
+        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
         #expect(figures.audiences == Self.matches && figures.commands == balls + 2 * Self.matches)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
         #expect(figures.outcomes.first { $0.outcome == "started" }?.count == Self.matches)

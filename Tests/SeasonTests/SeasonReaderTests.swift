@@ -25,7 +25,7 @@ struct SeasonReaderTests {
 
     @Test func `The smallest season is read`() throws {
         let season = try read()
-        #expect(season.deliveryCount == 2)
+        #expect(season.ballCount == 2)
         #expect(season.matches[0].resultLine == "Reds won by 3 runs (rain rule)")
     }
 

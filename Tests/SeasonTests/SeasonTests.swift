@@ -13,7 +13,7 @@ struct SeasonTests {
 
     @Test func `The feed has the expected counts`() {
         #expect(season.matches.count == 60)
-        #expect(season.deliveryCount == 14_286)
+        #expect(season.ballCount == 14_286)
         let frames = season.matches.map { $0.frames() }
         #expect(frames.reduce(0) { $0 + $1.count } == 14_286 + 60)
         // 720 wickets and 2,524 boundaries, none of them both, and 60 results.
@@ -51,7 +51,7 @@ struct SeasonTests {
     @Test func `Every over that was finished has six legal balls`() {
         for match in season.matches {
             for innings in 0...1 {
-                let balls = match.deliveries.filter { $0.innings == innings }
+                let balls = match.balls.filter { $0.innings == innings }
                 let lastOver = balls.last?.over ?? 0
                 for over in 0..<lastOver {
                     let legal = balls.count { $0.over == over && $0.legality == .legal }

@@ -22,13 +22,13 @@ struct TimelineTests {
             #expect(event.frame == next[event.match])
             next[event.match] += 1
         }
-        #expect(next == season.matches.map { $0.deliveries.count + 1 })
+        #expect(next == season.matches.map { $0.balls.count + 1 })
     }
 
     @Test func `Every match begins near the start, and the longest ends at the end`() {
         let firsts = timeline.events.filter { $0.frame == 0 }.map(\.dueMilliseconds)
         #expect(firsts.count == 60 && firsts.min() == 0 && firsts.allSatisfy { $0 <= 3_000 })
-        let lastBalls = timeline.events.filter { $0.frame == season.matches[$0.match].deliveries.count - 1 }
+        let lastBalls = timeline.events.filter { $0.frame == season.matches[$0.match].balls.count - 1 }
         #expect(lastBalls.map(\.dueMilliseconds).max() == 60_000)
     }
 

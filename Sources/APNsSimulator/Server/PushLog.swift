@@ -30,13 +30,13 @@ final class PushLogFile: Sendable {
 ///   0 and the reason is `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or on a connection that is cut,
 ///   `unprocessed`
 /// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created
-/// - `token`: ``Digest`` of the token's bytes; none for a broadcast
+/// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
 /// - `channel`: only for a broadcast, which has no activity, device or effect of its own
 /// - `apnsId`: the request's, if it had one
 /// - `priority`, `expiration`: the headers; -1 for a missing expiration
 /// - `event`, `timestamp`: from the payload; null if a phone cannot decode it
 /// - `alert`: the alert's title; `""` for an alert without a title, null for no alert
-/// - `state`: ``Digest`` of the content state's bytes, or null
+/// - `state`: ``LoggedDigest`` of the content state's bytes, or null
 /// - `effect`: the effect on the phone, if the push reached one
 ///
 /// The lines of one thread are in the order in which the pushes reached their phones. A push is lost if it is `accepted` in a result and
@@ -83,7 +83,10 @@ final class PushLog: TurnEndHandler {
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))
             } else {
-                writer.member("token", Digest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token)))
+                writer.member(
+                    "token",
+                    LoggedDigest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token))
+                )
             }
             if head.identifierBytes > 0 {
                 let identifier = memory.prefix(head.identifierBytes, of: RequestMemory.identifier)
@@ -112,7 +115,7 @@ final class PushLog: TurnEndHandler {
             writer.member("alert", json: null)
         }
         if let state = payload.contentState {
-            writer.member("state", Digest.hexadecimal(tape.bytes(state)))
+            writer.member("state", LoggedDigest.hexadecimal(tape.bytes(state)))
         } else {
             writer.member("state", json: null)
         }
@@ -184,7 +187,7 @@ struct PushEnd {
 /// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes it instead of bytes that are long or secret.
 ///
 /// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the digest.
-public enum Digest {
+public enum LoggedDigest {
     public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

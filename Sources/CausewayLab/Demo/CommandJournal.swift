@@ -23,7 +23,7 @@ final class CommandJournal {
                 } else {
                     json.member("alert", verbatim: Array("null".utf8))
                 }
-                json.member("state", frame.state.json.withUnsafeBytes { Digest.hexadecimal($0) })
+                json.member("state", frame.state.json.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
             }
             rest = Array(object.dropFirst())
         }

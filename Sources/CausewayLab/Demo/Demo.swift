@@ -317,7 +317,7 @@ final class Demo {
             matches: feed.matches.count,
             audiences: feed.addressees == .audiences ? feed.matches.count : 0,
             channels: nil,
-            balls: feed.matches.reduce(0) { $0 + $1.deliveries.count },
+            balls: feed.matches.reduce(0) { $0 + $1.balls.count },
             phones: feed.phones,
             seasonSeconds: Double(options.seconds),
             replaySeconds: Double(replayMilliseconds) / 1_000,

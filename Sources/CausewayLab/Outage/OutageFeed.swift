@@ -67,7 +67,7 @@ struct OutageFeed {
             event: event,
             version: Version(timestamp: timestamp, sequence: number),
             alert: rings ? "Alert \(number) of \(activity)" : nil,
-            state: Self.state(activity, number).withUnsafeBytes { Digest.hexadecimal($0) },
+            state: Self.state(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
             producedMilliseconds: nowMilliseconds,
             isValid: !isFar
         )

@@ -29,8 +29,8 @@ struct Dismissal: Equatable {
 }
 
 /// One ball of a match, as in the feed.
-struct Delivery: Equatable {
-    /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six deliveries.
+struct Ball: Equatable {
+    /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
     /// 0 for the side that bats first.
@@ -85,7 +85,7 @@ struct Match {
     var winner: String
     var margin: Margin
     var playerOfTheMatch: String
-    var deliveries: [Delivery]
+    var balls: [Ball]
     var chase: Chase
 
     /// The result, as in a newspaper.
@@ -109,7 +109,7 @@ extension Match.Chase {
     ///
     /// It is one more than the first side's runs, unless the result contradicts that: then rain has changed it. A margin in runs gives
     /// the new target exactly, and the overs bowled give the new length. A win by wickets gives neither.
-    init(firstTotal: Int, second: ArraySlice<Delivery>, margin: Match.Margin) {
+    init(firstTotal: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver
         switch margin {

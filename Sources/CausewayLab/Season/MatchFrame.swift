@@ -23,12 +23,12 @@ extension Match {
     func frames() -> [MatchFrame] {
         var scoreboard = Scoreboard(self)
         var frames: [MatchFrame] = []
-        frames.reserveCapacity(deliveries.count + 1)
-        for (index, delivery) in deliveries.enumerated() {
-            scoreboard.apply(delivery)
-            let endsInnings = index + 1 < deliveries.count && deliveries[index + 1].innings != delivery.innings
+        frames.reserveCapacity(balls.count + 1)
+        for (index, ball) in balls.enumerated() {
+            scoreboard.apply(ball)
+            let endsInnings = index + 1 < balls.count && balls[index + 1].innings != ball.innings
             if endsInnings { scoreboard.breakForInnings() }
-            frames.append(MatchFrame(state: scoreboard.state, alert: alert(for: delivery, on: scoreboard)))
+            frames.append(MatchFrame(state: scoreboard.state, alert: alert(for: ball, on: scoreboard)))
         }
         let first = scoreboard.state.firstInnings ?? ""
         let last = scoreboard.state.score
@@ -41,19 +41,19 @@ extension Match {
         return frames
     }
 
-    private func alert(for delivery: Delivery, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
+    private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
         let state = scoreboard.state
-        if let dismissal = delivery.dismissal, dismissal.countsAsWicket {
+        if let dismissal = ball.dismissal, dismissal.countsAsWicket {
             let made = scoreboard.innings(of: dismissal.player) ?? "0 (0)"
             return MatchFrame.Alert(
                 title: "WICKET! \(state.batting) \(state.runs)/\(state.wickets)",
-                body: "\(dismissal.player) \(made), \(dismissal.kind.rawValue), bowler \(delivery.bowler)"
+                body: "\(dismissal.player) \(made), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
             )
         }
-        guard delivery.isBoundary else { return nil }
-        let made = scoreboard.innings(of: delivery.batter) ?? ""
+        guard ball.isBoundary else { return nil }
+        let made = scoreboard.innings(of: ball.batter) ?? ""
         return MatchFrame.Alert(
-            title: "\(delivery.batterRuns == 6 ? "SIX" : "FOUR")! \(delivery.batter) \(made)",
+            title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(made)",
             body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")
         )
     }

@@ -1,4 +1,4 @@
-/// Follows a match ball by ball. It knows only the deliveries so far.
+/// Follows a match ball by ball. It knows only the balls so far.
 struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
@@ -22,23 +22,23 @@ struct Scoreboard {
         )
     }
 
-    mutating func apply(_ delivery: Delivery) {
-        if delivery.innings + 1 != state.innings { changeInnings() }
-        if delivery.over != over || state.phase != .live {
-            over = delivery.over
+    mutating func apply(_ ball: Ball) {
+        if ball.innings + 1 != state.innings { changeInnings() }
+        if ball.over != over || state.phase != .live {
+            over = ball.over
             legalBallsOfOver = 0
             overSymbols.removeAll(keepingCapacity: true)
         }
         state.phase = .live
-        state.runs += delivery.totalRuns
-        let isWicket = delivery.dismissal?.countsAsWicket ?? false
+        state.runs += ball.totalRuns
+        let isWicket = ball.dismissal?.countsAsWicket ?? false
         if isWicket { state.wickets += 1 }
-        if delivery.legality == .legal {
+        if ball.legality == .legal {
             legalBalls += 1
             legalBallsOfOver += 1
         }
-        credit(delivery)
-        let symbol = delivery.symbol
+        credit(ball)
+        let symbol = ball.symbol
         overSymbols.append(symbol)
         state.lastBall = symbol
         state.thisOver = overSymbols.joined(separator: " ")
@@ -73,18 +73,18 @@ struct Scoreboard {
         updateChase()
     }
 
-    private mutating func credit(_ delivery: Delivery) {
-        var batter = batters[delivery.batter] ?? MatchState.Batter(name: delivery.batter)
-        batter.runs += delivery.batterRuns
-        if delivery.legality != .wide { batter.balls += 1 }
-        batters[delivery.batter] = batter
+    private mutating func credit(_ ball: Ball) {
+        var batter = batters[ball.batter] ?? MatchState.Batter(name: ball.batter)
+        batter.runs += ball.batterRuns
+        if ball.legality != .wide { batter.balls += 1 }
+        batters[ball.batter] = batter
         state.striker = batter
-        state.nonStriker = batters[delivery.nonStriker] ?? MatchState.Batter(name: delivery.nonStriker)
+        state.nonStriker = batters[ball.nonStriker] ?? MatchState.Batter(name: ball.nonStriker)
 
-        var bowler = bowlers[delivery.bowler] ?? MatchState.Bowler(name: delivery.bowler)
-        bowler.runs += delivery.legality == .legal ? delivery.batterRuns : delivery.totalRuns
-        if delivery.dismissal?.isCreditedToBowler ?? false { bowler.wickets += 1 }
-        bowlers[delivery.bowler] = bowler
+        var bowler = bowlers[ball.bowler] ?? MatchState.Bowler(name: ball.bowler)
+        bowler.runs += ball.legality == .legal ? ball.batterRuns : ball.totalRuns
+        if ball.dismissal?.isCreditedToBowler ?? false { bowler.wickets += 1 }
+        bowlers[ball.bowler] = bowler
         state.bowler = bowler
     }
 
@@ -109,7 +109,7 @@ extension Scoreboard {
     }
 }
 
-extension Delivery {
+extension Ball {
     /// The scorers' symbol: a point for no run, W for a wicket, wd and nb for balls that are bowled again, b for a bye.
     var symbol: String {
         let runs =

@@ -2,28 +2,28 @@
 struct Season {
     var matches: [Match]
 
-    var deliveryCount: Int { matches.reduce(0) { $0 + $1.deliveries.count } }
+    var ballCount: Int { matches.reduce(0) { $0 + $1.balls.count } }
 
     static let matchCountMax = 1_000
 
     /// Reads the two files of a season.
     ///
-    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a delivery of an unknown match,
+    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is no number, a ball of an unknown match,
     ///   innings out of order, a match without balls or without a result.
     init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
-        var deliveries = try Self.deliveries(from: deliveriesFile)
+        var ballsByMatch = try Self.balls(from: deliveriesFile)
         matches = []
         let table = try Table(matchesFile, file: "matches", columns: MatchColumn.self)
         guard table.rows.count <= Self.matchCountMax else {
             throw SeasonError(file: "matches", line: 0, reason: "more than \(Self.matchCountMax) matches")
         }
         for row in table.rows {
-            guard let balls = deliveries.removeValue(forKey: try table.text(.match_id, of: row)) else {
+            guard let balls = ballsByMatch.removeValue(forKey: try table.text(.match_id, of: row)) else {
                 throw table.fault(.match_id, of: row, "a match without deliveries, or the second row of one")
             }
-            matches.append(try Self.match(row, of: table, deliveries: balls))
+            matches.append(try Self.match(row, of: table, balls: balls))
         }
-        if let orphan = deliveries.keys.min() {
+        if let orphan = ballsByMatch.keys.min() {
             throw SeasonError(file: "deliveries", line: 0, reason: "match \(orphan) is not in the matches file")
         }
     }
@@ -32,7 +32,7 @@ struct Season {
         case match_id, date, city, venue, team1, team2, winner, result, player_of_match
     }
 
-    private enum DeliveryColumn: String, CaseIterable {
+    private enum BallColumn: String, CaseIterable {
         case match_id, innings, over, batting_team, batter, bowler, non_striker
         case runs_batter, runs_extras, runs_total, wicket_kind, player_out
     }
@@ -40,7 +40,7 @@ struct Season {
     private static func match(
         _ row: CommaSeparatedValues.Row,
         of table: Table<MatchColumn>,
-        deliveries: [Delivery]
+        balls: [Ball]
     ) throws(SeasonError) -> Match {
         let teams = [try table.text(.team1, of: row), try table.text(.team2, of: row)]
         let winner = try table.text(.winner, of: row)
@@ -48,8 +48,8 @@ struct Season {
         guard let margin = Match.Margin(feed: try table.text(.result, of: row)) else {
             throw table.fault(.result, of: row, "neither runs:N nor wickets:N")
         }
-        var first = deliveries.prefix { $0.innings == 0 }
-        var second = deliveries[first.endIndex...]
+        var first = balls.prefix { $0.innings == 0 }
+        var second = balls[first.endIndex...]
         guard let opener = first.first, let chaser = second.first, second.allSatisfy({ $0.innings == 1 }) else {
             throw table.fault(.match_id, of: row, "not two innings, one after the other")
         }
@@ -57,8 +57,8 @@ struct Season {
             first.allSatisfy({ $0.battingTeam == opener.battingTeam }),
             second.allSatisfy({ $0.battingTeam == chaser.battingTeam })
         else { throw table.fault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
-        Delivery.markExtras(in: &first)
-        Delivery.markExtras(in: &second)
+        Ball.markExtras(in: &first)
+        Ball.markExtras(in: &second)
         return Match(
             identifier: try table.text(.match_id, of: row),
             date: try table.text(.date, of: row),
@@ -68,26 +68,26 @@ struct Season {
             winner: winner,
             margin: margin,
             playerOfTheMatch: try table.text(.player_of_match, of: row),
-            deliveries: Array(first + second),
+            balls: Array(first + second),
             chase: Match.Chase(firstTotal: first.reduce(0) { $0 + $1.totalRuns }, second: second, margin: margin)
         )
     }
 
     /// Deliveries by match, in the file's order.
-    private static func deliveries(from file: [UInt8]) throws(SeasonError) -> [String: [Delivery]] {
-        let table = try Table(file, file: "deliveries", columns: DeliveryColumn.self)
-        var byMatch: [String: [Delivery]] = [:]
+    private static func balls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
+        let table = try Table(file, file: "deliveries", columns: BallColumn.self)
+        var byMatch: [String: [Ball]] = [:]
         for row in table.rows {
-            let delivery = try Self.delivery(row, of: table)
-            byMatch[try table.text(.match_id, of: row), default: []].append(delivery)
+            let ball = try Self.ball(row, of: table)
+            byMatch[try table.text(.match_id, of: row), default: []].append(ball)
         }
         return byMatch
     }
 
-    private static func delivery(
+    private static func ball(
         _ row: CommaSeparatedValues.Row,
-        of table: Table<DeliveryColumn>
-    ) throws(SeasonError) -> Delivery {
+        of table: Table<BallColumn>
+    ) throws(SeasonError) -> Ball {
         let kindText = try table.text(.wicket_kind, of: row)
         let playerOut = try table.text(.player_out, of: row)
         let kind = Dismissal.Kind(rawValue: kindText)
@@ -97,7 +97,7 @@ struct Season {
         guard kindText.isEmpty == playerOut.isEmpty else {
             throw table.fault(.player_out, of: row, "a dismissal needs both a kind and a player")
         }
-        let delivery = Delivery(
+        let ball = Ball(
             innings: try table.number(.innings, of: row, in: 1...2) - 1,
             over: try table.number(.over, of: row, in: 0...(Match.oversPerInnings - 1)),
             battingTeam: try table.text(.batting_team, of: row),
@@ -108,10 +108,10 @@ struct Season {
             extraRuns: try table.number(.runs_extras, of: row, in: 0...99),
             dismissal: kind.map { Dismissal(kind: $0, player: playerOut) }
         )
-        guard delivery.totalRuns == (try table.number(.runs_total, of: row, in: 0...198)) else {
+        guard ball.totalRuns == (try table.number(.runs_total, of: row, in: 0...198)) else {
             throw table.fault(.runs_total, of: row, "not the sum of runs_batter and runs_extras")
         }
-        return delivery
+        return ball
     }
 }
 

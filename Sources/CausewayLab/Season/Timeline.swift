@@ -43,13 +43,13 @@ struct Timeline {
     private static func realSeconds(of match: Match) -> [Int] {
         var second = 0
         var clock: [Int] = []
-        for (index, delivery) in match.deliveries.enumerated() {
+        for (index, ball) in match.balls.enumerated() {
             if index > 0 {
-                let previous = match.deliveries[index - 1]
-                if previous.innings != delivery.innings {
+                let previous = match.balls[index - 1]
+                if previous.innings != ball.innings {
                     second += secondsPerInningsBreak
                 } else {
-                    second += previous.over != delivery.over ? secondsPerOverBreak : secondsPerBall
+                    second += previous.over != ball.over ? secondsPerOverBreak : secondsPerBall
                 }
             }
             clock.append(second)

@@ -1,7 +1,7 @@
 import Glibc
 
 /// A file that a property names: certificates, keys. librdkafka itself says of a missing one only that the system has failed.
-public struct KafkaPropertyFile {
+public struct KafkaLocationFile {
     private static let suffix = ".location"
     /// The value of `ssl.ca.location` that makes librdkafka look for the authorities.
     private static let probing = "probe"

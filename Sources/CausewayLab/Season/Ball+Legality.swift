@@ -1,12 +1,12 @@
-extension Delivery {
+extension Ball {
     /// Marks the wides and no-balls of one innings.
     ///
     /// The feed counts extras without their kind, but three facts show it. A no-ball can be hit and a wide cannot. Batters who run an odd
     /// number change ends. A complete over has exactly six legal balls.
     ///
-    /// So every delivery with extras gets a weight by who faces the next one. In a complete over, the deliveries with the highest weights
+    /// So every ball with extras gets a weight by who faces the next one. In a complete over, the balls with the highest weights
     /// are marked until six are left. A no-ball that nobody hits counts as a wide, which costs its batter one ball faced.
-    static func markExtras(in innings: inout ArraySlice<Delivery>) {
+    static func markExtras(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {
             let end = innings[start...].firstIndex { $0.over != innings[start].over } ?? innings.endIndex
@@ -15,7 +15,7 @@ extension Delivery {
         }
     }
 
-    private static func markExtras(in innings: inout ArraySlice<Delivery>, over: Range<Int>, isFull: Bool) {
+    private static func markExtras(in innings: inout ArraySlice<Ball>, over: Range<Int>, isFull: Bool) {
         let weighed = over.map { index in
             (index: index, weight: weight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil))
         }
@@ -34,14 +34,14 @@ extension Delivery {
     }
 
     /// 0: certainly legal. 1: probably legal. 2: probably not. 3: certainly not.
-    private static func weight(_ delivery: Delivery, next: Delivery?) -> Int {
-        guard delivery.extraRuns > 0 else { return 0 }
-        if delivery.batterRuns > 0 || delivery.extraRuns == 5 { return 3 }
-        if let dismissal = delivery.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
+    private static func weight(_ ball: Ball, next: Ball?) -> Int {
+        guard ball.extraRuns > 0 else { return 0 }
+        if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
+        if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
         // Four byes are far more common than a wide with three runs, and an over never ends with a wide.
-        guard delivery.extraRuns != 4, let next else { return 1 }
-        let ranAnOddNumber = delivery.batter != next.batter
-        let countIsOdd = delivery.extraRuns % 2 == 1
+        guard ball.extraRuns != 4, let next else { return 1 }
+        let ranAnOddNumber = ball.batter != next.batter
+        let countIsOdd = ball.extraRuns % 2 == 1
         return ranAnOddNumber == countIsOdd ? 1 : 2
     }
 }
