@@ -58,7 +58,7 @@ let package = Package(
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
         .target(name: "CausewayRecords", swiftSettings: kitSettings),
         .target(name: "ActivityShapes", swiftSettings: kitSettings),
-        // What the generated JSON and YAML documents are written with.
+        // What JSON and YAML are written with where they are written whole.
         .target(name: "Documents", swiftSettings: settings),
         // What the records are, for the schemas and the pages that are generated from it.
         .target(name: "RecordReference", dependencies: ["Documents", "LiveActivity"], swiftSettings: settings),
@@ -79,7 +79,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .target(name: "APNs", dependencies: ["Numbers", "COpenSSL", "Reactor"], swiftSettings: settings),
+        .target(name: "APNs", dependencies: ["Numbers", "COpenSSL", "Documents", "Reactor"], swiftSettings: settings),
         // The name `Configuration` is taken by swift-configuration's module, and `WorkerConfiguration` is a type in this one.
         .target(
             name: "CausewayConfiguration",
@@ -95,7 +95,7 @@ let package = Package(
             name: "Observability",
             dependencies: [
                 "Numbers",
-                "CausewayConfiguration", "HTTP", "LiveActivity", "Delivery", "Reactor",
+                "CausewayConfiguration", "Documents", "HTTP", "LiveActivity", "Delivery", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -105,8 +105,8 @@ let package = Package(
             name: "CausewayWorker",
             dependencies: [
                 "Numbers",
-                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "Observability",
-                "LiveActivity", "Delivery",
+                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "Documents",
+                "Observability", "LiveActivity", "Delivery",
                 "Reactor", "Kafka",
                 "Redis", "APNs",
                 .product(name: "Logging", package: "swift-log"),
@@ -135,7 +135,7 @@ let package = Package(
             name: "causeway",
             dependencies: [
                 "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayRecords",
-                "CausewayWorker", "COpenSSL", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor",
+                "CausewayWorker", "COpenSSL", "Documents", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor",
                 "RecordReference",
                 "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -150,7 +150,7 @@ let package = Package(
             dependencies: [
                 "Numbers",
                 "APNs", "APNsSimulator", "CausewayCommandLine", "CausewayConfiguration", "COpenSSL", "Delivery",
-                "HTTP", "Kafka", "LiveActivity", "Reactor",
+                "Documents", "HTTP", "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             resources: [
@@ -233,7 +233,9 @@ let package = Package(
         ),
         .testTarget(
             name: "APNsTests",
-            dependencies: ["Numbers", "APNs", "APNsSimulator", "Reactor", "CNghttp2", "COpenSSL", "Testbed"],
+            dependencies: [
+                "Numbers", "APNs", "APNsSimulator", "Documents", "Reactor", "CNghttp2", "COpenSSL", "Testbed",
+            ],
             swiftSettings: settings
         ),
         .testTarget(

@@ -10,6 +10,7 @@ public protocol KafkaRecord: Codable, Sendable {
 
 extension KafkaRecord {
     /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an unchanged state.
+    // Not the worker's StableJSON: this library has no dependency.
     public func value() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,4 +1,5 @@
 import APNsSimulator
+import Documents
 import Foundation
 import Testbed
 import Testing
@@ -216,9 +217,14 @@ struct ManagementAnswerTests {
         #expect(throws: ConnectionFault.self) { _ = try block(bytes) }
     }
 
+    @Test func `A creation has the body that Apple documents`() throws {
+        let body = try StableJSON.text(ManagementBody.Channel(storagePolicy: 1, pushType: "LiveActivity"))
+        #expect(body == #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#)
+    }
+
     @Test func `A body is read even if it has unknown fields`() {
         func list(_ text: String) -> [String]? {
-            ManagementBody.decode(ManagementBody.List.self, Array(text.utf8))?.channels
+            StableJSON.decode(ManagementBody.List.self, text.utf8)?.channels
         }
         #expect(list(#"{"channels":[]}"#) == [])
         #expect(list(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])
@@ -228,7 +234,7 @@ struct ManagementAnswerTests {
             #expect(list(text) == nil, "\(text)")
         }
         func policy(_ text: String) -> Int? {
-            ManagementBody.decode(ManagementBody.Channel.self, Array(text.utf8))?.storagePolicy
+            StableJSON.decode(ManagementBody.Channel.self, text.utf8)?.storagePolicy
         }
         #expect(policy(#"{"push-type":"LiveActivity","message-storage-policy":1}"#) == 1)
         #expect(policy(#"{"message-storage-policy": 0 }"#) == 0)

@@ -1,4 +1,5 @@
 import Dispatch
+import Documents
 public import Reactor
 import Synchronization
 
@@ -102,7 +103,9 @@ public final class ChannelManagement: Sendable {
     public func create(storesNewest: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {
-            body = try ManagementBody.encode(.init(storagePolicy: storesNewest ? 1 : 0, pushType: "LiveActivity"))
+            body = try StableJSON.bytes(
+                ManagementBody.Channel(storagePolicy: storesNewest ? 1 : 0, pushType: "LiveActivity")
+            )
         } catch {
             throw ChannelError(cause: .unsent, status: 0, text: "the request cannot be written: \(error)")
         }
@@ -116,7 +119,7 @@ public final class ChannelManagement: Sendable {
 
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
         let response = try await perform(request(.get, channel), 200)
-        guard let policy = ManagementBody.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
+        guard let policy = StableJSON.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,
             (0...1).contains(policy)
         else { throw malformed(response, "no message-storage-policy of 0 or 1") }
         return Channel(identifier: channel, storesNewest: policy == 1)
@@ -142,7 +145,7 @@ public final class ChannelManagement: Sendable {
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
             200
         )
-        guard let list = ManagementBody.decode(ManagementBody.List.self, response.body) else {
+        guard let list = StableJSON.decode(ManagementBody.List.self, response.body) else {
             throw malformed(response, "no list of channels")
         }
         return list.channels

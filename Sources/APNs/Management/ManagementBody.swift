@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// Bodies of the management service's requests and answers, as Apple documents them.
 enum ManagementBody {
     /// A channel: the body of a creation, and the answer to a read.
@@ -17,16 +15,5 @@ enum ManagementBody {
     /// All channels of an app in an environment.
     struct List: Decodable {
         var channels: [String]
-    }
-
-    static func encode(_ channel: Channel) throws -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys]
-        return try Array(encoder.encode(channel))
-    }
-
-    /// Reads a body; nil if the body has another form.
-    static func decode<Body: Decodable>(_ type: Body.Type, _ body: [UInt8]) -> Body? {
-        try? JSONDecoder().decode(type, from: Data(body))
     }
 }

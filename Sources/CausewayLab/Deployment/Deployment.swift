@@ -1,3 +1,4 @@
+import Documents
 import Foundation
 
 /// The parts of a demo. Each is a separate process on loopback, so that its cost can be measured.
@@ -120,7 +121,7 @@ final class Deployment {
 
     func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
         let line = try child.firstLine(milliseconds: Self.startMilliseconds)
-        guard let place = try? JSONDecoder().decode(type, from: Data(line.utf8)) else {
+        guard let place = StableJSON.decode(type, line.utf8) else {
             throw child.failure("printed an unexpected line (\(line))")
         }
         return place

@@ -1,4 +1,4 @@
-import Foundation
+import Documents
 
 /// How far a run is, for the page. What is nil is not known in this run.
 struct PageFigures: Encodable, Equatable, Sendable {
@@ -55,10 +55,8 @@ struct PageFigures: Encodable, Equatable, Sendable {
     var failure: String?
 
     var json: [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys]
         // Texts and numbers always have a JSON form.
-        return (try? encoder.encode(self)).map { Array($0) } ?? Array("{}".utf8)
+        (try? StableJSON.bytes(self)) ?? Array("{}".utf8)
     }
 }
 

@@ -1,4 +1,4 @@
-import Foundation
+import Documents
 
 /// What one event of the page's stream says, put together from JSON that its sources have written. Nothing of it is parsed or copied more
 /// than once: an event comes four times a second for each viewer.
@@ -64,6 +64,6 @@ struct PageFrame {
     /// A text as JSON.
     static func quoted(_ text: String) -> String {
         // Every text has a JSON form.
-        (try? JSONEncoder().encode(text)).map { String(decoding: $0, as: UTF8.self) } ?? "\"\""
+        (try? StableJSON.text(text)) ?? "\"\""
     }
 }

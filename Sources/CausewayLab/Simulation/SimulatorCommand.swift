@@ -2,6 +2,7 @@ import APNsSimulator
 import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
+import Documents
 import Foundation
 import Reactor
 
@@ -221,7 +222,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             }
         }
         // The backend has an open client, which only its run closes. So nothing may fail between the two.
-        let line = try SimulatorPlace(
+        let place = SimulatorPlace(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,
             controlPort: simulator.interfacePort,
@@ -231,7 +232,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             keyFile: key.file,
             page: page?.server.address
         )
-        .line()
+        let line = try StableJSON.text(place)
         let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
         StandardStreams.printOutput(line)
         await withTaskGroup(of: Void.self) { group in
@@ -285,10 +286,4 @@ private struct SimulatorPlace: Encodable {
     var keyFile: String
     /// Nil if there is none.
     var page: String?
-
-    func line() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
-    }
 }

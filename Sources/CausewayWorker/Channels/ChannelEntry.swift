@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Documents
 
 /// A channel of an audience, as stored in Redis' register and in `causeway.channels`.
 package struct ChannelEntry: Codable, Equatable, Sendable {
@@ -45,10 +45,13 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         return entry.json
     }
 
-    package var json: [UInt8] { ChannelJSON.encode(self) }
+    package var json: [UInt8] {
+        // Strings and numbers always encode.
+        (try? StableJSON.bytes(self)) ?? []
+    }
 
     package init?(json: [UInt8]) {
-        guard let entry = ChannelJSON.decode(Self.self, json) else { return nil }
+        guard let entry = StableJSON.decode(Self.self, json) else { return nil }
         self = entry
     }
 
@@ -75,17 +78,14 @@ package struct ChannelIntent: Codable, Equatable, Sendable {
         self.createdAt = createdAt
         self.worker = worker
     }
-}
 
-enum ChannelJSON {
-    static func encode(_ value: some Encodable) -> [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    package var json: [UInt8] {
         // Strings and numbers always encode.
-        return (try? encoder.encode(value)).map(Array.init) ?? []
+        (try? StableJSON.bytes(self)) ?? []
     }
 
-    static func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) -> Value? {
-        try? JSONDecoder().decode(type, from: Data(bytes))
+    package init?(json: [UInt8]) {
+        guard let intent = StableJSON.decode(Self.self, json) else { return nil }
+        self = intent
     }
 }

@@ -43,7 +43,7 @@ final class ChannelRegister {
             switch field.first {
             case UInt8(ascii: "a"): if let entry = ChannelEntry(json: value) { known.entries.append(entry) }
             case UInt8(ascii: "i"):
-                if let intent = ChannelJSON.decode(ChannelIntent.self, value) { known.intents.append(intent) }
+                if let intent = ChannelIntent(json: value) { known.intents.append(intent) }
             case UInt8(ascii: "f"): known.foreign.insert(name)
             case UInt8(ascii: "t"): known.isRestored = Self.isRestored(value)
             case UInt8(ascii: "r"): known.reconciledAt = Int64(String(decoding: value, as: UTF8.self))
@@ -95,7 +95,7 @@ final class ChannelRegister {
     }
 
     func write(_ intent: ChannelIntent, _ place: Place) throws(RedisError) {
-        try hashes.set(key(place), [(bytes("i", intent.identifier), ChannelJSON.encode(intent))])
+        try hashes.set(key(place), [(bytes("i", intent.identifier), intent.json)])
     }
 
     func remove(_ intents: [ChannelIntent], _ place: Place) throws(RedisError) {

@@ -1,6 +1,6 @@
 import CausewayConfiguration
 import Delivery
-import FoundationEssentials
+import Documents
 import Glibc
 import LiveActivity
 
@@ -45,9 +45,7 @@ package struct SpanDocument: Sendable {
         ])
         let scope = TraceRequest.ScopeSpans(scope: .init(name: "causeway"), spans: traces.flatMap(spans))
         let request = TraceRequest(resourceSpans: [.init(resource: resource, scopeSpans: [scope])])
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .withoutEscapingSlashes
-        return Array(try encoder.encode(request))
+        return try StableJSON.bytes(request)
     }
 
     private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {

@@ -1,11 +1,11 @@
-import Foundation
+import Documents
 
 import enum CausewayRecords.JSONValue
 
 extension JSONValue {
     /// Nil if the bytes are not JSON.
     init?(parsing bytes: some Sequence<UInt8>) {
-        guard let value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else { return nil }
+        guard let value = StableJSON.decode(JSONValue.self, bytes) else { return nil }
         self = value
     }
 
@@ -26,10 +26,8 @@ extension JSONValue {
 
     /// The value on one line, with an object's members in the order of their names.
     var line: String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // A value from a decoder has no number that an encoder refuses.
-        return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
+        (try? StableJSON.text(self)) ?? "null"
     }
 
     /// An object without the members whose value is nil.
