@@ -17,7 +17,7 @@ extension Audiences {
         case .rejected where learnsStorage(of: channel, from: result.reason):
             retryLater(broadcast, pause: 0, now: now)
         // Nobody has subscribed to a channel that would be created for an end, and nothing would delete that channel.
-        case .channelGone where channels[channel].isOwn || broadcasts[broadcast].event == .end:
+        case .channelGone where channels[channel].isOwn || broadcasts[broadcast].record.event == .end:
             finish(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finish(broadcast, .failed, now: now)
         case .channelGone:

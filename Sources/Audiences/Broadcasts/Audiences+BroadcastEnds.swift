@@ -24,18 +24,16 @@ extension Audiences {
         let slot = broadcasts[broadcast]
         let part = BroadcastPart(
             environment: channels[slot.channel].key.environment,
-            rangeCount: slot.order.grant.rangeCount,
-            broadcastCount: slot.order.grant.broadcastCount
+            rangeCount: slot.record.order.grant.rangeCount,
+            broadcastCount: slot.record.order.grant.broadcastCount
         )
-        return .finishBroadcast(part, version: slot.version, slot.outcome, slot.times)
+        return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
 
     /// The store has counted the broadcast.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
-        if let reply, let totals = reply.totals {
+        if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
-            broadcasts[broadcast].broadcasts = reply.broadcasts
-            broadcasts[broadcast].totalTimes = reply.times
             broadcasts[broadcast].outstanding += 1
             productions.append(AudienceProduction(kind: .broadcastTotals, index: broadcast))
         }
@@ -52,8 +50,8 @@ extension Audiences {
     mutating func settleFinished(of channel: UInt32, now: Moment) {
         while case let oldest = channels[channel].oldest, oldest != .max, broadcasts[oldest].stage == .finished {
             let slot = broadcasts[oldest]
-            if let partition = partitions.current(slot.partition, epoch: slot.epoch) {
-                partition.pointee.ledger.settle(slot.offset)
+            if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
+                partition.pointee.ledger.settle(slot.record.offset)
                 partition.pointee.outstanding -= 1
             }
             unlink(broadcast: oldest)
@@ -69,7 +67,7 @@ extension Audiences {
             broadcasts[broadcast].rider = .max
             drop(slot.rider, now: now)
         }
-        partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.outstanding -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Later broadcasts may have waited for this one.
@@ -153,11 +151,11 @@ extension Audiences {
 
     // MARK: - Results
 
-    mutating func composeBroadcastResult(_ broadcast: UInt32) {
+    mutating func composeBroadcastResult(_ broadcast: UInt32) -> ComposedRecord {
         let slot = broadcasts[broadcast]
-        let channel = slot.order.channel ?? channels[slot.channel].channel
+        let channel = slot.record.order.channel ?? channels[slot.channel].channel
         let reason = slot.outcome == .failed ? slot.reason.bytes : UnsafeRawBufferPointer(start: nil, count: 0)
-        withName(forBroadcast: broadcast) { name, writer in
+        return composeResult(of: name(ofChannel: slot.channel), slot.record) { name, writer in
             var result = BroadcastResultRecord(
                 command: name,
                 channel: channel,
@@ -167,49 +165,23 @@ extension Audiences {
             )
             result.status = slot.status
             if slot.outcome == .failed { result.advice = slot.advice }
-            result.dropped = slot.dropped.bytes
+            result.dropped = slot.record.dropped.bytes
             result.write(to: &writer)
         }
     }
 
-    mutating func composeBroadcastTotals(_ broadcast: UInt32) {
+    mutating func composeBroadcastTotals(_ broadcast: UInt32) -> ComposedRecord {
         let slot = broadcasts[broadcast]
-        withName(forBroadcast: broadcast) { name, writer in
-            var result = AudienceResultRecord(
-                command: name,
-                members: slot.totals,
-                times: slot.totalTimes,
-                timestamp: slot.order.grant.timestamp,
-                rangeCount: Int(slot.order.grant.rangeCount)
-            )
-            result.broadcasts = slot.broadcasts
-            result.channelAbsence = slot.order.channelAbsence
-            result.isOvertaken = slot.outcome == .superseded
-            result.isDemoted = slot.order.grant.isDemoted
-            result.isAlertExpired = slot.order.isAlertExpired
-            result.dropped = slot.dropped.bytes
-            result.recordMilliseconds = slot.order.recordMilliseconds
-            result.admittedMilliseconds = slot.order.admittedMilliseconds
-            result.write(to: &writer)
-        }
+        return composeTotals(
+            slot.totals,
+            of: name(ofChannel: slot.channel),
+            slot.record,
+            isOvertaken: slot.outcome == .superseded
+        )
     }
 
-    private mutating func withName(
-        forBroadcast broadcast: UInt32,
-        _ body: (AudienceCommandName, inout JSONWriter) -> Void
-    ) {
-        let slot = broadcasts[broadcast]
-        let channel = channels[slot.channel]
-        configuration.commandsTopic.withUnsafeBytes { topic in
-            let name = AudienceCommandName(
-                identifier: slot.identifier.isNone ? nil : slot.identifier.bytes,
-                app: applicationNames[channel.key.application],
-                audience: channel.isOwn ? nil : channel.audience.bytes,
-                sourceTopic: topic,
-                sourcePartition: slot.order.partition,
-                sourceOffset: slot.order.offset
-            )
-            body(name, &writer)
-        }
+    private func name(ofChannel channel: UInt32) -> NamedAudience {
+        let slot = channels[channel]
+        return NamedAudience(application: slot.key.application, key: slot.audience.bytes, isChannel: slot.isOwn)
     }
 }

@@ -38,7 +38,17 @@ extension Audiences {
         )
         let epoch = partition.pointee.epoch
         let channel = channelIndex[key] ?? addChannel(key, target, command, value, record.partition, epoch)
-        let broadcast = addBroadcast(command, from: value, record, order, dropped, epoch, to: channel, now)
+        let content = fanoutRecord(
+            command,
+            from: value,
+            record,
+            order,
+            dropped,
+            of: application,
+            epoch: epoch,
+            now: now
+        )
+        let broadcast = addBroadcast(content, to: channel)
         let last = channels[channel].newest
         if last == .max { channels[channel].oldest = broadcast } else { broadcasts[last].next = broadcast }
         channels[channel].newest = broadcast
@@ -54,9 +64,7 @@ extension Audiences {
         _ epoch: UInt32
     ) -> UInt32 {
         let isOwn = !command.channel.isAbsent
-        let audience = withUnescaped(isOwn ? command.channel : command.audience, from: value) {
-            HeapBytes(copying: $0)
-        }
+        let audience = unescaped(isOwn ? command.channel : command.audience, from: value)
         let channel = channels.allocate(
             ChannelSlot(
                 key: key,
@@ -71,47 +79,9 @@ extension Audiences {
         return channel
     }
 
-    private mutating func addBroadcast(
-        _ command: Command,
-        from value: UnsafeRawBufferPointer,
-        _ record: IncomingRecord,
-        _ order: FanoutOrder,
-        _ dropped: UnsafeRawBufferPointer,
-        _ epoch: UInt32,
-        to channel: UInt32,
-        _ now: Moment
-    ) -> UInt32 {
+    private mutating func addBroadcast(_ record: FanoutRecord, to channel: UInt32) -> UInt32 {
         let application = Int(channels[channel].key.application)
-        let policy =
-            withUnescaped(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.applications[application].policy)
-        let body = HeapBytes(count: command.bodyCount)
-        let layout = Body.write(command, from: value, into: body.room)
-        Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
-        let identifier = withUnescaped(command.identifier, from: value) { HeapBytes(copying: $0) }
-        let alertSeconds = policies[policy].alertSeconds
-        let broadcast = broadcasts.allocate(
-            BroadcastSlot(
-                channel: channel,
-                partition: record.partition,
-                epoch: epoch,
-                offset: record.offset,
-                receivedMilliseconds: now.wallMilliseconds,
-                order: order,
-                version: command.version,
-                event: command.event,
-                policy: policy,
-                expiration: command.expiration,
-                staleDate: command.staleDate,
-                alertVersion: order.alertVersion ?? command.version,
-                alertSeconds: alertSeconds,
-                identifier: identifier,
-                trace: HeapBytes(copying: record.trace),
-                dropped: HeapBytes(copying: dropped),
-                body: body,
-                layout: layout
-            )
-        )
+        let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
         lines[application].recordCount += 1
         countBytes(broadcasts[broadcast].heldBytes, ofApplication: application)
         return broadcast
@@ -125,8 +95,9 @@ extension Audiences {
         now: Moment
     ) {
         let slot = channels[channel]
-        var timestamp = broadcasts[broadcast].order.grant.timestamp
-        let (version, admitted) = (broadcasts[broadcast].version, broadcasts[broadcast].order.admittedMilliseconds)
+        let record = broadcasts[broadcast].record
+        var timestamp = record.order.grant.timestamp
+        let (version, admitted) = (record.version, record.order.admittedMilliseconds)
         if timestamp <= slot.newestTimestamp {
             guard version > slot.newestVersion, admitted > slot.newestAdmittedMilliseconds else {
                 guard timestamp == slot.newestTimestamp, version <= slot.newestVersion else {
@@ -141,7 +112,7 @@ extension Audiences {
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
         // An end may have an older version than the update before it. No update that was admitted earlier may follow an end.
-        let isEnd = broadcasts[broadcast].event == .end
+        let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedMilliseconds = admitted
@@ -156,28 +127,27 @@ extension Audiences {
     }
 
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
-        broadcasts[broadcast].order.grant.timestamp = timestamp
-        let slot = broadcasts[broadcast]
-        Body.setTimestamp(timestamp, in: slot.body.room, slot.layout)
+        broadcasts[broadcast].record.order.grant.timestamp = timestamp
+        let record = broadcasts[broadcast].record
+        Body.setTimestamp(timestamp, in: record.body.room, record.layout)
     }
 
     /// The newer broadcast takes over the older one's alert if it has no alert of its own and enough room.
     mutating func supersede(_ older: UInt32, by newer: UInt32, now: Moment) {
-        guard broadcasts[older].hasAlert, !broadcasts[newer].hasAlert, !isBroadcastAlertOld(older, now: now),
-            Body.count(
-                broadcasts[newer].body.bytes,
-                broadcasts[newer].layout,
-                carryingAlertOf: Int(broadcasts[older].layout.alert.count)
-            ) <= (channels[broadcasts[newer].channel].isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
+        let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
+        let isOwn = channels[broadcasts[newer].channel].isOwn
+        guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
+            Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
+                <= (isOwn ? Limits.broadcastBodyBytes : Limits.bodyBytes)
         else {
             // The alert that the older one carries is dropped too.
             return finish(older, .superseded, now: now)
         }
-        let alert = broadcasts[older].layout.alert.bytes(in: broadcasts[older].body.bytes)
-        let (body, layout) = Self.carrying(alert, on: broadcasts[newer].body.bytes, broadcasts[newer].layout)
+        let alert = replaced.layout.alert.bytes(in: replaced.body.bytes)
+        let (body, layout) = Self.carrying(alert, on: record.body.bytes, record.layout)
         replaceBody(of: newer, by: body, layout)
-        broadcasts[newer].alertVersion = broadcasts[older].alertVersion
-        broadcasts[newer].alertSeconds = broadcasts[older].alertSeconds
+        broadcasts[newer].record.alertVersion = replaced.alertVersion
+        broadcasts[newer].record.alertSeconds = replaced.alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .max else {
             // The alert belongs to the rider. The broadcast in between can end now.
@@ -191,46 +161,27 @@ extension Audiences {
 
     private mutating func replaceBody(of broadcast: UInt32, by body: HeapBytes, _ layout: Body.Layout) {
         let application = Int(channels[broadcasts[broadcast].channel].key.application)
-        countBytes(body.count - broadcasts[broadcast].body.count, ofApplication: application)
-        broadcasts[broadcast].body.free()
-        broadcasts[broadcast].body = body
-        broadcasts[broadcast].layout = layout
-    }
-
-    private func isBroadcastAlertOld(_ broadcast: UInt32, now: Moment) -> Bool {
-        AgeRules.isAlertOld(
-            timestamp: broadcasts[broadcast].alertVersion.timestamp,
-            alertSeconds: broadcasts[broadcast].alertSeconds,
-            now: now.wallSeconds
-        )
+        countBytes(body.count - broadcasts[broadcast].record.body.count, ofApplication: application)
+        broadcasts[broadcast].record.body.free()
+        broadcasts[broadcast].record.body = body
+        broadcasts[broadcast].record.layout = layout
     }
 
     /// Removes an alert that is too old. The state is sent without it.
     mutating func removeOldAlert(forBroadcast broadcast: UInt32, now: Moment) {
-        guard broadcasts[broadcast].hasAlert, isBroadcastAlertOld(broadcast, now: now) else { return }
-        let (body, layout) = Self.withoutAlert(broadcasts[broadcast].body.bytes, broadcasts[broadcast].layout)
+        let record = broadcasts[broadcast].record
+        guard record.hasAlert, record.isAlertOld(now: now) else { return }
+        let (body, layout) = Self.withoutAlert(record.body.bytes, record.layout)
         replaceBody(of: broadcast, by: body, layout)
     }
 
     // MARK: - Its turn
 
-    /// When the state expires, UNIX seconds.
-    private func expirySeconds(forBroadcast broadcast: UInt32) -> Int64 {
-        let slot = broadcasts[broadcast]
-        return sentExpiration(
-            event: slot.event,
-            expiration: slot.expiration,
-            staleDate: slot.staleDate,
-            policy: slot.policy,
-            from: max(0, slot.order.admittedMilliseconds / 1_000)
-        )
-    }
-
     /// Does what the channel can do now, and arms its timer.
     mutating func moveOn(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waiting
         if waiting != .max, channels[channel].phase == .running,
-            expirySeconds(forBroadcast: waiting) < now.wallSeconds
+            expirySeconds(of: broadcasts[waiting].record) < now.wallSeconds
         {
             channels[channel].waiting = .max
             finish(waiting, .expired, now: now)
@@ -244,7 +195,7 @@ extension Audiences {
         // The end of the broadcast that is being recorded frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
         if slot.waiting != .max {
-            let wait = (expirySeconds(forBroadcast: slot.waiting) + 1) * 1_000 - now.wallMilliseconds
+            let wait = (expirySeconds(of: broadcasts[slot.waiting].record) + 1) * 1_000 - now.wallMilliseconds
             due = min(due, now.monotonicMilliseconds + max(1, wait))
         }
         guard due < slot.timerMilliseconds else { return }
@@ -289,7 +240,7 @@ extension Audiences {
             let mayGo =
                 slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
                 && slot.restsUntilMilliseconds <= now.monotonicMilliseconds
-            guard mayGo, expirySeconds(forBroadcast: slot.waiting) >= now.wallSeconds else {
+            guard mayGo, expirySeconds(of: broadcasts[slot.waiting].record) >= now.wallSeconds else {
                 moveOn(channel: channel, now: now)
                 continue
             }
@@ -324,18 +275,12 @@ extension Audiences {
             tag: tag,
             token: address,
             isBroadcast: true,
-            body: slot.body.bytes,
-            priority: slot.order.grant.priority,
+            body: slot.record.body.bytes,
+            priority: slot.record.order.grant.priority,
             // APNs refuses any other expiration on a channel without storage.
             expiration: target.storage == .none
                 ? 0
-                : sentExpiration(
-                    event: slot.event,
-                    expiration: slot.expiration,
-                    staleDate: slot.staleDate,
-                    policy: slot.policy,
-                    from: now.wallSeconds
-                ),
+                : sentExpiration(of: slot.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUniqueIdentifier(),
             isRetry: slot.attempts > 0
         )

@@ -21,26 +21,7 @@ struct BroadcastSlot: BitwiseCopyable {
     var stage = Stage.waiting
     /// The older broadcast whose alert this one carries.
     var rider: UInt32 = .max
-    var partition: UInt32
-    var epoch: UInt32
-    var offset: Int64
-    /// UNIX milliseconds.
-    var receivedMilliseconds: Int64
-    var order: FanoutOrder
-    var version: Version
-    var event: Event
-    var policy: UInt8
-    var expiration: Int64
-    var staleDate: Int64
-    /// The version that brought the body's alert.
-    var alertVersion: Version
-    var alertSeconds: Int64
-    var identifier: HeapBytes
-    var trace: HeapBytes
-    /// The names of the fields that were dropped because the body was too large.
-    var dropped: HeapBytes
-    var body: HeapBytes
-    var layout: Body.Layout
+    var record: FanoutRecord
 
     /// Failed attempts.
     var attempts: UInt8 = 0
@@ -50,17 +31,15 @@ struct BroadcastSlot: BitwiseCopyable {
     var reason = HeapBytes.none
     var advice: StaticString = ""
     var times = RoundTimes()
-    var totals = MemberCounts()
-    var broadcasts = MemberCounts()
-    var totalTimes = RoundTimes()
+    var totals = AudienceTotals()
     /// Calls and productions without an acknowledgement.
     var outstanding: UInt8 = 0
 
-    var hasAlert: Bool { !layout.alert.isAbsent }
-    var heldBytes: Int { MemoryLayout<Self>.size + body.count + identifier.count + trace.count + dropped.count }
+    var heldBytes: Int { MemoryLayout<Self>.size + record.heldBytes }
 
     func freeBytes() {
-        for bytes in [identifier, trace, dropped, body, reason] { bytes.free() }
+        record.freeBytes()
+        reason.free()
     }
 }
 

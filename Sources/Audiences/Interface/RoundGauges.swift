@@ -46,7 +46,7 @@ extension Audiences {
             let oldest = rounds[round].oldest
             guard oldest != .max else { continue }
             gauges[application].rounds += 1
-            let admitted = versions[oldest].order.admittedMilliseconds
+            let admitted = versions[oldest].record.order.admittedMilliseconds
             gauges[application].oldestVersionMilliseconds = min(
                 gauges[application].oldestVersionMilliseconds ?? .max,
                 admitted
@@ -64,7 +64,7 @@ extension Audiences {
     /// and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions: versions[rounds[round].oldest].order.admittedMilliseconds
+        case .claiming, .awaitingVersions: versions[rounds[round].oldest].record.order.admittedMilliseconds
         case .restoring, .running, .lost: hasReachedAll(round) ? nil : rounds[round].unreachedSinceMilliseconds
         case .closing, .draining, .abandoned: nil
         }
@@ -75,7 +75,7 @@ extension Audiences {
     /// Called before a version joins a round. The version begins a new round, unless members still wait for the previous version.
     mutating func noteBegun(_ round: UInt32, by version: UInt32) {
         guard hasReachedAll(round) else { return }
-        rounds[round].unreachedSinceMilliseconds = versions[version].order.admittedMilliseconds
+        rounds[round].unreachedSinceMilliseconds = versions[version].record.order.admittedMilliseconds
     }
 }
 
@@ -114,38 +114,34 @@ extension Audiences {
     public func finished(by production: AudienceProduction) -> FinishedRound? {
         switch production.kind {
         case .rangeResult:
-            let version = versions[production.index]
-            return finished(version, version.counts, version.times)
+            let slot = versions[production.index]
+            return finished(slot.record, slot.counts, slot.times, isOvertaken: slot.isOvertaken)
         case .commandResult:
-            let version = versions[production.index]
-            return finished(version, version.totals, version.totalTimes)
+            let slot = versions[production.index]
+            return finished(slot.record, slot.totals.members, slot.totals.times, isOvertaken: slot.isOvertaken)
         case .broadcastTotals:
             let slot = broadcasts[production.index]
-            return FinishedRound(
-                outcome: slot.outcome == .superseded ? .superseded : slot.totals.outcome,
-                recordMilliseconds: slot.order.recordMilliseconds,
-                lastAnswerMilliseconds: slot.totalTimes.lastAnswerMilliseconds,
-                partition: partitions.current(slot.partition, epoch: slot.epoch)?.pointee.number ?? -1,
-                offset: slot.offset,
-                receivedMilliseconds: slot.receivedMilliseconds,
-                event: slot.event,
-                priority: slot.order.grant.priority,
-                members: UInt32(clamping: slot.totals.total)
-            )
+            let isOvertaken = slot.outcome == .superseded
+            return finished(slot.record, slot.totals.members, slot.totals.times, isOvertaken: isOvertaken)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }
 
-    private func finished(_ version: VersionSlot, _ members: MemberCounts, _ times: RoundTimes) -> FinishedRound {
+    private func finished(
+        _ record: FanoutRecord,
+        _ members: MemberCounts,
+        _ times: RoundTimes,
+        isOvertaken: Bool
+    ) -> FinishedRound {
         FinishedRound(
-            outcome: version.isOvertaken ? .superseded : members.outcome,
-            recordMilliseconds: version.order.recordMilliseconds,
+            outcome: isOvertaken ? .superseded : members.outcome,
+            recordMilliseconds: record.order.recordMilliseconds,
             lastAnswerMilliseconds: times.lastAnswerMilliseconds,
-            partition: partitions.current(version.partition, epoch: version.epoch)?.pointee.number ?? -1,
-            offset: version.offset,
-            receivedMilliseconds: version.receivedMilliseconds,
-            event: version.event,
-            priority: version.order.grant.priority,
+            partition: partitions.current(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
+            offset: record.offset,
+            receivedMilliseconds: record.receivedMilliseconds,
+            event: record.event,
+            priority: record.order.grant.priority,
             members: UInt32(clamping: members.total)
         )
     }

@@ -132,44 +132,35 @@ extension Audiences {
 
     private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
         let end = readEnd(of: round)
-        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
-        while page != .max, pages[page].phase == .ready {
-            rounds[round].sendPage = page
-            while pages[page].sendIndex < pages[page].memberCount {
-                let member = Int(pages[page].sendIndex)
-                let position = pages[page].position(member)
-                guard position < end,
-                    rounds[round].lowestParked == .max || position < rounds[round].lowestParked + rounds[round].length
-                else { return .nothing }
-                guard isFresh(page, now: now) else {
-                    rounds[round].hasPriority = true
-                    refreshPages(of: round)
-                    return .nothing
-                }
-                let version = version(at: position, of: round)
-                guard let content = pages[page].member(member), content.kind == .activity else {
-                    advancePast(page, MemberState.passedOver.rawValue, version, position)
-                    continue
-                }
-                if isExpired(version, now: now) {
-                    advancePast(page, MemberState.done(.expired), version, position)
-                    continue
-                }
-                guard hasPool(content.environment, application: rounds[round].application) else {
-                    advancePast(page, MemberState.done(.failed), version, position)
-                    continue
-                }
-                guard content.environment == environment else {
-                    guard isAway(content.environment, of: round, now: now) else { return .blocked }
-                    guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
-                    park(content, at: position, of: round, page: page, member: member, pause: 0, now: now)
-                    advancePast(page, MemberState.parked.rawValue, version, position)
-                    continue
-                }
-                return .push(handOut(content, page, member, position, version, now: now))
+        while let turn = nextTurn(of: round, end: end) {
+            let lowestParked = rounds[round].lowestParked
+            guard lowestParked == .max || turn.position < lowestParked + rounds[round].length else { return .nothing }
+            guard isFresh(turn.page, now: now) else {
+                rounds[round].hasPriority = true
+                refreshPages(of: round)
+                return .nothing
             }
-            guard !isContinued(page, end: end) else { return .nothing }
-            page = pages[page].next
+            let version = version(at: turn.position, of: round)
+            guard let content = pages[turn.page].member(turn.member), content.kind == .activity else {
+                advancePast(turn, MemberState.passedOver.rawValue, version)
+                continue
+            }
+            if isExpired(version, now: now) {
+                advancePast(turn, MemberState.done(.expired), version)
+                continue
+            }
+            guard hasPool(content.environment, application: rounds[round].application) else {
+                advancePast(turn, MemberState.done(.failed), version)
+                continue
+            }
+            guard content.environment == environment else {
+                guard isAway(content.environment, of: round, now: now) else { return .blocked }
+                guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
+                park(content, at: turn.position, of: round, page: turn.page, member: turn.member, pause: 0, now: now)
+                advancePast(turn, MemberState.parked.rawValue, version)
+                continue
+            }
+            return .push(handOut(content, turn, version, now: now))
         }
         return .nothing
     }
@@ -192,36 +183,25 @@ extension Audiences {
         lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }
 
-    /// Ends the turn of a member without a push.
-    mutating func advancePast(_ page: UInt32, _ state: UInt8, _ version: UInt32, _ position: UInt64) {
-        let member = Int(pages[page].sendIndex)
-        pages[page].setVersion(member, version)
-        pages[page].setState(member, state)
-        pages[page].sendIndex += 1
-        rounds[pages[page].round].sendPosition = position + 1
-    }
-
     private mutating func handOut(
         _ content: PageMember,
-        _ page: UInt32,
-        _ member: Int,
-        _ position: UInt64,
+        _ turn: MemberTurn,
         _ version: UInt32,
         now: Moment
     ) -> AudiencePush {
-        let round = pages[page].round
-        let tag = PushTag(page: page, member: member).value
+        let round = pages[turn.page].round
+        let tag = PushTag(page: turn.page, member: turn.member).value
         handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
         let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
-        advancePast(page, state.rawValue, version, position)
-        pages[page].unfinished += 1
+        advancePast(turn, state.rawValue, version)
+        pages[turn.page].unfinished += 1
         let digits = content.writeToken(to: tokenDigits)
         return push(
             tag: tag,
             digits: digits,
             frequentUpdates: content.frequentUpdates,
             version: version,
-            at: position,
+            at: turn.position,
             isRetry: false,
             now: now
         )
@@ -256,19 +236,13 @@ extension Audiences {
     ) -> AudiencePush {
         let body = body(of: version, at: position, now: now)
         let slot = versions.address(of: version)
-        let grant = slot.pointee.order.grant
+        let grant = slot.pointee.record.order.grant
         return AudiencePush(
             tag: tag,
             token: UnsafeRawBufferPointer(rebasing: tokenDigits[..<digits]),
             body: body,
             priority: frequentUpdates ? grant.frequentPriority : grant.priority,
-            expiration: sentExpiration(
-                event: slot.pointee.event,
-                expiration: slot.pointee.expiration,
-                staleDate: slot.pointee.staleDate,
-                policy: slot.pointee.policy,
-                from: now.wallSeconds
-            ),
+            expiration: sentExpiration(of: slot.pointee.record, from: now.wallSeconds),
             apnsIdentifier: randomness.nextUniqueIdentifier(),
             isRetry: isRetry
         )

@@ -39,19 +39,10 @@ extension Audiences {
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }
         let end = readEnd(of: round)
-        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
-        while page != .max, pages[page].phase == .ready {
-            rounds[round].sendPage = page
-            while pages[page].sendIndex < pages[page].memberCount {
-                let member = Int(pages[page].sendIndex)
-                let position = pages[page].position(member)
-                guard position < end else { return }
-                let isMember = pages[page].member(member)?.kind == .activity
-                let state = isMember ? MemberState.done(.expired) : MemberState.passedOver.rawValue
-                advancePast(page, state, version(at: position, of: round), position)
-            }
-            guard !isContinued(page, end: end) else { return }
-            page = pages[page].next
+        while let turn = nextTurn(of: round, end: end) {
+            let isMember = pages[turn.page].member(turn.member)?.kind == .activity
+            let state = isMember ? MemberState.done(.expired) : MemberState.passedOver.rawValue
+            advancePast(turn, state, version(at: turn.position, of: round))
         }
     }
 }

@@ -93,11 +93,8 @@ extension Audiences {
 
     /// The store has added the counts of a range. If it was the last one, the reply has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
-        if let totals = reply?.totals {
+        if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
-            versions[version].totalTimes = reply?.times ?? RoundTimes()
-            versions[version].broadcasts = reply?.broadcasts ?? MemberCounts()
-            versions[version].hasTotals = true
             versions[version].outstanding += 1
             productions.append(AudienceProduction(kind: .commandResult, index: version))
         }
@@ -130,7 +127,7 @@ extension Audiences {
             let isReplaced = slot.isOvertaken && version != rounds[round].newest
             if slot.stage == .finished, isOldest || isReplaced {
                 unlink(version, of: round)
-                rounds[round].lastSettled = max(rounds[round].lastSettled, slot.version)
+                rounds[round].lastSettled = max(rounds[round].lastSettled, slot.record.version)
                 rounds[round].revision += 1
                 settle(version)
             } else {
@@ -153,8 +150,8 @@ extension Audiences {
 
     private mutating func settle(_ version: UInt32) {
         let slot = versions[version]
-        if let partition = partitions.current(slot.partition, epoch: slot.epoch) {
-            partition.pointee.ledger.settle(slot.offset)
+        if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
+            partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.outstanding -= 1
         }
         free(version)
@@ -163,7 +160,7 @@ extension Audiences {
     /// Drops a version without settling it. The next owner of its partition reads the record again.
     mutating func drop(_ version: UInt32) {
         let slot = versions[version]
-        partitions.current(slot.partition, epoch: slot.epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.outstanding -= 1
         free(version)
     }
 

@@ -47,7 +47,7 @@ extension Audiences {
         var version = slot.oldest
         while version != .max {
             countBytes(-versions[version].alternateBody.count, of: version)
-            versions[version].resetForClaim(alertSeconds: policies[versions[version].policy].alertSeconds)
+            versions[version].resetForClaim(alertSeconds: policies[versions[version].record.policy].alertSeconds)
             version = versions[version].next
         }
         rounds[round].beginAgain(claim: randomness.next())

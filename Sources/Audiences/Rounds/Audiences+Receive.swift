@@ -51,7 +51,18 @@ extension Audiences {
         }
         partition.pointee.passedOver.remove(record.offset)
         partition.pointee.outstanding += 1
-        let version = addVersion(command, from: value, record, order, dropped, partition.pointee.epoch, key, now)
+        let epoch = partition.pointee.epoch
+        let content = fanoutRecord(
+            command,
+            from: value,
+            record,
+            order,
+            dropped,
+            of: application,
+            epoch: epoch,
+            now: now
+        )
+        let version = addVersion(command, from: value, content, key)
         addToRound(version, now: now)
     }
 
@@ -97,55 +108,66 @@ extension Audiences {
         }
     }
 
-    private mutating func addVersion(
+    func unescaped(_ text: TextRange, from record: UnsafeRawBufferPointer) -> HeapBytes {
+        withUnescaped(text, from: record) { HeapBytes(copying: $0) }
+    }
+
+    /// What a round or a channel keeps of a record. The bytes are copies.
+    func fanoutRecord(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ order: FanoutOrder,
         _ dropped: UnsafeRawBufferPointer,
-        _ epoch: UInt32,
-        _ key: RoundKey,
-        _ now: Moment
-    ) -> UInt32 {
+        of application: UInt16,
+        epoch: UInt32,
+        now: Moment
+    ) -> FanoutRecord {
         let policy =
             withUnescaped(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(key.application)].policy)
+            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
         let body = HeapBytes(count: command.bodyCount)
         let layout = Body.write(command, from: value, into: body.room)
         Body.setTimestamp(order.grant.timestamp, in: body.room, layout)
-        let audience = withUnescaped(command.audience, from: value) { HeapBytes(copying: $0) }
-        let round = roundIndex[key] ?? addRound(key, audience, record.partition, epoch)
+        return FanoutRecord(
+            partition: record.partition,
+            epoch: epoch,
+            offset: record.offset,
+            receivedMilliseconds: now.wallMilliseconds,
+            order: order,
+            version: command.version,
+            event: command.event,
+            policy: policy,
+            expiration: command.expiration,
+            staleDate: command.staleDate,
+            alertVersion: order.alertVersion ?? command.version,
+            alertSeconds: policies[policy].alertSeconds,
+            identifier: unescaped(command.identifier, from: value),
+            trace: HeapBytes(copying: record.trace),
+            dropped: HeapBytes(copying: dropped),
+            body: body,
+            layout: layout
+        )
+    }
+
+    private mutating func addVersion(
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        _ record: FanoutRecord,
+        _ key: RoundKey
+    ) -> UInt32 {
+        let audience = unescaped(command.audience, from: value)
+        let round = roundIndex[key] ?? addRound(key, audience, record.partition, record.epoch)
         // An existing round has its own copy of the id.
         if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
-        let identifier = withUnescaped(command.identifier, from: value) { HeapBytes(copying: $0) }
-        let policyName = withUnescaped(command.policy, from: value) { HeapBytes(copying: $0) }
-        let activityTemplate = withUnescaped(command.activity, from: value) { HeapBytes(copying: $0) }
-        let alertSeconds = policies[policy].alertSeconds
-        let version = versions.allocate(
-            VersionSlot(
-                round: round,
-                partition: record.partition,
-                epoch: epoch,
-                offset: record.offset,
-                receivedMilliseconds: now.wallMilliseconds,
-                order: order,
-                version: command.version,
-                event: command.event,
-                policy: policy,
-                expiration: command.expiration,
-                staleDate: command.staleDate,
-                priority: command.priority,
-                policyName: policyName,
-                activityTemplate: activityTemplate,
-                alertVersion: order.alertVersion ?? command.version,
-                identifier: identifier,
-                trace: HeapBytes(copying: record.trace),
-                dropped: HeapBytes(copying: dropped),
-                body: body,
-                layout: layout,
-                alertSeconds: alertSeconds
-            )
+        let slot = VersionSlot(
+            round: round,
+            record: record,
+            priority: command.priority,
+            policyName: unescaped(command.policy, from: value),
+            activityTemplate: unescaped(command.activity, from: value)
         )
+        let version = versions.allocate(slot)
         if command.event == .start { versions[version].openDictionary = Self.openDictionary(of: versions[version]) }
         lines[Int(key.application)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)

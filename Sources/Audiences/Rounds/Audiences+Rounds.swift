@@ -41,7 +41,7 @@ extension Audiences {
     private func restoredEntries(of round: UInt32) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].newest, rounds[round].restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
-        if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].version } }
+        if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
         // An older version may still be open for its alert, and its record comes first.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].lastSettled }
@@ -62,7 +62,7 @@ extension Audiences {
         rounds[round].newestAdmitted = version
         let newest = rounds[round].newest
         let known =
-            newest == .max ? rounds[round].lastSettled : max(versions[newest].version, rounds[round].lastSettled)
+            newest == .max ? rounds[round].lastSettled : max(versions[newest].record.version, rounds[round].lastSettled)
         rounds[round].newerMissingSinceMilliseconds = version > known ? now.monotonicMilliseconds : .max
     }
 
@@ -200,7 +200,7 @@ extension Audiences {
             due = min(due, slot.newerMissingSinceMilliseconds + configuration.newerPatienceMilliseconds)
         }
         if slot.newest != .max {
-            let wait = (expirySeconds(of: slot.newest) + 1) * 1_000 - now.wallMilliseconds
+            let wait = (expirySeconds(of: versions[slot.newest].record) + 1) * 1_000 - now.wallMilliseconds
             if wait > 0 { due = min(due, now.monotonicMilliseconds + wait) }
         }
         wake(round, at: due)
@@ -221,7 +221,7 @@ extension Audiences {
         while version != .max {
             let under = versions[version]
             var entry = Checkpoint.Entry(
-                version: under.version,
+                version: under.record.version,
                 start: min(under.start, slot.watermark),
                 counts: under.counts,
                 times: under.times

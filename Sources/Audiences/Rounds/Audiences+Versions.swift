@@ -10,7 +10,7 @@ extension Audiences {
     /// checkpoint. A new version takes over at the round's present position. A version that is settled or known gets no second result. An
     /// older version that comes after a newer one is finished by itself.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
-        let number = versions[version].version
+        let number = versions[version].record.version
         if let entry = restoredEntry(of: number, in: round) {
             append(version, to: round)
             versions[version].start = entry.start
@@ -39,7 +39,7 @@ extension Audiences {
     private func isKnown(_ number: Version, in round: UInt32) -> Bool {
         var version = rounds[round].oldest
         while version != .max {
-            if versions[version].version == number { return true }
+            if versions[version].record.version == number { return true }
             version = versions[version].next
         }
         return false
@@ -48,7 +48,7 @@ extension Audiences {
     private func newestKnown(of round: UInt32) -> Version {
         let newest = rounds[round].newest
         return newest == .max
-            ? rounds[round].restored.newest : max(versions[newest].version, rounds[round].restored.newest)
+            ? rounds[round].restored.newest : max(versions[newest].record.version, rounds[round].restored.newest)
     }
 
     private mutating func append(_ version: UInt32, to round: UInt32) {
@@ -57,7 +57,7 @@ extension Audiences {
         if last == .max { rounds[round].oldest = version } else { versions[last].next = version }
         rounds[round].newest = version
         rounds[round].versionCount += 1
-        if rounds[round].newestAdmitted <= versions[version].version {
+        if rounds[round].newestAdmitted <= versions[version].record.version {
             rounds[round].newerMissingSinceMilliseconds = .max
         }
         versions[version].stage = .underWay
@@ -98,8 +98,8 @@ extension Audiences {
 
     /// Whether a newer version carries the alert of an older one. Then the older one is needed to carry the alert again after a crash.
     func isAlertCarried(of version: UInt32, by newest: UInt32) -> Bool {
-        versions[newest].carriesAlert && versions[version].hasAlert
-            && versions[version].alertVersion == versions[newest].alertVersion
+        versions[newest].carriesAlert && versions[version].record.hasAlert
+            && versions[version].record.alertVersion == versions[newest].record.alertVersion
     }
 
     private mutating func closeOldest(of round: UInt32) {
@@ -128,14 +128,15 @@ extension Audiences {
     ///
     /// The alert goes only to members in the window of the version that brought it.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
-        guard !versions[version].hasAlert, !rounds[round].startsDevices, let older = versionBefore(version, of: round)
+        guard !versions[version].record.hasAlert, !rounds[round].startsDevices,
+            let older = versionBefore(version, of: round)
         else { return }
         let slot = versions[older]
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
-        if slot.hasAlert {
+        if slot.record.hasAlert {
             (start, end) = (slot.start, slot.start + rounds[round].length)
-            alert = slot.layout.alert.bytes(in: slot.body.bytes)
+            alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertStart, slot.alertEnd)
             // Up to the alert, the parts of this body have the same places as in the version's own body.
@@ -145,15 +146,15 @@ extension Audiences {
         }
         let newer = versions[version]
         guard end > lowestOpen(of: round), !isAlertOld(older, now: now),
-            Body.count(newer.body.bytes, newer.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
+            Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
         else { return }
-        let (body, layout) = Self.carrying(alert, on: newer.body.bytes, newer.layout)
+        let (body, layout) = Self.carrying(alert, on: newer.record.body.bytes, newer.record.layout)
         countBytes(body.count, of: version)
         versions[version].alternateBody = body
         versions[version].otherAlert = layout.alert
         (versions[version].alertStart, versions[version].alertEnd) = (start, end)
-        versions[version].alertVersion = slot.alertVersion
-        versions[version].alertSeconds = slot.alertSeconds
+        versions[version].record.alertVersion = slot.record.alertVersion
+        versions[version].record.alertSeconds = slot.record.alertSeconds
     }
 
     /// Every member below this position has its outcome.
@@ -175,11 +176,7 @@ extension Audiences {
 
     /// Whether the alert that a version has or carries is too old to be sent.
     func isAlertOld(_ version: UInt32, now: Moment) -> Bool {
-        AgeRules.isAlertOld(
-            timestamp: versions[version].alertVersion.timestamp,
-            alertSeconds: versions[version].alertSeconds,
-            now: now.wallSeconds
-        )
+        versions.address(of: version).pointee.record.isAlertOld(now: now)
     }
 
     /// The version to send at a position: the newest one that took over at or below it.
@@ -200,29 +197,17 @@ extension Audiences {
         let slot = versions.mutableAddress(of: version)
         if slot.pointee.carriesAlert {
             let rides = slot.pointee.carriesAlert(to: position) && !isAlertOld(version, now: now)
-            return rides ? slot.pointee.alternateBody.bytes : slot.pointee.body.bytes
+            return rides ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
-        guard slot.pointee.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.body.bytes }
+        guard slot.pointee.record.hasAlert, isAlertOld(version, now: now) else { return slot.pointee.record.body.bytes }
         if slot.pointee.alternateBody.isNone {
-            slot.pointee.alternateBody = Self.withoutAlert(slot.pointee.body.bytes, slot.pointee.layout).0
+            slot.pointee.alternateBody = Self.withoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
             countBytes(slot.pointee.alternateBody.count, of: version)
         }
         return slot.pointee.alternateBody.bytes
     }
 
-    func isExpired(_ version: UInt32, now: Moment) -> Bool { expirySeconds(of: version) < now.wallSeconds }
-
-    /// The time after which nothing of a version is sent. UNIX seconds.
-    ///
-    /// As with a single push that waits for the service, this is as long as APNs would have kept the push, counted from its admission.
-    func expirySeconds(of version: UInt32) -> Int64 {
-        let slot = versions.address(of: version)
-        return sentExpiration(
-            event: slot.pointee.event,
-            expiration: slot.pointee.expiration,
-            staleDate: slot.pointee.staleDate,
-            policy: slot.pointee.policy,
-            from: max(0, slot.pointee.order.admittedMilliseconds / 1_000)
-        )
+    func isExpired(_ version: UInt32, now: Moment) -> Bool {
+        expirySeconds(of: versions.address(of: version).pointee.record) < now.wallSeconds
     }
 }

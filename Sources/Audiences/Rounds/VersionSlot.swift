@@ -22,17 +22,7 @@ struct VersionSlot: BitwiseCopyable {
     var stage = Stage.received
     /// It came after a newer version and was not under way before. It has no window and is finished by itself.
     var isLate = false
-    var partition: UInt32
-    var epoch: UInt32
-    var offset: Int64
-    /// UNIX milliseconds.
-    var receivedMilliseconds: Int64
-    var order: FanoutOrder
-    var version: Version
-    var event: Event
-    var policy: UInt8
-    var expiration: Int64
-    var staleDate: Int64
+    var record: FanoutRecord
     // For a start: the fields of the single starts.
     var priority: UInt8
     var policyName: HeapBytes
@@ -40,15 +30,6 @@ struct VersionSlot: BitwiseCopyable {
     /// For a start to an audience with channels: Apple's dictionary, which an address completes. Empty: the single starts get the
     /// dictionary as received.
     var openDictionary = HeapBytes.none
-    /// The version of the alert: of its own alert, of the one that came with its command, or of the one that it carries.
-    var alertVersion: Version
-    var identifier: HeapBytes
-    var trace: HeapBytes
-    /// The names of the fields that were dropped because the body was too large.
-    var dropped: HeapBytes
-    /// The body as it is sent, with its own alert if it has one.
-    var body: HeapBytes
-    var layout: Body.Layout
     /// The second body. For a version with its own alert: without that alert, for when it is too old. Otherwise: with the alert of an
     /// older version, for the members from `alertStart` to below `alertEnd`.
     var alternateBody = HeapBytes.none
@@ -57,18 +38,13 @@ struct VersionSlot: BitwiseCopyable {
     /// The window of the older version whose alert this version carries. Only members in it get the alert.
     var alertStart: UInt64 = 0
     var alertEnd: UInt64 = 0
-    var alertSeconds: Int64
 
     /// The version's window.
     var start: UInt64 = 0
     var end: UInt64 = 0
     var counts = MemberCounts()
     var times = RoundTimes()
-    var totals = MemberCounts()
-    var totalTimes = RoundTimes()
-    /// The outcomes of the broadcasts, which come with the totals.
-    var broadcasts = MemberCounts()
-    var hasTotals = false
+    var totals = AudienceTotals()
     /// The round's revision when this version was counted.
     var countedAtRevision: UInt64 = 0
     /// Calls and productions that are not acknowledged yet.
@@ -77,7 +53,6 @@ struct VersionSlot: BitwiseCopyable {
     /// Replaced by a newer version before anything was sent under it, or closed before the end of its window.
     var isOvertaken = false
 
-    var hasAlert: Bool { !layout.alert.isAbsent }
     var carriesAlert: Bool { alertEnd > 0 }
     func carriesAlert(to position: UInt64) -> Bool { position >= alertStart && position < alertEnd }
     func covers(_ position: UInt64) -> Bool { position >= start && position < end }
@@ -89,8 +64,8 @@ struct VersionSlot: BitwiseCopyable {
         alternateBody = .none
         otherAlert = .absent
         (alertStart, alertEnd) = (0, 0)
-        alertVersion = order.alertVersion ?? version
-        self.alertSeconds = alertSeconds
+        record.alertVersion = record.order.alertVersion ?? record.version
+        record.alertSeconds = alertSeconds
         (start, end) = (0, 0)
         counts = MemberCounts()
         times = RoundTimes()
@@ -98,13 +73,12 @@ struct VersionSlot: BitwiseCopyable {
     }
 
     var heldBytes: Int {
-        MemoryLayout<Self>.size + body.count + alternateBody.count + identifier.count + trace.count + policyName.count
-            + activityTemplate.count + openDictionary.count + dropped.count
+        MemoryLayout<Self>.size + record.heldBytes + alternateBody.count + policyName.count + activityTemplate.count
+            + openDictionary.count
     }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, openDictionary, identifier, trace, dropped, body, alternateBody] {
-            bytes.free()
-        }
+        record.freeBytes()
+        for bytes in [policyName, activityTemplate, openDictionary, alternateBody] { bytes.free() }
     }
 }

@@ -18,44 +18,35 @@ extension Audiences {
 
     private mutating func handOnPages(of round: UInt32, now: Moment) {
         let end = readEnd(of: round)
-        var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
-        while page != .max, pages[page].phase == .ready {
-            rounds[round].sendPage = page
-            while pages[page].sendIndex < pages[page].memberCount {
-                let member = Int(pages[page].sendIndex)
-                let position = pages[page].position(member)
-                guard position < end else { return }
-                guard startsUnderWay < configuration.startsMax else {
-                    return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
-                }
-                guard isFresh(page, now: now) else { return refreshPages(of: round) }
-                let version = version(at: position, of: round)
-                guard let content = pages[page].member(member), content.kind == .device else {
-                    advancePast(page, MemberState.passedOver.rawValue, version, position)
-                    continue
-                }
-                if isExpired(version, now: now) {
-                    advancePast(page, MemberState.done(.expired), version, position)
-                } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true })
-                    == nil
-                {
-                    advancePast(page, MemberState.done(.failed), version, position)
-                } else {
-                    handOnStart(page, member, version, position)
-                }
+        while let turn = nextTurn(of: round, end: end) {
+            guard startsUnderWay < configuration.startsMax else {
+                return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
             }
-            guard !isContinued(page, end: end) else { return }
-            page = pages[page].next
+            guard isFresh(turn.page, now: now) else { return refreshPages(of: round) }
+            let version = version(at: turn.position, of: round)
+            guard let content = pages[turn.page].member(turn.member), content.kind == .device else {
+                advancePast(turn, MemberState.passedOver.rawValue, version)
+                continue
+            }
+            if isExpired(version, now: now) {
+                advancePast(turn, MemberState.done(.expired), version)
+            } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true }) == nil
+            {
+                advancePast(turn, MemberState.done(.failed), version)
+            } else {
+                handOnStart(turn, version)
+            }
         }
     }
 
-    private mutating func handOnStart(_ page: UInt32, _ member: Int, _ version: UInt32, _ position: UInt64) {
-        advancePast(page, MemberState.inFlight.rawValue, version, position)
-        pages[page].unfinished += 1
-        rounds[pages[page].round].inFlight += 1
+    private mutating func handOnStart(_ turn: MemberTurn, _ version: UInt32) {
+        advancePast(turn, MemberState.inFlight.rawValue, version)
+        pages[turn.page].unfinished += 1
+        rounds[pages[turn.page].round].inFlight += 1
         startsUnderWay += 1
         counters.starts &+= 1
-        productions.append(AudienceProduction(kind: .start, index: StartPlace(page: page, member: member).value))
+        let place = StartPlace(page: turn.page, member: turn.member)
+        productions.append(AudienceProduction(kind: .start, index: place.value))
     }
 
     mutating func startHandedOn(_ index: UInt32, isTooLarge: Bool, now: Moment) {
@@ -92,14 +83,18 @@ extension Audiences {
             preconditionFailure("the start belongs to a member of a page")
         }
         Self.withActivity(of: member, slot.activityTemplate.bytes) { device, activity in
-            var command = CommandRecord(app: app, activity: activity, aps: slot.layout.aps.bytes(in: slot.body.bytes))
+            var command = CommandRecord(
+                app: app,
+                activity: activity,
+                aps: slot.record.layout.aps.bytes(in: slot.record.body.bytes)
+            )
             command.device = device
-            command.payloadMembers = slot.layout.members.bytes(in: slot.body.bytes)
-            if !slot.identifier.isNone { command.identifier = slot.identifier.bytes }
-            command.sequence = slot.version.sequence
+            command.payloadMembers = slot.record.layout.members.bytes(in: slot.record.body.bytes)
+            if !slot.record.identifier.isNone { command.identifier = slot.record.identifier.bytes }
+            command.sequence = slot.record.version.sequence
             command.priority = slot.priority
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
-            command.expiration = slot.expiration
+            command.expiration = slot.record.expiration
             if let address = Self.address(of: member, slot) {
                 command.aps = slot.openDictionary.bytes
                 command.address = address
@@ -107,7 +102,7 @@ extension Audiences {
             command.write(to: &writer)
             keyWriter.raw(activity)
         }
-        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: slot.trace.bytes)
+        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: slot.record.trace.bytes)
     }
 }
 
@@ -129,8 +124,8 @@ extension Audiences {
     ///
     /// None if the start names a channel itself: then its producer keeps that channel.
     static func openDictionary(of slot: VersionSlot) -> HeapBytes {
-        let dictionary = slot.layout.aps.bytes(in: slot.body.bytes)
-        guard slot.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
+        let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
+        guard slot.record.order.startChannels.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { room in
             StartAddress.openDictionary(dictionary, into: room)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: room[..<$0])) } ?? .none
@@ -144,10 +139,11 @@ extension Audiences {
     ///
     /// A channel's id that would make the body too long is left out. The activity then gets a token and pushes of its own.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
-        guard !slot.openDictionary.isNone, let channel = slot.order.startChannels[member.environment] else {
+        guard !slot.openDictionary.isNone, let channel = slot.record.order.startChannels[member.environment] else {
             return nil
         }
-        let left = Limits.bodyBytes - (slot.body.count - Int(slot.layout.aps.count) + slot.openDictionary.count)
+        let left =
+            Limits.bodyBytes - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.openDictionary.count)
         let onChannel = StartAddress.channel(channel.identifier)
         if member.takesChannels, onChannel.count <= left { return onChannel }
         return StartAddress.token.count <= left ? .token : nil

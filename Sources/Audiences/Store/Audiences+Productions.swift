@@ -27,41 +27,14 @@ extension Audiences {
     public mutating func compose(_ production: AudienceProduction) -> ComposedRecord {
         writer.reset()
         keyWriter.reset()
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
         switch production.kind {
         case .fanout: return composeFanout(production)
-        case .rangeResult, .commandResult:
-            if production.kind == .rangeResult {
-                composeRangeResult(production.index)
-            } else {
-                composeCommandResult(production.index)
-            }
-            let version = versions[production.index]
-            return ComposedRecord(
-                key: rounds[version.round].identifier.bytes,
-                value: writer.bytes,
-                order: nil,
-                trace: version.trace.bytes
-            )
-        case .broadcastResult, .broadcastTotals:
-            if production.kind == .broadcastResult {
-                composeBroadcastResult(production.index)
-            } else {
-                composeBroadcastTotals(production.index)
-            }
-            let broadcast = broadcasts[production.index]
-            return ComposedRecord(
-                key: channels[broadcast.channel].audience.bytes,
-                value: writer.bytes,
-                order: nil,
-                trace: broadcast.trace.bytes
-            )
+        case .rangeResult: return composeRangeResult(production.index)
+        case .commandResult: return composeCommandResult(production.index)
+        case .broadcastResult: return composeBroadcastResult(production.index)
+        case .broadcastTotals: return composeBroadcastTotals(production.index)
         case .start: return composeStart(production.index)
-        case .memberResult, .invalidation:
-            composeNotice(production)
-            let notice = notices.address(of: production.index)
-            notice.pointee.withTexts { identifier, _, _ in keyWriter.raw(identifier) }
-            return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: none)
+        case .memberResult, .invalidation: return composeNotice(production)
         }
     }
 
@@ -101,12 +74,12 @@ extension Audiences {
         )
     }
 
-    private mutating func composeRangeResult(_ version: UInt32) {
+    private mutating func composeRangeResult(_ version: UInt32) -> ComposedRecord {
         let slot = versions[version]
-        withName(of: version) { name, writer in
+        return composeResult(of: name(ofRound: slot.round), slot.record) { name, writer in
             var result = RangeResultRecord(
                 command: name,
-                range: slot.order.range,
+                range: slot.record.order.range,
                 members: slot.counts,
                 times: slot.times
             )
@@ -115,45 +88,69 @@ extension Audiences {
         }
     }
 
-    private mutating func composeCommandResult(_ version: UInt32) {
+    private mutating func composeCommandResult(_ version: UInt32) -> ComposedRecord {
         let slot = versions[version]
-        withName(of: version) { name, writer in
+        return composeTotals(
+            slot.totals,
+            of: name(ofRound: slot.round),
+            slot.record,
+            isOvertaken: slot.isOvertaken
+        )
+    }
+
+    private func name(ofRound round: UInt32) -> NamedAudience {
+        let slot = rounds[round]
+        return NamedAudience(application: slot.application, key: slot.identifier.bytes, isChannel: false)
+    }
+
+    /// Writes the result of a command in all ranges and channels.
+    mutating func composeTotals(
+        _ totals: AudienceTotals,
+        of audience: NamedAudience,
+        _ record: FanoutRecord,
+        isOvertaken: Bool
+    ) -> ComposedRecord {
+        composeResult(of: audience, record) { name, writer in
             var result = AudienceResultRecord(
                 command: name,
-                members: slot.totals,
-                times: slot.totalTimes,
-                timestamp: slot.order.grant.timestamp,
-                rangeCount: Int(slot.order.range.count)
+                members: totals.members,
+                times: totals.times,
+                timestamp: record.order.grant.timestamp,
+                rangeCount: Int(record.order.range.count)
             )
-            result.broadcasts = slot.broadcasts
-            result.channelAbsence = slot.order.channelAbsence
-            result.isOvertaken = slot.isOvertaken
-            result.isDemoted = slot.order.grant.isDemoted
-            result.isAlertExpired = slot.order.isAlertExpired
-            result.dropped = slot.dropped.bytes
-            result.recordMilliseconds = slot.order.recordMilliseconds
-            result.admittedMilliseconds = slot.order.admittedMilliseconds
+            result.broadcasts = totals.broadcasts
+            result.channelAbsence = record.order.channelAbsence
+            result.isOvertaken = isOvertaken
+            result.isDemoted = record.order.grant.isDemoted
+            result.isAlertExpired = record.order.isAlertExpired
+            result.dropped = record.dropped.bytes
+            result.recordMilliseconds = record.order.recordMilliseconds
+            result.admittedMilliseconds = record.order.admittedMilliseconds
             result.write(to: &writer)
         }
     }
 
-    private mutating func withName(of version: UInt32, _ body: (AudienceCommandName, inout JSONWriter) -> Void) {
-        let slot = versions[version]
-        let round = rounds[slot.round]
+    /// Writes a result that names the command of a fan-out record.
+    mutating func composeResult(
+        of audience: NamedAudience,
+        _ record: FanoutRecord,
+        _ write: (AudienceCommandName, inout JSONWriter) -> Void
+    ) -> ComposedRecord {
         configuration.commandsTopic.withUnsafeBytes { topic in
             let name = AudienceCommandName(
-                identifier: slot.identifier.isNone ? nil : slot.identifier.bytes,
-                app: applicationNames[round.application],
-                audience: round.identifier.bytes,
+                identifier: record.identifier.isNone ? nil : record.identifier.bytes,
+                app: applicationNames[audience.application],
+                audience: audience.isChannel ? nil : audience.key,
                 sourceTopic: topic,
-                sourcePartition: slot.order.partition,
-                sourceOffset: slot.order.offset
+                sourcePartition: record.order.partition,
+                sourceOffset: record.order.offset
             )
-            body(name, &writer)
+            write(name, &writer)
         }
+        return ComposedRecord(key: audience.key, value: writer.bytes, order: nil, trace: record.trace.bytes)
     }
 
-    private mutating func composeNotice(_ production: AudienceProduction) {
+    private mutating func composeNotice(_ production: AudienceProduction) -> ComposedRecord {
         let notice = notices[production.index]
         notice.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
@@ -169,7 +166,10 @@ extension Audiences {
             } else {
                 composeMemberResult(notice, identifier, reason: reason)
             }
+            keyWriter.raw(identifier)
         }
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, order: nil, trace: none)
     }
 
     private mutating func composeMemberResult(
@@ -182,23 +182,30 @@ extension Audiences {
             var result = ResultRecord(
                 outcome: notice.outcome == .unregistered ? .unregistered : .failed,
                 sourceTopic: topic,
-                sourcePartition: version.order.partition,
-                sourceOffset: version.order.offset
+                sourcePartition: version.record.order.partition,
+                sourceOffset: version.record.order.offset
             )
-            result.command = version.identifier.isNone ? nil : version.identifier.bytes
+            result.command = version.record.identifier.isNone ? nil : version.record.identifier.bytes
             result.app = applicationNames[notice.application]
             result.audience = rounds[notice.round].identifier.bytes
             if notice.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = notice.status
             result.reason = reason.isEmpty ? nil : reason
-            result.timestamp = version.order.grant.timestamp
-            result.recordMilliseconds = version.order.recordMilliseconds
-            result.admittedMilliseconds = version.order.admittedMilliseconds
+            result.timestamp = version.record.order.grant.timestamp
+            result.recordMilliseconds = version.record.order.recordMilliseconds
+            result.admittedMilliseconds = version.record.order.admittedMilliseconds
             result.sentMilliseconds = notice.sentMilliseconds
             result.answeredMilliseconds = notice.answeredMilliseconds
             result.write(to: &writer)
         }
     }
+}
+
+/// Whom a result is about. Its key is the key of the result's record: the audience's id, or the id of a channel that the command names.
+struct NamedAudience {
+    var application: UInt16
+    var key: UnsafeRawBufferPointer
+    var isChannel: Bool
 }
 
 /// The key of a fan-out record: the audience's digest in hexadecimal digits, then the range, or a letter for the channel's environment.

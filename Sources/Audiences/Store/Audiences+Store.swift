@@ -98,7 +98,7 @@ extension Audiences {
                     ticket,
                     slot.application,
                     slot.digest,
-                    .finish(slot.range, version: version.version, version.counts, version.times)
+                    .finish(slot.range, version: version.record.version, version.counts, version.times)
                 )
             )
         case .finishBroadcast:

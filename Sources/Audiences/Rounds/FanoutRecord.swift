@@ -1,0 +1,73 @@
+import Delivery
+import LiveActivity
+
+/// A record of the fan-out topic: one version of an audience, for the members of a range or for a channel.
+struct FanoutRecord: BitwiseCopyable {
+    var partition: UInt32
+    var epoch: UInt32
+    var offset: Int64
+    /// UNIX milliseconds.
+    var receivedMilliseconds: Int64
+    var order: FanoutOrder
+    var version: Version
+    var event: Event
+    var policy: UInt8
+    var expiration: Int64
+    var staleDate: Int64
+    /// The version of the alert: of its own alert, of the one that came with its command, or of the one that it carries.
+    var alertVersion: Version
+    var alertSeconds: Int64
+    var identifier: HeapBytes
+    var trace: HeapBytes
+    /// The names of the fields that were dropped because the body was too large.
+    var dropped: HeapBytes
+    /// The body as it is sent, with its own alert if it has one.
+    var body: HeapBytes
+    var layout: Body.Layout
+
+    var hasAlert: Bool { !layout.alert.isAbsent }
+    var heldBytes: Int { body.count + identifier.count + trace.count + dropped.count }
+
+    /// Whether the alert is too old to be sent.
+    func isAlertOld(now: Moment) -> Bool {
+        AgeRules.isAlertOld(timestamp: alertVersion.timestamp, alertSeconds: alertSeconds, now: now.wallSeconds)
+    }
+
+    func freeBytes() {
+        for bytes in [identifier, trace, dropped, body] { bytes.free() }
+    }
+}
+
+extension Audiences {
+    func sentExpiration(of record: FanoutRecord, from seconds: Int64) -> Int64 {
+        sentExpiration(
+            event: record.event,
+            expiration: record.expiration,
+            staleDate: record.staleDate,
+            policy: record.policy,
+            from: seconds
+        )
+    }
+
+    /// The time after which nothing of a record is sent. UNIX seconds.
+    ///
+    /// As with a single push that waits for the service, this is as long as APNs would have kept the push, counted from its admission.
+    func expirySeconds(of record: FanoutRecord) -> Int64 {
+        sentExpiration(of: record, from: max(0, record.order.admittedMilliseconds / 1_000))
+    }
+}
+
+/// What became of a command in all ranges and channels, as the store counted it for the last of them.
+struct AudienceTotals: BitwiseCopyable {
+    var members = MemberCounts()
+    var times = RoundTimes()
+    var broadcasts = MemberCounts()
+}
+
+extension AudienceTotals {
+    /// Nil if other ranges or channels are not finished.
+    init?(_ reply: Audiences.Reply) {
+        guard let members = reply.totals else { return nil }
+        self.init(members: members, times: reply.times, broadcasts: reply.broadcasts)
+    }
+}
