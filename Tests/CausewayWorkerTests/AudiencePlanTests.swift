@@ -51,8 +51,8 @@ struct AudiencePlanTests {
     @Test func `The largest numbers do not overflow`() throws {
         var demand = AudienceDemand(members: 1_000_000_000, updatesPerMinute: 6_000)
         demand.activities = 10_000_000_000
-        demand.pools = 510
-        demand.busyPercent = 10
+        demand.fleet.pools = 510
+        demand.fleet.busyPercent = 10
         #expect(try AudiencePlan(demand: demand).text.contains("Redis Cluster"))
     }
 

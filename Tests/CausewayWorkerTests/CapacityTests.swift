@@ -9,8 +9,8 @@ struct CapacityTests {
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
     func `A pod's memory holds what is planned`(cores: Int64, pools: Int64) throws {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activities: 1_000)
-        demand.coresPerPod = cores
-        demand.pools = pools
+        demand.fleet.coresPerPod = cores
+        demand.fleet.pools = pools
         let plan = try CapacityPlan(demand: demand)
         func records(_ mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
@@ -75,8 +75,8 @@ struct CapacityTests {
         demand.retentionHours = 8_760
         demand.replication = 9
         demand.devices = 10_000_000_000
-        demand.coresPerPod = 256
-        demand.pools = 510
+        demand.fleet.coresPerPod = 256
+        demand.fleet.pools = 510
         #expect(try CapacityPlan(demand: demand).pods > 3)
         demand.activities = 10_000_000_000
         #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
@@ -88,8 +88,8 @@ struct CapacityTests {
         switch field {
         case "updates-per-minute": demand.updatesPerMinute = 0
         case "activities": demand.activities = .max
-        case "pools": demand.pools = 511
-        case "busy-percent": demand.busyPercent = 100
+        case "pools": demand.fleet.pools = 511
+        case "busy-percent": demand.fleet.busyPercent = 100
         default: demand.commandsPerPushHundredths = 99
         }
         let error = #expect(throws: CapacityError.self) { try CapacityPlan(demand: demand) }

@@ -4,15 +4,7 @@ import Observability
 extension AudiencePlan {
     /// The plan as a page of text.
     package var text: String {
-        var text = "FOR\n"
-        for (name, value) in wishes { text += CapacityPlan.line(name, value) }
-        text += "\nNEEDS\n"
-        for (name, value, reason) in answers { text += CapacityPlan.line(name, value, reason) }
-        text += "\nBASED ON\n"
-        for line in costs.audienceLines { text += "  \(line.text) (\(line.source))\n" }
-        text += "\nNOTES\n"
-        for note in notes { text += "  - \(note)\n" }
-        return text
+        PlanText.page(wishes: wishes, answers: answers, costs: costs.audienceLines, notes: notes)
     }
 
     private var wishes: [(String, String)] {
@@ -24,21 +16,17 @@ extension AudiencePlan {
     }
 
     private var answers: [(String, String, String)] {
-        let cores = Numeral.exact(coresHundredths, divisor: 100)
-        return [
+        [
             (
                 "one round", Numeral.duration(microseconds: roundMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(sharingLanes)) lanes"
             ),
-            (
-                "pods", Numeral.grouped(pods),
-                "\(demand.coresPerPod) cores and lanes each; \(cores) cores busy at the peak; planned at \(demand.busyPercent) %, plus one pod"
-            ),
+            PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round holds pages of members, never all of them"
             ),
-            ("lanes", Numeral.grouped(lanes), "one for each core"),
+            PlanText.lanes(lanes),
             ("partitions", Numeral.grouped(partitions), "in the fan-out topic and in every other topic that is read"),
             (
                 "APNs connections", Numeral.grouped(connections),
@@ -47,7 +35,7 @@ extension AudiencePlan {
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
-                "rounds take \(redisCorePercent) % of one core; \(demand.redisNodeGibibytes) GiB of memory each; replicas not included"
+                "rounds take \(redisCorePercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory each; replicas not included"
             ),
             (
                 "Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB",

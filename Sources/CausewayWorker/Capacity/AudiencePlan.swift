@@ -52,12 +52,15 @@ package struct AudiencePlan: Sendable, Equatable {
     private var turnsPerMinute: Int64 { demand.members * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
-        pushesPerSecond = CapacityPlan.up(turnsPerMinute * 100, 60 * demand.busyPercent)
+        pushesPerSecond = CapacityPlan.up(turnsPerMinute * 100, 60 * demand.fleet.busyPercent)
         // 600,000,000 nanoseconds a minute are one hundredth of a core.
         let working = CapacityPlan.up(turnsPerMinute * costs.nanosecondsPerMember, 600_000_000)
-        pods = max(CapacityPlan.podsMin, CapacityPlan.up(working, demand.coresPerPod * demand.busyPercent) + 1)
+        pods = max(
+            CapacityPlan.podsMin,
+            CapacityPlan.up(working, demand.fleet.coresPerPod * demand.fleet.busyPercent) + 1
+        )
         coresHundredths = working + pods * costs.wakingHundredths
-        lanes = pods * demand.coresPerPod
+        lanes = pods * demand.fleet.coresPerPod
         partitions = CapacityPlan.up(lanes * CapacityPlan.partitionsPerLane, pods) * pods
     }
 
@@ -65,11 +68,11 @@ package struct AudiencePlan: Sendable, Equatable {
         let inFlight = CapacityPlan.up(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         let needed = CapacityPlan.up(inFlight * 100, costs.streamsPerConnection * CapacityPlan.streamsPercent)
         connectionsPerPool = max(2, CapacityPlan.up(needed, sharingLanes))
-        connections = lanes * demand.pools * connectionsPerPool
+        connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.up(turnsPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.coresPerPod),
-            connectionsMax: Int(demand.coresPerPod * demand.pools * connectionsPerPool)
+            lanes: Int(demand.fleet.coresPerPod),
+            connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
         )
     }
 
@@ -90,7 +93,7 @@ package struct AudiencePlan: Sendable, Equatable {
         activitiesMebibytes = mebibytes(demand.activities * costs.redisBytesPerActivity)
         redisCorePercent = CapacityPlan.up(turnsPerMinute * costs.redisNanosecondsPerMember, 600_000_000)
         redisNodes = max(
-            CapacityPlan.up(redisMebibytes, demand.redisNodeGibibytes * 1_024),
+            CapacityPlan.up(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024),
             CapacityPlan.up(redisCorePercent, CapacityPlan.redisPercent)
         )
     }

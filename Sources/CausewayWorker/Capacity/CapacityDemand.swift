@@ -12,18 +12,11 @@ package struct CapacityDemand: Sendable, Equatable {
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. 1...510.
-    package var pools: Int64 = 1
-    /// Cores of a pod, which are also its lanes. 1...256.
-    package var coresPerPod: Int64 = 4
-    /// How busy a lane may be at the peak, per cent. The rest is for bursts, for a lost pod, and for a backlog. 10...90.
-    package var busyPercent: Int64 = 50
+    package var fleet = FleetParts()
     /// Copies that Kafka keeps of each record. 1...9.
     package var replication: Int64 = 3
     /// How many hours of commands and results Kafka keeps, at the rate of the peak. 1...8,760.
     package var retentionHours: Int64 = 4
-    /// Memory of one Redis node for keys, GiB. 1...4,096.
-    package var redisNodeGibibytes: Int64 = 8
 
     package init(updatesPerMinute: Int64, activities: Int64) {
         self.updatesPerMinute = updatesPerMinute
@@ -36,14 +29,10 @@ package struct CapacityDemand: Sendable, Equatable {
         try CapacityError.require("activities", activities, in: 1...10_000_000_000)
         try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: 100...100_000, divisor: 100)
         try CapacityError.require("devices", devices, in: 0...10_000_000_000)
-        try CapacityError.require("pools", pools, in: 1...510)
-        try CapacityError.require("cores-per-pod", coresPerPod, in: 1...256)
-        try CapacityError.require("busy-percent", busyPercent, in: 10...90)
+        try fleet.validate()
         try CapacityError.require("replication", replication, in: 1...9)
         try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)
-        try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
     }
-
 }
 
 /// The reason why there is no plan.

@@ -4,21 +4,7 @@ import Observability
 extension CapacityPlan {
     /// The plan as a page of text.
     package var text: String {
-        var text = "FOR\n"
-        for (name, value) in wishes { text += Self.line(name, value) }
-        text += "\nNEEDS\n"
-        for (name, value, reason) in answers { text += Self.line(name, value, reason) }
-        text += "\nBASED ON\n"
-        for line in costs.lines { text += "  \(line.text) (\(line.source))\n" }
-        text += "\nNOTES\n"
-        for note in notes { text += "  - \(note)\n" }
-        return text
-    }
-
-    static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
-        let padding = String(repeating: " ", count: max(1, 24 - name.count))
-        guard !reason.isEmpty else { return "  \(name)\(padding)\(value)\n" }
-        return "  \(name)\(padding)\(value)\(String(repeating: " ", count: max(2, 15 - value.count)))\(reason)\n"
+        PlanText.page(wishes: wishes, answers: answers, costs: costs.lines, notes: notes)
     }
 
     private var wishes: [(String, String)] {
@@ -36,16 +22,12 @@ extension CapacityPlan {
 
     private var answers: [(String, String, String)] {
         [
-            (
-                "pods", Numeral.grouped(pods),
-                "\(demand.coresPerPod) cores and lanes each; \(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak; planned at "
-                    + "\(demand.busyPercent) %, plus one pod"
-            ),
+            PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
             ),
-            ("lanes", Numeral.grouped(lanes), "one for each core"),
+            PlanText.lanes(lanes),
             (
                 "partitions", Numeral.grouped(partitions),
                 "in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
@@ -59,7 +41,7 @@ extension CapacityPlan {
             (
                 "Redis nodes", Numeral.grouped(redisNodes),
                 "\(Numeral.grouped(redisNodesForCalls)) for calls at \(Self.redisPercent) %, \(Numeral.grouped(redisNodesForMemory)) for "
-                    + "memory at \(demand.redisNodeGibibytes) GiB each; replicas not included"
+                    + "memory at \(demand.fleet.redisNodeGibibytes) GiB each; replicas not included"
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
             ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),

@@ -65,10 +65,10 @@ package struct CapacityPlan: Sendable, Equatable {
     private mutating func planPods() {
         let nanoseconds = commandsPerSecond * costs.nanosecondsPerCommand + pushesPerSecond * costs.nanosecondsPerPush
         let working = Self.up(nanoseconds, 10_000_000)
-        let perPod = max(1, demand.busyPercent * demand.coresPerPod - costs.wakingHundredths)
+        let perPod = max(1, demand.fleet.busyPercent * demand.fleet.coresPerPod - costs.wakingHundredths)
         pods = max(Self.podsMin, Self.up(working, perPod) + 1)
         coresHundredths = working + pods * costs.wakingHundredths
-        lanes = pods * demand.coresPerPod
+        lanes = pods * demand.fleet.coresPerPod
         let bytes = commandsPerSecond * costs.bytesPerCommand
         let wanted = max(lanes * Self.partitionsPerLane, Self.up(bytes, costs.partitionBytesPerSecond))
         // A multiple of the pods, so that every pod has the same number.
@@ -80,14 +80,14 @@ package struct CapacityPlan: Sendable, Equatable {
         connectionsNeeded = Self.up(pushesInFlight * 100, costs.streamsPerConnection * Self.streamsPercent)
         // At least two connections of each pool: one can be replaced while the other works.
         connectionsPerPool = max(2, Self.up(connectionsNeeded, lanes))
-        connections = lanes * demand.pools * connectionsPerPool
+        connections = lanes * demand.fleet.pools * connectionsPerPool
         apnsMegabitsPerSecond = Self.up(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
     }
 
     private mutating func planMemory() {
         podMebibytes = MemoryBudget.plannedMebibytes(
-            lanes: Int(demand.coresPerPod),
-            connectionsMax: Int(demand.coresPerPod * demand.pools * connectionsPerPool)
+            lanes: Int(demand.fleet.coresPerPod),
+            connectionsMax: Int(demand.fleet.coresPerPod * demand.fleet.pools * connectionsPerPool)
         )
     }
 
@@ -96,7 +96,7 @@ package struct CapacityPlan: Sendable, Equatable {
         redisNodesForCalls = Self.up(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
         let keys = demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
         redisMebibytes = Self.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
-        redisNodesForMemory = Self.up(redisMebibytes, demand.redisNodeGibibytes * 1_024)
+        redisNodesForMemory = Self.up(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }
 
     private mutating func planKafka() {

@@ -48,23 +48,15 @@ extension StatusBuilder {
         let rows = appsWithAudiences.flatMap { index, name in
             MemberCounts.Outcome.allCases
                 .filter { now[.audienceMembers, index, Int($0.rawValue)] > 0 }
-                .map { outcome -> [StatusCell] in
-                    let place = Int(outcome.rawValue)
-                    return [
-                        .words(name), .words("\(outcome.name)"),
-                        .rate(window.count(.audienceMembers, index, place), windowMilliseconds: window.milliseconds),
-                        .count(now[.audienceMembers, index, place]),
-                    ]
+                .map { outcome in
+                    [.words(name), .words("\(outcome.name)")]
+                        + flowCells(.audienceMembers, index, Int(outcome.rawValue))
                 }
         }
         return StatusTable(
             key: "audienceMembers",
             title: "Outcomes of audiences' members",
-            columns: [
-                .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
-                .init(key: "perSecond", title: "per second, last minute"),
-                .init(key: "total", title: "since the start"),
-            ],
+            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")] + Self.flowColumns,
             rows: rows,
             emptyText: "No member has had its turn yet."
         )

@@ -90,10 +90,7 @@ struct StatusBuilder {
         return StatusTable(
             key: "flow",
             title: "What flows",
-            columns: [
-                .init(key: "what", title: ""), .init(key: "perSecond", title: "per second, last minute"),
-                .init(key: "total", title: "since the start"),
-            ],
+            columns: [.init(key: "what", title: "")] + Self.flowColumns,
             rows: lines.map { title, metric in
                 [
                     .words(title), .rate(window.count(metric), windowMilliseconds: window.milliseconds),
@@ -103,27 +100,29 @@ struct StatusBuilder {
         )
     }
 
+    static let flowColumns: [StatusTable.Column] = [
+        .init(key: "perSecond", title: "per second, last minute"), .init(key: "total", title: "since the start"),
+    ]
+
+    /// The cells of ``flowColumns`` for one pair of labels.
+    func flowCells(_ metric: Metric, _ first: Int, _ second: Int) -> [StatusCell] {
+        [
+            .rate(window.count(metric, first, second), windowMilliseconds: window.milliseconds),
+            .count(now[metric, first, second]),
+        ]
+    }
+
     private var outcomes: StatusTable {
         let rows = (labels.apps + ["none"]).enumerated()
             .flatMap { app, name in
                 labels.outcomes.enumerated()
                     .filter { now[.outcomes, app, $0.offset] > 0 }
-                    .map { outcome, text -> [StatusCell] in
-                        [
-                            .words(name), .words(text),
-                            .rate(window.count(.outcomes, app, outcome), windowMilliseconds: window.milliseconds),
-                            .count(now[.outcomes, app, outcome]),
-                        ]
-                    }
+                    .map { outcome, text in [.words(name), .words(text)] + flowCells(.outcomes, app, outcome) }
             }
         return StatusTable(
             key: "outcomes",
             title: "Outcomes of commands",
-            columns: [
-                .init(key: "app", title: "app"), .init(key: "outcome", title: "outcome"),
-                .init(key: "perSecond", title: "per second, last minute"),
-                .init(key: "total", title: "since the start"),
-            ],
+            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")] + Self.flowColumns,
             rows: rows,
             emptyText: "No command was settled yet."
         )
@@ -274,12 +273,9 @@ struct StatusBuilder {
             .flatMap { index, pool in
                 labels.answers.labels.enumerated()
                     .filter { now[.pushes, index, $0.offset] > 0 }
-                    .map { answer, values -> [StatusCell] in
-                        [
-                            .words(pool.app), .words(pool.environment), .words(values[0]), .words(values[1]),
-                            .rate(window.count(.pushes, index, answer), windowMilliseconds: window.milliseconds),
-                            .count(now[.pushes, index, answer]),
-                        ]
+                    .map { answer, values in
+                        [pool.app, pool.environment, values[0], values[1]].map { .words($0) }
+                            + flowCells(.pushes, index, answer)
                     }
             }
         return StatusTable(
@@ -288,9 +284,7 @@ struct StatusBuilder {
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
-                .init(key: "perSecond", title: "per second, last minute"),
-                .init(key: "total", title: "since the start"),
-            ],
+            ] + Self.flowColumns,
             rows: rows,
             emptyText: "No push was answered yet."
         )

@@ -46,13 +46,13 @@ struct PlanCommand: ParsableCommand {
     var devices: Int64 = 0
 
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
-    var pools: Int64 = 1
+    var pools = FleetParts().pools
 
     @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
-    var coresPerPod: Int64 = 4
+    var coresPerPod = FleetParts().coresPerPod
 
     @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
-    var busyPercent: Int64 = 50
+    var busyPercent = FleetParts().busyPercent
 
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
@@ -61,7 +61,7 @@ struct PlanCommand: ParsableCommand {
     var retentionHours: Int64 = 4
 
     @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))
-    var redisNodeGibibytes: Int64 = 8
+    var redisNodeGibibytes = FleetParts().redisNodeGibibytes
 
     func validate() throws {
         do {
@@ -81,17 +81,23 @@ struct PlanCommand: ParsableCommand {
         return try CapacityPlan(demand: demand(activities: activities)).text
     }
 
+    private var fleet: FleetParts {
+        var fleet = FleetParts()
+        fleet.pools = pools
+        fleet.coresPerPod = coresPerPod
+        fleet.busyPercent = busyPercent
+        fleet.redisNodeGibibytes = redisNodeGibibytes
+        return fleet
+    }
+
     private func demand(activities: Int64) -> CapacityDemand {
         var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activities: activities)
         // A value that is no whole number of hundredths becomes 0. That is out of range, so it is refused by name.
         demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
         demand.devices = devices
-        demand.pools = pools
-        demand.coresPerPod = coresPerPod
-        demand.busyPercent = busyPercent
+        demand.fleet = fleet
         demand.replication = replication
         demand.retentionHours = retentionHours
-        demand.redisNodeGibibytes = redisNodeGibibytes
         return demand
     }
 
@@ -107,10 +113,7 @@ struct PlanCommand: ParsableCommand {
         }
         var demand = AudienceDemand(members: members, updatesPerMinute: updatesPerMinute)
         if let activities { demand.activities = activities }
-        demand.pools = pools
-        demand.coresPerPod = coresPerPod
-        demand.busyPercent = busyPercent
-        demand.redisNodeGibibytes = redisNodeGibibytes
+        demand.fleet = fleet
         return demand
     }
 }

@@ -1,0 +1,39 @@
+import Numbers
+
+/// The page of text of a plan: what it is for, what that needs, what the numbers are based on.
+enum PlanText {
+    static func page(
+        wishes: [(String, String)],
+        answers: [(String, String, String)],
+        costs: [(text: String, source: String)],
+        notes: [String]
+    ) -> String {
+        var text = "FOR\n"
+        for (name, value) in wishes { text += line(name, value) }
+        text += "\nNEEDS\n"
+        for (name, value, reason) in answers { text += line(name, value, reason) }
+        text += "\nBASED ON\n"
+        for line in costs { text += "  \(line.text) (\(line.source))\n" }
+        text += "\nNOTES\n"
+        for note in notes { text += "  - \(note)\n" }
+        return text
+    }
+
+    static func pods(_ pods: Int64, coresHundredths: Int64, _ fleet: FleetParts) -> (String, String, String) {
+        let busy = "\(Numeral.exact(coresHundredths, divisor: 100)) cores busy at the peak"
+        return (
+            "pods", Numeral.grouped(pods),
+            "\(fleet.coresPerPod) cores and lanes each; \(busy); planned at \(fleet.busyPercent) %, plus one pod"
+        )
+    }
+
+    static func lanes(_ lanes: Int64) -> (String, String, String) {
+        ("lanes", Numeral.grouped(lanes), "one for each core")
+    }
+
+    private static func line(_ name: String, _ value: String, _ reason: String = "") -> String {
+        let padding = String(repeating: " ", count: max(1, 24 - name.count))
+        guard !reason.isEmpty else { return "  \(name)\(padding)\(value)\n" }
+        return "  \(name)\(padding)\(value)\(String(repeating: " ", count: max(2, 15 - value.count)))\(reason)\n"
+    }
+}
