@@ -33,6 +33,7 @@ let package = Package(
         // The benchmarks and the fuzzer are separate packages and use these libraries.
         .library(name: "LiveActivity", targets: ["LiveActivity"]),
         .library(name: "Delivery", targets: ["Delivery"]),
+        .library(name: "Numbers", targets: ["Numbers"]),
         .library(name: "ActivityStore", targets: ["ActivityStore"]),
         .library(name: "Redis", targets: ["Redis"]),
         .library(name: "Reactor", targets: ["Reactor"]),

@@ -50,6 +50,7 @@ let package = Package(
             dependencies: [
                 .product(name: "ActivityStore", package: "causeway"),
                 .product(name: "LiveActivity", package: "causeway"),
+                .product(name: "Numbers", package: "causeway"),
                 .product(name: "Reactor", package: "causeway"),
                 .product(name: "Redis", package: "causeway"),
             ],

@@ -16,8 +16,6 @@ final class Course: ActivityStoreHandler {
     private var sends = 0
     private var failure: RedisError?
 
-    private static let app = Array("com.example.match".utf8)
-
     init(server: RedisServerProcess, activities: Int) throws {
         self.server = server
         self.activities = activities
@@ -50,7 +48,7 @@ final class Course: ActivityStoreHandler {
     func registerAll() throws {
         try perform(activities) { index in
             let registration = TokenRegistration(
-                token: Self.token(index),
+                token: Crowd.token(index),
                 environment: .production,
                 registeredAtMilliseconds: 1_760_000_000_000
             )
@@ -159,26 +157,8 @@ final class Course: ActivityStoreHandler {
         return calls
     }
 
-    // MARK: - Names and tokens
-
     private static func subject(_ index: Int) -> StoreSubject<[UInt8]> {
-        StoreSubject(app: app, kind: .activity, identifier: identifier(index))
-    }
-
-    /// As long as a UUID.
-    private static func identifier(_ index: Int) -> [UInt8] {
-        Array("0c6ef1f2-8f5e-4d0d-9e0c-\(String(index + 0x1000_0000_0000, radix: 16).suffix(12))".utf8)
-    }
-
-    /// 160 hexadecimal digits, different for each activity.
-    private static func token(_ index: Int) -> [UInt8] {
-        var state = UInt64(index) &+ 1
-        var digits: [UInt8] = []
-        while digits.count < 160 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            digits += String((state >> 32) | 1 << 32, radix: 16).suffix(8).utf8
-        }
-        return digits
+        StoreSubject(app: Crowd.app, kind: .activity, identifier: Crowd.identifier(index))
     }
 
     // MARK: - From Redis

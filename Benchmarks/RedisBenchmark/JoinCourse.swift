@@ -1,5 +1,6 @@
 import ActivityStore
 import LiveActivity
+import Numbers
 import Reactor
 import Redis
 
@@ -187,12 +188,8 @@ enum Crowd {
     /// 160 hexadecimal digits, different for each activity.
     static func token(_ index: Int) -> [UInt8] {
         let digits = Array("0123456789abcdef".utf8)
-        var state = UInt64(index) &* 0x9E37_79B9_7F4A_7C15 &+ 1
-        return (0..<160)
-            .map { _ in
-                state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-                return digits[Int(state >> 60)]
-            }
+        var random = SplitMix64(seed: UInt64(index))
+        return (0..<160).map { _ in digits[Int(random.next(below: 16))] }
     }
 
     static func entry(_ index: Int, isLeaving: Bool = false, atMilliseconds: Int64) -> MemberEntry<[UInt8]> {

@@ -107,14 +107,16 @@ extension Delivery {
                 ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
                 : .began(atMilliseconds: began, lifetimeMilliseconds: lifetime)
         }
-        if slot.pointee.outcome == .ended { return .endedByAnother(beganMilliseconds: began) }
-        // Pushes to an audience are not kept, so a start of its member would show an older state.
-        guard [.accepted, .duplicate, .unregistered].contains(slot.pointee.outcome), !slot.pointee.hasLeftAudiences
-        else {
-            return .ended(beganMilliseconds: began, restartMilliseconds: 0)
+        var restart: Int64 = 0
+        switch slot.pointee.outcome {
+        case .ended: return .endedByAnother(beganMilliseconds: began)
+        case .accepted, .duplicate, .unregistered:
+            // Pushes to an audience are not kept, so a start of its member would show an older state.
+            guard !slot.pointee.hasLeftAudiences else { break }
+            // The start must be newer than the end.
+            restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
+        default: break
         }
-        // The start must be newer than the end.
-        let restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         return .ended(beganMilliseconds: began, restartMilliseconds: restart)
     }
 
@@ -122,11 +124,16 @@ extension Delivery {
         LifetimeIdentifier(slot.pointee.bytes(slot.pointee.commandIdentifier))
     }
 
+    /// The time for the commands and deferred topics to bring a command to its next reading.
+    private static let topicsMilliseconds: Int64 = 20_000
+
     /// What is asked before a command of a lifetime enters its activity's list.
     func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
-        // A command that is deferred is read again within both times. The rest is for the topics.
-        let lease = 2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds) + 20_000
+        // A command that is deferred is read again within both times.
+        let lease =
+            2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
+            + Self.topicsMilliseconds
         return .checkLife(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
             // Redis has admitted a start that was tried, so no other record of the start may be sent.
