@@ -15,7 +15,7 @@ extension Delivery {
     /// Tells the timetable what an outcome says of the activity's life.
     mutating func noteLife(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        guard slot.pointee.kind == .command, slot.pointee.isOfLifetime || isLifetimeLimited(of: slot) else { return }
+        guard slot.pointee.isOfLifetime || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else { return }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
             // Nothing else says what became of the life, so it leaves the timetable after the result.
             if endsLife(slot) { records[record].followUps.insert(.endLife) }
@@ -52,7 +52,7 @@ extension Delivery {
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
-        case .failed, .expired, .held, .unregistered: true
+        case .failed, .expired, .held, .unregistered, .invalid: true
         default: false
         }
     }
@@ -86,8 +86,8 @@ extension Delivery {
                 now: now
             )
         }
-        guard slot.pointee.kind == .command else { return .over }
         if slot.pointee.isOfLifetime { return lifeNote(ofLifetime: slot, now: now) }
+        guard slot.pointee.kind == .command else { return .over }
         if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .missed }
         guard slot.pointee.event != .end else { return .over }
         let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)

@@ -88,11 +88,11 @@ extension Delivery {
                 let detail = "app: is not configured"
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
+            records[index].application = application
             guard let policy = policy(of: command, of: application, in: value) else {
                 let detail = "policy: is not configured"
-                return reject(record, index, identifier, code: "unknownPolicy", detail: detail)
+                return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
-            records[index].application = application
             records[index].policy = policy
             if records[index].isReadAgain, command.event == .start {
                 return settleStartReadAgain(index, command, from: value)

@@ -14,6 +14,23 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
+    /// Rejects a command whose app is known. A start after a lifetime leaves the timetable with that: the keeper would make it again,
+    /// and it would be invalid again. (R34)
+    mutating func reject(
+        _ record: IncomingRecord,
+        _ index: UInt32,
+        _ command: Command,
+        code: StaticString,
+        detail: String
+    ) {
+        guard command.event == .start, let value = record.value, command.isOfLifetime(in: value) else {
+            return reject(record, index, command.identifier, code: code, detail: detail)
+        }
+        records[index].isLifetimeRestart = true
+        let address = (command.activity, command.device)
+        reject(record, index, command.identifier, of: address, code: code, detail: detail)
+    }
+
     /// The place of a record's command in its topic, as its dead letter names it. Not for the hot path.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
@@ -22,10 +39,13 @@ extension Delivery {
     }
 
     /// Not for the hot path: this makes a `String`, and copies the record, whose bytes are valid only during the call.
+    ///
+    /// - Parameter address: the activity and the device of the command, if something is done about them after the result.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
         _ identifier: TextRange = .absent,
+        of address: (activity: TextRange, device: TextRange) = (.absent, .absent),
         code: StaticString,
         detail: String
     ) {
@@ -40,7 +60,9 @@ extension Delivery {
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)
             let identifierCount = identifier.isAbsent ? DefaultIdentifier.bytesMax : Int(identifier.range.count)
-            let count = key.count + record.trace.count + code.count + detail.count + identifierCount
+            let addressCount = Int(address.activity.range.count) + Int(address.device.range.count)
+            let count =
+                key.count + record.trace.count + code.count + detail.count + identifierCount + addressCount
             var writer = RecordBlockWriter(block: records.allocateBlock(count))
             slot.block = writer.block
             let recordKey = writer.append(key)
@@ -48,6 +70,8 @@ extension Delivery {
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
+            slot.subject = writer.append(address.activity, from: value)
+            slot.device = writer.append(address.device, from: value)
             guard identifier.isAbsent else {
                 slot.commandIdentifier = writer.append(identifier, from: value)
                 return

@@ -16,7 +16,9 @@ extension Delivery {
     ) {
         let fields = policies.droppedFields(records[index].policy)
         guard !fields.isEmpty, let value = record.value else {
-            return reject(record, index, command.identifier, fault: command.sizeFault)
+            let fault = command.sizeFault
+            let detail = record.value.map { fault.message(in: $0) } ?? ""
+            return reject(record, index, command, code: fault.code.name, detail: detail)
         }
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
             let trimmed = fields.trim(value, of: command, into: room)
@@ -45,7 +47,7 @@ extension Delivery {
                 reject(
                     record,
                     index,
-                    command.identifier,
+                    command,
                     code: fault.code.name,
                     detail: fault.message(in: value, afterDropping: names)
                 )

@@ -206,4 +206,28 @@ import Testing
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
     }
+
+    /// Its policy was removed, or its state has grown too large for it. The keeper would make it again for twelve hours.
+    @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
+    func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
+        let core = restarting()
+        core.elapse(10_000)
+        core.receive(CommandText.start(10, id: Self.identifier, beside: member))
+        #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
+        #expect(core.results.map(\.isOfLifetime) == [true] && core.results.map(\.activity) == ["a"])
+        // The letter is written before the timetable forgets why.
+        #expect(notes(core) == [])
+        core.acknowledgeProductions()
+        #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
+        #expect(core.committableOffset == 0)
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    @Test func `The timetable does not forget a life for an invalid command of the producer`() {
+        let core = restarting()
+        core.receive(.start(1, beside: #""policy":"gone","#))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["s1 invalid"] && notes(core) == [] && core.committableOffset == 1)
+    }
 }
