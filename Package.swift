@@ -266,7 +266,8 @@ let package = Package(
         .testTarget(
             name: "CausewayWorkerTests",
             dependencies: [
-                "APNs", "CausewayConfiguration", "CausewayWorker", "Kafka", "Observability", "Reactor", "Testbed",
+                "ActivityStore", "APNs", "CausewayConfiguration", "CausewayWorker", "Kafka", "LiveActivity",
+                "Observability", "Reactor", "Redis", "RedisTestbed", "Testbed",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -41,6 +41,21 @@ extension SharedHashes {
         return claims
     }
 
+    /// Removes a claimed name and what belongs to it, unless something has changed what is known about the name since the claim.
+    ///
+    /// - Returns: whether this call has removed it.
+    public func forget(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
+        try call(Self.forgetting, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
+    }
+
+    private static let forgetting = """
+        local timetable, name = KEYS[1], ARGV[1]
+        if redis.call('HGET', timetable .. '+', name) ~= ARGV[2] then return 0 end
+        redis.call('ZREM', timetable, name)
+        for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
+        return 1
+        """
+
     private static let claiming = """
         local timetable, known = KEYS[1], KEYS[1] .. '+'
         local time = redis.call('TIME')

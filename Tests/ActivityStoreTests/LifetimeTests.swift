@@ -185,6 +185,33 @@ import Testing
         #expect(names == [later.text])
     }
 
+    @Test func `A claimed life is forgotten only if nothing is newly known about it`() throws {
+        let comparison = try ScriptComparison()
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
+        let key = TestKey.activity("a")
+        let timetable = LifetimeKey.stored(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.number))
+        let start = Self.command(isStart: true)
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start), key)
+        func claim() throws -> SharedHashes.Claim {
+            try #require(
+                try shared.claim(timetable, limit: 9, leaseMilliseconds: 0, ageMaxMilliseconds: .max).claimed.first
+            )
+        }
+        let first = try claim()
+        let second = try claim()
+        #expect(try !shared.forget(timetable, first))
+        comparison.admit(.noteLife(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
+        #expect(try !shared.forget(timetable, second))
+        let third = try claim()
+        #expect(try shared.forget(timetable, third))
+        #expect(try !shared.forget(timetable, third))
+        #expect(comparison.server.command("KEYS", String(decoding: timetable, as: UTF8.self) + "*") == [])
+    }
+
+    private static func command(isStart: Bool) -> KeptCommand<[UInt8]> {
+        KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
+    }
+
     /// The command that a claim made may be in the deferred topic for hours. It asks at each reading.
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
         let comparison = try ScriptComparison()

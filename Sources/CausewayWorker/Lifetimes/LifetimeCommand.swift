@@ -9,27 +9,39 @@ struct LifetimeCommand: Equatable {
     let value: [UInt8]
     let isRestart: Bool
 
-    /// The command that a claim asks for; nil if another program wrote the claim, or the activity's start is damaged.
+    /// Why no command can be made for a claim, now or later.
+    enum Obstacle: String, Error {
+        case foreignClaim = "another program wrote the entry of the timetable"
+        case missingStart = "Redis does not have the start"
+        case damagedStart = "the start in Redis cannot be read"
+    }
+
+    /// The command that a claim asks for.
     ///
     /// - Parameter kept: the values of the hashes of kept commands.
-    init?(_ claim: SharedHashes.Claim, nowMilliseconds: Int64, kept: (start: [UInt8]?, shown: [UInt8]?)) {
+    init(
+        _ claim: SharedHashes.Claim,
+        nowMilliseconds: Int64,
+        kept: (start: [UInt8]?, shown: [UInt8]?)
+    ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
             let began = Int64(words[1])
-        else { return nil }
+        else { throw .foreignClaim }
         key = activity
         isRestart = Self.isRestart(claim)
         guard isRestart else {
             value = Self.end(app: app, activity: activity, beganMilliseconds: began, nowMilliseconds: nowMilliseconds)
             return
         }
-        guard let start = kept.start.flatMap(LifetimeKey.keptCommand),
+        guard let keptStart = kept.start else { throw .missingStart }
+        guard let start = LifetimeKey.keptCommand(keptStart),
             let restart = RestartRecord.compose(
                 start: start,
                 shown: kept.shown.flatMap(LifetimeKey.keptCommand),
                 restartMilliseconds: began
             )
-        else { return nil }
+        else { throw .damagedStart }
         value = restart
     }
 

@@ -93,14 +93,36 @@ actor LifetimeKeeper {
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
         let kept = try keptCommands(for: claims.claimed, in: number)
-        let commands = claims.claimed.compactMap {
-            LifetimeCommand($0, nowMilliseconds: claims.nowMilliseconds, kept: kept[$0.name] ?? (nil, nil))
+        var commands: [LifetimeCommand] = []
+        var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
+        for claim in claims.claimed {
+            let kept = kept[claim.name] ?? (nil, nil)
+            do throws(LifetimeCommand.Obstacle) {
+                commands.append(try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, kept: kept))
+            } catch {
+                obstacles.append((claim, error))
+            }
         }
-        guard !commands.isEmpty else { return claims.waiting }
-        try topic.produce(commands)
-        let restarts = commands.count(where: \.isRestart)
-        status.note(ended: commands.count - restarts, restarted: restarts)
-        return claims.waiting
+        if !commands.isEmpty {
+            try topic.produce(commands)
+            let restarts = commands.count(where: \.isRestart)
+            status.note(ended: commands.count - restarts, restarted: restarts)
+        }
+        for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
+        return claims.waiting - obstacles.count
+    }
+
+    /// Removes a life for which no command can be made from its timetable. Otherwise it would be claimed until it is too old.
+    private func forget(
+        _ claim: SharedHashes.Claim,
+        _ obstacle: LifetimeCommand.Obstacle,
+        in number: Int
+    ) throws(RedisError) {
+        guard try timetables.forget(LifetimeKey.stored(number), claim) else { return }
+        let subject = LifetimeKey.subject(ofActivityKey: claim.name)
+        let app = String(decoding: subject?.app ?? [], as: UTF8.self)
+        let activity = String(decoding: subject?.activity ?? claim.name, as: UTF8.self)
+        log(.lifetimeForgotten, ["app": "\(app)", "activity": "\(activity)", "error": "\(obstacle.rawValue)"])
     }
 
     /// The start and the last update of each claimed activity that waits for a new start, by the activity's key.

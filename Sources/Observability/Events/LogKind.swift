@@ -72,6 +72,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case fleetTokenNotSigned
     case lifetimesAway
     case lifetimesBack
+    case lifetimeForgotten
     case configurationReloaded
     case configurationRejected
     case configurationNeedsRestart

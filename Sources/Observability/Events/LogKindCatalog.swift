@@ -61,6 +61,15 @@ package enum LogKindCatalog {
             "Redis and Kafka answer again."
         ),
         line(
+            .lifetimeForgotten,
+            "lifetime-forgotten",
+            .error,
+            "an activity whose lifetime is over is not ended or started again",
+            "What Redis has of the activity is missing or damaged; `error` says what. The activity has left the timetable.",
+            "Start the activity again with a command, if its user needs it. Look for the cause: a Redis that evicts keys, or another program "
+                + "that writes keys which begin with `{causeway:lifetimes:`."
+        ),
+        line(
             .workerDraining,
             "worker-draining",
             .info,
