@@ -130,7 +130,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// The keeper of limited lifetimes. It does nothing while no policy limits any: a reload may change that.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
-        try LifetimeKeeper(configuration.kafka, redis: redis, status: registry.lifetimes, log: log)
+        try LifetimeKeeper(configuration, redis: redis, status: registry.lifetimes, log: log)
     }
 
     /// - Parameter refuse: called if Redis contradicts the configuration.

@@ -39,7 +39,7 @@ import Testing
                 .load(text: text, file: nil)
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             keeper = try LifetimeKeeper(
-                configuration.kafka,
+                configuration,
                 redis: RedisConfiguration(url: RedisURL("unix://\(socket)")),
                 status: LifetimeStatus(),
                 log: SharedKindLog(logger: logger, events: events)
@@ -88,5 +88,16 @@ import Testing
         #expect(details.contains("error="), "\(details)")
         await scene.keeper.look()
         #expect(scene.events[.lifetimeForgotten].count == 3)
+    }
+
+    /// An app that was removed from the configuration, or that only newer workers have. Workers without it would reject the command.
+    @Test func `A life of an app that the worker does not have stays in the timetable without a command`() async throws
+    {
+        let scene = try Scene()
+        let key = ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array("a".utf8))
+        scene.put(key, "b \(began) 0")
+        await scene.keeper.look()
+        #expect(scene.keys.count == 2)
+        #expect(scene.events[.lifetimesAway].count == 0 && scene.events[.lifetimeForgotten].count == 0)
     }
 }

@@ -28,18 +28,22 @@ actor LifetimeKeeper {
 
     private let timetables: SharedHashes
     private let topic: LifetimeTopic
+    /// The bundle ids of the configured apps.
+    private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedKindLog
     private var isTroubled = false
 
     init(
-        _ kafka: WorkerConfiguration.Kafka,
+        _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
         status: LifetimeStatus,
         log: SharedKindLog
     ) throws {
         timetables = try SharedHashes(configuration: redis)
+        let kafka = configuration.kafka
         topic = LifetimeTopic(name: kafka.topics.commands, properties: try kafka.producerProperties)
+        apps = Set(configuration.apps.map { Array($0.bundleId.utf8) })
         self.status = status
         self.log = log
     }
@@ -92,10 +96,11 @@ actor LifetimeKeeper {
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        let kept = try keptCommands(for: claims.claimed, in: number)
+        let claimed = claims.claimed.filter(isHandled)
+        let kept = try keptCommands(for: claimed, in: number)
         var commands: [LifetimeCommand] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
-        for claim in claims.claimed {
+        for claim in claimed {
             let kept = kept[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
                 commands.append(try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, kept: kept))
@@ -110,6 +115,12 @@ actor LifetimeKeeper {
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
         return claims.waiting - obstacles.count
+    }
+
+    /// Whether this worker makes a command for a claim. A worker that does not have the app would reject the command, so the life stays
+    /// for the workers that have it.
+    private func isHandled(_ claim: SharedHashes.Claim) -> Bool {
+        LifetimeKey.subject(ofActivityKey: claim.name).map { apps.contains($0.app) } ?? true
     }
 
     /// Removes a life for which no command can be made from its timetable. Otherwise it would be claimed until it is too old.
