@@ -94,9 +94,6 @@ extension Delivery {
                 return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
             records[index].policy = policy
-            if records[index].isReadAgain, command.event == .start {
-                return settleStartReadAgain(index, command, from: value)
-            }
             guard command.fits else {
                 return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
             }
@@ -106,7 +103,8 @@ extension Delivery {
         }
     }
 
-    /// Puts a command, whose app and policy are in its slot, into its activity's list, unless its phones could not decode it.
+    /// Puts a command, whose app and policy are in its slot, into its activity's list, unless its phones could not decode it, or it is
+    /// a start that is read again.
     @inline(__always)
     mutating func take(
         _ command: Command,
@@ -117,6 +115,9 @@ extension Delivery {
         dropped: UnsafeRawBufferPointer,
         now: Moment
     ) {
+        if records[index].isReadAgain, command.event == .start {
+            return settleStartReadAgain(index, command, from: value)
+        }
         if command.isOfLifetime(in: value) {
             // Made of commands that were checked.
             return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)

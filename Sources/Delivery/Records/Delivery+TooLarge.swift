@@ -18,7 +18,7 @@ extension Delivery {
         guard !fields.isEmpty, let value = record.value else {
             let fault = command.sizeFault
             let detail = record.value.map { fault.message(in: $0) } ?? ""
-            return reject(record, index, command, code: fault.code.name, detail: detail)
+            return rejectTooLarge(command, index: index, record: record, code: fault.code.name, detail: detail)
         }
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
             let trimmed = fields.trim(value, of: command, into: room)
@@ -44,14 +44,28 @@ extension Delivery {
             } catch {
                 var fault = error
                 fault.offset = command.sizeFault.offset
-                reject(
-                    record,
-                    index,
+                rejectTooLarge(
                     command,
+                    index: index,
+                    record: record,
                     code: fault.code.name,
                     detail: fault.message(in: value, afterDropping: names)
                 )
             }
         }
+    }
+
+    /// A start that is read again may have fitted before, by another configuration, so it is not rejected.
+    private mutating func rejectTooLarge(
+        _ command: Command,
+        index: UInt32,
+        record: IncomingRecord,
+        code: StaticString,
+        detail: String
+    ) {
+        guard records[index].isReadAgain, command.event == .start, let value = record.value else {
+            return reject(record, index, command, code: code, detail: detail)
+        }
+        settleStartReadAgain(index, command, from: value)
     }
 }

@@ -10,7 +10,7 @@ import Testing
     private static let restart = CommandText.start(10, id: identifier)
 
     /// A core whose default policy starts activities again after an hour. Policy `once` only ends them.
-    private func restarting() -> CoreHarness {
+    private func restarting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000
@@ -19,6 +19,7 @@ import Testing
             var once = Policy(name: "once")
             once.lifetimeSeconds = 3_600
             $0.policies.append(once)
+            change(&$0)
         }
     }
 
@@ -85,6 +86,23 @@ import Testing
         #expect(kept(core).map(\.note) == notes(core) && kept(core).first?.command.hasPrefix("start ") == true)
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+    }
+
+    /// As it was sent, without the fields that its policy drops. (R33)
+    @Test(arguments: [(["lineups"], true), (["other"], false)])
+    func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
+        let core = restarting { $0.policies[0].oversize = dropped }
+        core.elapse(5_000)
+        core.readAgain(below: 2)
+        let long = String(repeating: "x", count: 4_096)
+        core.receive(
+            CommandText.start(1)
+                .replacing(#""content-state":{"n":0}"#, with: #""content-state":{"n":0,"lineups":"\#(long)"}"#)
+        )
+        #expect(notes(core).count == 1 && core.outcomes == [])
+        #expect(kept(core).map { $0.command.contains(#""content-state":{"n":0}"#) } == (isKept ? [true] : []))
+        core.acknowledgeSettlements()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
     }
 
     @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
