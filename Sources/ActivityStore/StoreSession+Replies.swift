@@ -133,6 +133,10 @@ extension StoreSession {
             result.wasMember = true
             rest = UnsafeRawBufferPointer(rebasing: rest[1...])
         }
+        if verdict == .duplicate, kind == .end, rest.first == UInt8(ascii: "-") {
+            result.wasNotShown = true
+            rest = UnsafeRawBufferPointer(rebasing: rest[1...])
+        }
         switch verdict {
         case .leaves,
             .registered where rest.first == UInt8(ascii: "="),

@@ -62,6 +62,13 @@ extension ActivityState {
 }
 
 extension ActivityState {
+    /// The reply to an update or an end that is refused.
+    func refused(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
+        var reply = StoreReply<[UInt8]>(verdict)
+        reply.wasNotShown = verdict == .duplicate && call.isEnd && standing == .notShown
+        return reply
+    }
+
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if standing == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }

@@ -71,7 +71,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             beginLife(at: now)
         }
-        if let verdict = refusal(call) { return (StoreReply<[UInt8]>(verdict), lifetime) }
+        if let verdict = refusal(call) { return (refused(call, verdict), lifetime) }
         if call.isOld, version == nil { return (StoreReply(.expired), lifetime) }
         if !call.isEnd, pace?.isOver(at: now) ?? false { return (StoreReply(.tooOld), lifetime) }
 

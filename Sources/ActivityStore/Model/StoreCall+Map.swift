@@ -140,6 +140,7 @@ extension StoreReply {
         reply.heldCommand = heldCommand.map(transform)
         reply.retiredToken = retiredToken
         reply.wasMember = wasMember
+        reply.wasNotShown = wasNotShown
         reply.leaves = leaves.map(transform)
         return reply
     }

@@ -441,7 +441,7 @@ if #operation > 1 then
           if not isEnd then
             reply = 'ended'
           elseif same then
-            if settled then reply = 'duplicate' end
+            if settled then reply = state == @NOT_SHOWN@ and 'duplicate-' or 'duplicate' end
           elseif not newer or state ~= @NOT_SHOWN@ then
             reply = 'ended'
           end

@@ -41,7 +41,9 @@ extension Delivery {
     private func endsLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
-        case .accepted, .duplicate, .ended, .failed, .expired: true
+        case .accepted, .ended, .failed, .expired: true
+        // A worker died after it had settled an end that was refused, perhaps because the user had dismissed the activity.
+        case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: isEndedByItself(slot)
         default: false
         }
@@ -60,7 +62,7 @@ extension Delivery {
     /// Whether a token has died since the command was made that ends its activity. Then an earlier attempt has ended the activity, and
     /// its answer was lost. An activity that its user dismissed before has an older time. (Apple, "Handling notification responses from
     /// APNs": the time of a 410)
-    private func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRefusal == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }

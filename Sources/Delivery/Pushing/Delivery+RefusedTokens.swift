@@ -13,7 +13,10 @@ extension Delivery {
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
         if records[record].isStart || records[record].isLifetimeEnd {
-            return finishCurrent(record, .unregistered, settlement: .notShown, now: now)
+            // A worker that reads an end of a lifetime after a crash learns from Redis whether the activity has shown it.
+            let slot = records.address(of: record)
+            let isShown = slot.pointee.isLifetimeEnd && isEndedByItself(slot)
+            return finishCurrent(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
         activities.enter(.retiring, activity)
         call(.retire, record)

@@ -48,6 +48,8 @@ struct RecordSlot: BitwiseCopyable {
     var isLifetimeEnd = false
     /// The command starts an activity again whose lifetime was over.
     var isLifetimeRestart = false
+    /// Redis had settled this end before, and the activity did not show it.
+    var wasNotShown = false
     /// The settlement of an end took its activity out of audiences.
     var hasLeftAudiences = false
     /// The timetable of lifetimes gets the command's record, so the body stays until the timetable has it.

@@ -71,7 +71,9 @@ extension Delivery {
         case .ended: finishCurrent(record, .ended, now: now)
         case .tooOld: finishCurrent(record, .ended, reason: "activityOver8Hours", now: now)
         case .expired: finishCurrent(record, .expired, reason: "activityUnknown", now: now)
-        case .duplicate: finishCurrent(record, .duplicate, now: now)
+        case .duplicate:
+            records[record].wasNotShown = reply.wasNotShown
+            finishCurrent(record, .duplicate, now: now)
         case .superseded:
             // A start that backed off was admitted before, and its end is known now. It is settled, so that its other records are
             // duplicates (seeds 43611 and 118065).

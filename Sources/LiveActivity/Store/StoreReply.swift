@@ -79,6 +79,8 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/registered``: the subject was a member of each audience that the registration names. It has another
     /// token now, or the registration came again.
     public var wasMember = false
+    /// With ``StoreVerdict/duplicate`` for an end: this version was settled, and the activity did not show it.
+    public var wasNotShown = false
     /// The audiences that the subject has left and that may not know of it (``AudienceLeaves``): with `leaves`, `settled`,
     /// `registered`, `stale` and `unregistered`. Tell them, then confirm that.
     public var leaves: Bytes?

@@ -191,6 +191,7 @@ final class CoreHarness {
         isDemoted: Bool = false,
         budgetLeft: Int = -1,
         leaves: [UInt8]? = nil,
+        wasNotShown: Bool = false,
         toNewest: Bool = false
     ) {
         let isAwaited = { (call: StoreCall<[UInt8]>) in !call.isSettlement }
@@ -214,6 +215,7 @@ final class CoreHarness {
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
         reply.leaves = leaves
+        reply.wasNotShown = wasNotShown
         reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
         collect()
     }

@@ -254,6 +254,25 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
+        // A worker that reads it after a crash learns that from Redis.
+        #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
+    }
+
+    /// A worker died after it had settled the end in Redis. A second start of an activity that its user has dismissed would show it again.
+    @Test(arguments: [true, false])
+    func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
+        let core = limited()
+        core.receive(Self.end)
+        core.reply(.retry)
+        core.reply(.duplicate, wasNotShown: wasNotShown)
+        #expect(core.outcomes == ["lifetime:\(Self.began) duplicate"])
+        core.acknowledgeSettlements()
+        core.acknowledgeProductions()
+        let ended = LifeNote.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
+        // Otherwise the keeper makes the end again, which tells what became of the activity.
+        #expect(notes(core) == (wasNotShown ? [] : [ended]))
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
     }
 
     /// A start would show an older state than the audience's.
