@@ -43,6 +43,17 @@ struct CapacityTests {
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
     }
 
+    @Test func `Activities that are started again need memory in Redis for their commands`() throws {
+        var demand = CapacityDemand(updatesPerMinute: 60, activities: 1_000_000)
+        let without = try CapacityPlan(demand: demand)
+        demand.restartedActivities = 1_000_000
+        let plan = try CapacityPlan(demand: demand)
+        // 1,000,000 x 330 B x 1.5 = 495,000,000 B, and 1,000,000 x 1,800 B x 1.5 = 2,700,000,000 B more.
+        #expect(without.redisMebibytes == 473 && plan.redisMebibytes == 3_047)
+        #expect(plan.text.contains("1,800 bytes in Redis") && plan.text.contains("1,000,000 activities at a time"))
+        #expect(!without.text.contains("afterLifetime"))
+    }
+
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
         let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
@@ -75,6 +86,7 @@ struct CapacityTests {
         demand.retentionHours = 8_760
         demand.replication = 9
         demand.devices = 10_000_000_000
+        demand.restartedActivities = 10_000_000_000
         demand.fleet.coresPerPod = 256
         demand.fleet.pools = 510
         #expect(try CapacityPlan(demand: demand).pods > 3)

@@ -12,6 +12,9 @@ package struct CapacityDemand: Sendable, Equatable {
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
+    /// Activities, alive at one time, whose policy starts them again after their lifetime. Redis keeps two commands of each.
+    /// 0...10,000,000,000.
+    package var restartedActivities: Int64 = 0
     package var fleet = FleetParts()
     /// Copies that Kafka keeps of each record. 1...9.
     package var replication: Int64 = 3
@@ -29,6 +32,7 @@ package struct CapacityDemand: Sendable, Equatable {
         try CapacityError.require("activities", activities, in: 1...10_000_000_000)
         try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: 100...100_000, divisor: 100)
         try CapacityError.require("devices", devices, in: 0...10_000_000_000)
+        try CapacityError.require("restarted-activities", restartedActivities, in: 0...10_000_000_000)
         try fleet.validate()
         try CapacityError.require("replication", replication, in: 1...9)
         try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)

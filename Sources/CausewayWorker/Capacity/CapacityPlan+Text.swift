@@ -4,7 +4,8 @@ import Observability
 extension CapacityPlan {
     /// The plan as a page of text.
     package var text: String {
-        PlanText.page(wishes: wishes, answers: answers, costs: costs.lines, notes: notes)
+        let restartLines = demand.restartedActivities > 0 ? [costs.restartLine] : []
+        return PlanText.page(wishes: wishes, answers: answers, costs: costs.lines + restartLines, notes: notes)
     }
 
     private var wishes: [(String, String)] {
@@ -17,6 +18,9 @@ extension CapacityPlan {
             ("commands for a push", Numeral.exact(demand.commandsPerPushHundredths, divisor: 100)),
         ]
         if demand.devices > 0 { wishes.append(("devices to start on", Numeral.grouped(demand.devices))) }
+        if demand.restartedActivities > 0 {
+            wishes.append(("started again", "\(Numeral.grouped(demand.restartedActivities)) activities at a time"))
+        }
         return wishes
     }
 

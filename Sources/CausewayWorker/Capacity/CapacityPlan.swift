@@ -94,7 +94,9 @@ package struct CapacityPlan: Sendable, Equatable {
     private mutating func planRedis() {
         redisCallsPerSecond = pushesPerSecond * costs.redisCallsPerPush
         redisNodesForCalls = Self.up(redisCallsPerSecond * 100, costs.redisCallsPerSecond * Self.redisPercent)
-        let keys = demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
+        let keys =
+            demand.activities * costs.redisBytesPerActivity + demand.devices * costs.redisBytesPerDevice
+            + demand.restartedActivities * costs.redisBytesPerRestart
         redisMebibytes = Self.up(keys / 100 * costs.redisOverheadPercent + 1, 1_048_576)
         redisNodesForMemory = Self.up(redisMebibytes, demand.fleet.redisNodeGibibytes * 1_024)
     }

@@ -45,6 +45,14 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Devices that activities can be started on.", valueName: "count"))
     var devices: Int64 = 0
 
+    @Option(
+        help: ArgumentHelp(
+            "Activities at a time whose policy has afterLifetime: restart: Redis keeps the start and the last update of each.",
+            valueName: "count"
+        )
+    )
+    var restartedActivities: Int64 = 0
+
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
     var pools = FleetParts().pools
 
@@ -95,6 +103,7 @@ struct PlanCommand: ParsableCommand {
         // A value that is no whole number of hundredths becomes 0. That is out of range, so it is refused by name.
         demand.commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) ?? 0
         demand.devices = devices
+        demand.restartedActivities = restartedActivities
         demand.fleet = fleet
         demand.replication = replication
         demand.retentionHours = retentionHours
@@ -105,10 +114,11 @@ struct PlanCommand: ParsableCommand {
         let usual = CapacityDemand(updatesPerMinute: 1, activities: 1)
         let isOfSingleCommands =
             commandsPerPush != 1 || devices != usual.devices || replication != usual.replication
-            || retentionHours != usual.retentionHours
+            || retentionHours != usual.retentionHours || restartedActivities != usual.restartedActivities
         guard !isOfSingleCommands else {
             throw ValidationError(
-                "--commands-per-push, --devices, --replication and --retention-hours cannot be used with --audience-members"
+                "--commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be used with "
+                    + "--audience-members"
             )
         }
         var demand = AudienceDemand(members: members, updatesPerMinute: updatesPerMinute)
