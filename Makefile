@@ -51,7 +51,7 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour newcomer-test acceptance-test page-deps page-test records records-deps records-test kit-test \
+    outage-test outage-hour newcomer-test acceptance-test page-deps page-test metrics-page records records-deps records-test kit-test \
     image image-check static-build dist dist-test upgrade-test sbom release-test clean
 
 help: ## List all targets
@@ -193,6 +193,10 @@ configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CO
 
 chart-package: chart-deps ## Package the chart for a release: make chart-package PROJECT_URL=https://…
 	@.ci/chart-package '$(PROJECT_URL)'
+
+metrics-page: deps ## Write METRICS.md from the catalogs of metrics and log lines
+	swift build --product causeway
+	@.build/debug/causeway metrics-page > .build/METRICS.md && mv .build/METRICS.md Helm/causeway/METRICS.md
 
 records: ## Write the schemas, the AsyncAPI document and the reference of records again
 	swift run causeway record-reference

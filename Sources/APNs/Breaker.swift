@@ -64,7 +64,7 @@ enum BreakerSample {
         case .retryLater: self = status / 100 == 5 ? .unavailable : .succeeded
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // The pool replaces an expired provider token by itself, one request at a time on a new connection.
+        // The pool replaces an expired provider token automatically, one request at a time on a new connection.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }

@@ -8,7 +8,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case retryLater
     /// APNs limits this device token or channel (429). Send the newest state later, and less often.
     case limited
-    /// APNs refused the provider token. The pool gets a new token and a new connection by itself; send the push again.
+    /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send the push again.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may be replaced.
     case providerRefused

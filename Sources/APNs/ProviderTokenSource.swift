@@ -68,8 +68,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The token to use now; signs a new one when the last one is old. If signing fails, the last token is used to its end, then
-    /// the result is nil. A shared token is renewed by the worker that has the lease; this process signs only at the token's end.
+    /// The token to send now. If the last one is old, signs a new one. If signing fails, returns the last one until it expires, then nil.
+    /// If the workers share tokens, the one with the lease renews the token; this process signs only when the shared token is about to
+    /// expire.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {

@@ -54,7 +54,7 @@ public final class ActivityStore {
     /// Writes a call, or collects it for the command that leaves at the end of the turn.
     ///
     /// Updates, ends and settlements of activities that are issued in a row leave as one command. So do registrations of
-    /// activities and confirmations of their leaves. Each call succeeds or fails by itself, but the command may also fail as a
+    /// activities and confirmations of their leaves. Each call succeeds or fails alone, but the command may also fail as a
     /// whole.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> CallIssue {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// Rules between several keys, each of which is valid by itself.
+/// Rules between several keys, each of which is valid alone.
 enum ConfigurationConsistency {
     static func faults(
         of configuration: WorkerConfiguration,
@@ -89,7 +89,7 @@ enum ConfigurationConsistency {
         return faults
     }
 
-    /// Checks what the mode requires of the URLs, which are valid by themselves.
+    /// Checks what the mode requires of the URLs, each of which is valid alone.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnix = if case .unix = url.location { true } else { false }

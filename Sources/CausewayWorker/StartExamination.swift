@@ -6,7 +6,7 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes what a worker's start makes of a configuration: keys, certificates, clients. Each by itself, so that all faults are found.
+/// Makes what a worker's start makes of a configuration: keys, certificates, clients. Each separately, so that all faults are found.
 /// ``WorkerSetup`` makes them with the same code.
 package enum StartExamination {
     package static func faults(

@@ -23,7 +23,7 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // The call normally times out. Other errors do not matter either: the thread wakes by itself within a second.
+        // The call normally times out. Other errors do not matter either: the thread wakes automatically within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -67,7 +67,7 @@ extension Consumer {
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was handed out since the start or the last seek. Then the thread wakes by itself.
+            // The position is unknown if no record was handed out since the start or the last seek. Then the thread wakes automatically.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
             // The seek is asynchronous, so only a wrong argument could be an error.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })

@@ -60,7 +60,7 @@ extension Consumer {
     /// cooperative protocol such a partition may stop and be sought. With the eager protocol only a new assignment of
     /// everything could start it again.
     ///
-    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
+    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more automatically.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool

@@ -88,7 +88,7 @@ public struct Message: ~Copyable {
         CProcessor_prefetch(UnsafeRawPointer(pointer) + 64)
     }
 
-    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest by itself.
+    /// Prefetches the first four cache lines of the record's value. The processor prefetches the rest automatically.
     public static func prefetchValue(of pointer: Pointer) {
         guard let start = UnsafeRawPointer(pointer.pointee.payload) else { return }
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }

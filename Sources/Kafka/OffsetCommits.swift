@@ -102,7 +102,7 @@ struct OffsetCommits {
 
     /// Takes the answer to a commit. Refused offsets are sent again with the next commit.
     ///
-    /// - Returns: an error that does not pass by itself. The error of a rebalance passes, and is kept in `refusal`.
+    /// - Returns: an error that does not pass without a change. The error of a rebalance passes, and is kept in `refusal`.
     mutating func take(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isUnderWay = false
         refusal = nil
@@ -136,7 +136,7 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Whether an error passes by itself: a coordinator refuses commits from the joining of the members until the leader's assignment.
+    /// Whether an error passes without a change: a coordinator refuses commits from the joining of the members until the leader's assignment.
     private static func passes(_ code: rd_kafka_resp_err_t) -> Bool { code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS }
 }
 

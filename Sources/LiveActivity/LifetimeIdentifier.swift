@@ -6,7 +6,7 @@ import Numbers
 public struct LifetimeIdentifier: Sendable, Equatable {
     /// When the life that the command means began, UNIX milliseconds.
     public let beganMilliseconds: Int64
-    /// The version of the command whose state a start has; nil: the command is an end.
+    /// Of a start: the version of the command whose content state the start repeats. Nil for an end.
     public let state: Version?
 
     private static let prefix: StaticString = "lifetime:"

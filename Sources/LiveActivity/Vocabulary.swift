@@ -66,9 +66,9 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case expired
     /// The command or its payload is wrong.
     case invalid
-    /// A start's push-to-start token is dead.
+    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a lifetime was over.
     case unregistered
-    /// APNs refuses this push for a reason that no retry removes.
+    /// APNs or Redis refused this command itself, for a reason that no retry removes. The result's reason says which.
     case failed
     /// A start was sent and its answer was lost.
     case unknown

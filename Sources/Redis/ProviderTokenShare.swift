@@ -2,7 +2,7 @@
 /// and a lease. For the control side, with the same configuration as the lanes.
 ///
 /// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
-/// its own. Not for several threads. No call is repeated; what failed is tried again at the next check.
+/// its own. Not thread-safe. No call is repeated; what failed is tried again at the next check.
 public final class ProviderTokenShare {
     /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks differ.
     public struct Entry: Equatable {
@@ -39,7 +39,7 @@ public final class ProviderTokenShare {
         _ = try ask(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Takes the lease to sign, if no other process has it. The lease ends by itself after this time.
+    /// Takes the lease to sign, if no other process has it. The lease ends automatically after this time.
     public func takeLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(name, [words])[0] != .null

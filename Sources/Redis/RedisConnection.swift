@@ -13,7 +13,7 @@ protocol ConnectionOwner: AnyObject {
     func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects by itself.
+/// A pipelined connection to one Redis server, for the scripts of a ``RedisSession``. Reconnects automatically.
 ///
 /// A lane has one connection per server, and uses it only on the lane's thread. Commands go directly into the stream's
 /// output buffer and leave with one write at the end of the turn. Replies come in the order of the calls. Neither a

@@ -38,7 +38,7 @@ public enum RedisReplicas: Sendable, Equatable {
 public protocol RedisHandler: AnyObject {
     /// The connection is up, logged in, and has loaded the scripts, so calls may be issued. Failed calls may be issued again.
     func redisReady()
-    /// The connection was lost, or an attempt to connect failed; another attempt follows by itself. All outstanding
+    /// The connection was lost, or an attempt to connect failed; another attempt follows automatically. All outstanding
     /// calls fail at once, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)

@@ -1,7 +1,7 @@
 /// Hashes and leases that the processes of a fleet share. For the control side, with the same configuration as the lanes.
 ///
 /// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
-/// its own. Not for several threads. No call is repeated.
+/// its own. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
@@ -96,13 +96,13 @@ public final class SharedHashes {
         _ = try askAll(endless.map { ($0, ["PEXPIRE"], [life]) })
     }
 
-    /// Takes a lease, if no other process has it. The lease ends by itself after this time.
+    /// Takes a lease, if no other process has it. The lease ends automatically after this time.
     public func takeLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try ask(key, ["SET"], words) != .null
     }
 
-    /// Changes when a lease that this process has ends by itself.
+    /// Changes when a lease that this process has ends automatically.
     public func keepLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }

@@ -11,6 +11,12 @@ import Testing
 
     private func audience(_ number: Int) -> String { "match-\(number)" }
 
+    @Test func `Each outcome of a member and each change of a membership has a counter`() {
+        #expect(MemberCounts().counts.count == MemberCounts.Outcome.allCases.count)
+        #expect(ApplicationLine().members.count == MemberCounts.Outcome.allCases.count)
+        #expect(ApplicationLine().changes.count == MembershipChangeKind.allCases.count)
+    }
+
     /// The host of the first app is away. This app has more audiences than there is room for, each with one member. The second app has one
     /// audience.
     private func bench(audiences: Int, window: Int = 1 << 16) -> RoundBench {

@@ -1,5 +1,4 @@
 import APNs
-import CausewayConfiguration
 import Foundation
 import Kafka
 import Logging
@@ -8,6 +7,7 @@ import Reactor
 import Testbed
 import Testing
 
+@testable import CausewayConfiguration
 @testable import CausewayWorker
 
 /// The setup of a worker before any thread starts: keys by their ids, and the number of connections of the process.
@@ -52,6 +52,24 @@ import Testing
 
     private func setup(_ configuration: WorkerConfiguration) throws -> WorkerSetup {
         try WorkerSetup(configuration: configuration, logger: logger, version: "0")
+    }
+
+    // MARK: - Numbers that a running worker takes
+
+    @Test func `Each reloadable number of the worker changes what the lanes are given`() throws {
+        let running = try configuration(keyFile: "key.p8")
+        let keys = ConfigurationSchema.keys.filter { $0.isReloadable && $0.name.hasPrefix("worker.") }
+        #expect(keys.count >= 5)
+        for key in keys {
+            guard case .integer(let range) = key.shape, case .integer(let number)? = key.value(running) else {
+                Issue.record("\(key.name) is not a number")
+                continue
+            }
+            var changed = running
+            key.assign(&changed, .integer(number < range.upperBound ? number + 1 : number - 1))
+            let settings = [running, changed].map { String(describing: WorkerSetup.delivery($0).settings) }
+            #expect(settings[0] != settings[1], "\(key.name)")
+        }
     }
 
     // MARK: - A key's id

@@ -73,7 +73,7 @@ struct CatalogTests {
 
     @Test func `The page is the catalogue's`() throws {
         let page = try Repository.text("Helm/causeway/METRICS.md")
-        #expect(page == MetricPage.markdown, "write it again: causeway metrics-page > Helm/causeway/METRICS.md")
+        #expect(page == MetricPage.markdown, "write it again: make metrics-page")
     }
 
     @Test func `The number of series stays small with the most apps`() {

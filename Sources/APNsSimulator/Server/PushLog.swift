@@ -135,8 +135,8 @@ final class PushLog: TurnEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. What cannot be written is lost. Only the rest of a partly written line is kept and written first the
-    /// next time, so that every line of the file is complete.
+    /// Writes the buffered lines. If the file takes only a part of them, whole lines are lost. The rest of a half-written line is written
+    /// first at the next call, so that every line of the file is complete.
     func flush() {
         var written = 0
         while written < buffer.count {

@@ -10,7 +10,10 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case tooManyProviderTokenUpdates, tooManyRequests, internalServerError, serviceUnavailable, shutdown
     // Only for broadcasts and channels.
     case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
-    case missingPushType, cannotCreateChannelConfig, missingChannelQueueSize
+    case missingPushType, cannotCreateChannelConfig
+    /// Apple does not document this reason; a client library has seen it. Causeway's client has no case for it, and reads it like any other
+    /// reason that it does not know.
+    case missingChannelQueueSize
 
     /// The HTTP status that comes with it.
     public var status: Int {

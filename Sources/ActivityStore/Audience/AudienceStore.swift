@@ -12,11 +12,11 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceFailed(tag: UInt64, error: RedisError)
     /// Calls are taken. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// A connection was lost, or an attempt to connect failed. The next attempt follows by itself.
+    /// A connection was lost, or an attempt to connect failed. The next attempt follows automatically.
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// Counters of what an audience store does by itself. They only grow.
+/// Counters of what an audience store does automatically. They only grow.
 public struct AudienceStoreCounters: Sendable {
     /// Entries that were sent to a page a second time, because the lane did not know that the page was split, full or missing.
     public var appendsRepeated: UInt64 = 0
@@ -64,10 +64,10 @@ public final class AudienceStore {
     /// Whether the keys are on several servers, so that one key's server may be away while others are not.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
-    /// What the store has done by itself since it was made.
+    /// What the store has done automatically since it was made.
     public var counters: AudienceStoreCounters { joins.counters }
 
-    /// Calls that have no reply yet, including those that the store makes by itself to rearrange pages.
+    /// Calls that have no reply yet, including those that the store makes automatically to rearrange pages.
     public var outstandingCount: Int { redis.outstandingCount }
 
     /// Writes a call, or collects it for the command that leaves at the end of the turn.

@@ -16,8 +16,8 @@
 -- reply is an array. It has the replies in the order of the keys; then, in the same order, the values of those that are answered
 -- with a number, as they were read and up to the end of the answered alert; and last the clock. (If no value among the replies
 -- needs the clock, it is left out. Then one key is answered without an array, unless with a number.) One MGET reads all values:
--- at most 64 of up to 128 KiB, usually a few hundred KiB together. Then each key is decided and written by itself, one after the
--- other, and fails by itself. For this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error
+-- at most 64 of up to 128 KiB, usually a few hundred KiB together. Then each key is decided and written separately, one after the
+-- other, and fails alone. For this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error
 -- of Lua would fail the whole batch. Only the clock is read once for all keys. KEYS are the keys; ARGV is one string with all
 -- calls (CallBatch.swift) and then the paces. A key that comes a second time says so and is read again. The replies of a call
 -- have room for a limited number of held commands. An update whose reply would bring one too many is told to `wait` a

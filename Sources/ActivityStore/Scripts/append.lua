@@ -7,7 +7,7 @@
 --     1    the entry was added
 --     2    the entry was added, and `arrange` must rearrange the page or renew its expiry
 --
--- Each entry is added by itself and fails by itself, so the script takes Redis' errors as replies.
+-- Each entry is added separately, and fails alone, so the script takes Redis' errors as replies.
 --
 -- Memory. APPEND doubles the memory that is reserved for a string, so a page that grew by APPEND would take nearly twice its
 -- bytes. Therefore a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of

@@ -5,6 +5,10 @@
 -- `r` if it waits for a new start; when that was; and how often it was claimed since it is due. If its policy starts it again, two
 -- more hashes have its newest start (`*`) and the newest update that it shows (`=`), each behind its version. ARGV[1] is the
 -- operation, ARGV[2] the activity's key. The clock of the server is not needed: a note that is repeated after hours says the same.
+--
+-- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the end and is kept,
+-- `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life is over, `c` does the life go on? The answer to `c`
+-- is `retry` if it does, `superseded` if it does not. All others are answered with `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'

@@ -259,7 +259,7 @@ extension Audiences {
         (rounds[round].firstPage, rounds[round].lastPage) = (first, kept)
     }
 
-    /// Reads again what was read ahead. Members that have left get no push, and members that have joined are reached.
+    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left since.
     ///
     /// A page that was read before a newer version came must be read again: a member that joined in between would otherwise get that
     /// version neither from the round nor on joining.

@@ -26,8 +26,8 @@ extension Audiences {
         while version != .max {
             let slot = versions[version]
             let isOver = watermark >= slot.end && lowestParked >= slot.end
-            // Parked members below an empty window are no members of it, and may wait for an alert for hours. An empty window need not
-            // wait for them.
+            // No member counts for a version whose window is empty. The parked members below the window belong to older versions and may
+            // wait for hours, so this version does not wait for them.
             let isEmpty = slot.isOvertaken && slot.start == slot.end && !isOnItsWayToParked(version)
             if slot.stage == .underWay, isOver || isEmpty {
                 rounds[round].revision += 1

@@ -8,7 +8,7 @@ extension Audiences {
 
     /// Adds a version to its round. If an earlier owner of the partition had begun the version, it continues from that owner's
     /// checkpoint. A new version takes over at the round's present position. A version that is settled or known gets no second result. An
-    /// older version that comes after a newer one is finished by itself.
+    /// older version that comes after a newer one is finished separately.
     mutating func take(_ version: UInt32, into round: UInt32, now: Moment) {
         let number = versions[version].record.version
         if let entry = restoredEntry(of: number, in: round) {

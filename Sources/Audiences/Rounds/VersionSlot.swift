@@ -20,7 +20,7 @@ struct VersionSlot: BitwiseCopyable {
     /// The next newer version of the round.
     var next: UInt32 = .max
     var stage = Stage.received
-    /// It came after a newer version and was not under way before. It has no window and is finished by itself.
+    /// It came after a newer version and was not under way before. It has no window and is finished separately.
     var isLate = false
     var record: FanoutRecord
     // For a start: the fields of the single starts.

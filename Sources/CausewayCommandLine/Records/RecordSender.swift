@@ -122,7 +122,7 @@ package struct RecordSender {
     /// failed, although a broker may have them.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
         let isFlushed = flush(flushMilliseconds)
-        // Without a broker each record fails for its own time limit, which says nothing.
+        // Without a broker every record fails with a timeout. Why no broker answers says more.
         if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasMetBroker) {
             tally.reason = failure
         }

@@ -19,7 +19,7 @@ enum KeyValue: Sendable {
     case texts([String])
     case properties([KafkaProperty])
 
-    /// Nil for a value of another form.
+    /// The text of `.text`; nil for the other cases.
     var text: String? {
         if case .text(let text) = self { text } else { nil }
     }

@@ -24,7 +24,7 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The troubles that visitors have switched on. Each ends by itself, so that a visitor who leaves breaks nothing for long.
+/// The troubles that visitors have switched on. Each ends automatically, so that a visitor who leaves breaks nothing for long.
 struct PageTroubles: Equatable {
     /// What must be done now.
     enum Step: Equatable {

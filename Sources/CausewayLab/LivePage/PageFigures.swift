@@ -12,7 +12,7 @@ struct PageFigures: Encodable, Equatable, Sendable {
         /// The run has its verdict.
         case over
         case failed
-        /// A simulator by itself: it knows only the commands that have a result, and has no end.
+        /// A simulator without a demo: it knows only the commands that have a result, and has no end.
         case open
     }
 

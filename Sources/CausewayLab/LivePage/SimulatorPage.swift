@@ -4,7 +4,7 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// The page of a simulator by itself, beside a worker that somebody else has started. A thread of its own reads that worker's results and
+/// The page of a simulator without a demo, beside a worker that somebody else has started. A thread of its own reads that worker's results and
 /// does what visitors ask for.
 final class SimulatorPage: Sendable {
     /// What the page may know and do beyond the simulator.

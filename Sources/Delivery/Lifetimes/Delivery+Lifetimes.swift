@@ -22,18 +22,22 @@ extension Delivery {
             return
         }
         let restarts = policies.restartsAfterLifetime(slot.pointee.policy)
-        let tells =
-            switch (slot.pointee.event, outcome) {
-            // `duplicate`: the record may have been settled before the timetable had its note.
-            case (.start, .accepted), (.start, .unknown), (.start, .duplicate): true
-            case (.update, .accepted), (.update, .unchanged), (.update, .duplicate): true
-            case (.update, .ended): restarts
-            case (.end, .accepted), (.end, .ended), (.end, .duplicate), (.end, .held): true
-            default: false
-            }
-        guard tells else { return }
+        guard tells(slot.pointee.event, outcome, restarts: restarts) else { return }
         records[record].isKeptByTimetable = restarts && slot.pointee.event != .end
         call(.noteLife, record)
+    }
+
+    /// Whether an outcome says that an activity began, lives or has ended. `duplicate` does: the record may have been settled before the
+    /// timetable had its note.
+    private func tells(_ event: Event, _ outcome: Outcome, restarts: Bool) -> Bool {
+        switch outcome {
+        case .accepted, .duplicate: true
+        case .unchanged: event == .update
+        case .unknown: event == .start
+        case .held: event == .end
+        case .ended: event == .end || event == .update && restarts
+        case .superseded, .expired, .invalid, .unregistered, .failed: false
+        }
     }
 
     /// Whether the outcome of an end of a lifetime, or of the start after it, says what becomes of the life. Otherwise the keeper makes
@@ -45,7 +49,7 @@ extension Delivery {
         // A worker died after it had settled an end that was refused, perhaps because the user had dismissed the activity.
         case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: isEndedByItself(slot)
-        default: false
+        case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
     }
 
@@ -55,7 +59,7 @@ extension Delivery {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
         case .failed, .expired, .held, .unregistered, .invalid: true
-        default: false
+        case .accepted, .unchanged, .duplicate, .superseded, .ended, .unknown: false
         }
     }
 
@@ -117,7 +121,7 @@ extension Delivery {
             guard !slot.pointee.hasLeftAudiences else { break }
             // The start must be newer than the end.
             restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
-        default: break
+        case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
         return .ended(beganMilliseconds: began, restartMilliseconds: restart)
     }
@@ -161,7 +165,7 @@ extension Delivery {
         }
     }
 
-    /// Whether a registration shows that an activity lives whose app's policy limits the lifetime.
+    /// Whether a registration proves that its activity is alive, and the usual policy of its app limits the activity's lifetime.
     func notesLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0

@@ -28,7 +28,7 @@ package enum AgeRules {
     /// How long a push-to-start token is kept.
     private static let pushToStartMilliseconds: Int64 = 90 * 86_400_000
 
-    /// Whether everything that a registration registered has ended by itself. A compacted topic keeps registrations forever, so
+    /// Whether everything that a registration registered has ended on the phone. A compacted topic keeps registrations forever, so
     /// most of them are over.
     package static func isRegistrationOver(
         registeredAtMilliseconds: Int64,

@@ -10,7 +10,7 @@ struct PoolProgress: BitwiseCopyable {
     /// Pushes that APNs judged in the span.
     private var answered: Int64 = 0
 
-    /// Something waits for the pool: a span begins unless one has begun.
+    /// Called when a push begins to wait. Begins a span, unless one has begun.
     mutating func wait(now: Moment) {
         guard sinceMilliseconds == .max else { return }
         begin(now: now)

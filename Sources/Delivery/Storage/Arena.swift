@@ -4,7 +4,7 @@
 /// The lists of free blocks lie outside of the blocks. So taking or freeing a block does not wait for memory that nobody has
 /// read.
 ///
-/// A block above the largest size is allocated by itself. Only records far above every limit of the domain, which go to the dead
+/// A block above the largest size is allocated separately. Only records far above every limit of the domain, which go to the dead
 /// letters, need one.
 ///
 /// Memory that was needed once is kept until the owner releases the chunks in which every block is free. This is needed because

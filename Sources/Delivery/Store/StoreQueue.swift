@@ -25,7 +25,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return due == .max ? nil : due
     }
 
-    /// The next call to be made; nil if there is none now.
+    /// The first call that may be made now; nil if there is none. The call stays in the queue.
     package mutating func next(now: Moment) -> Ticket? {
         if asideUntilMilliseconds <= now.monotonicMilliseconds {
             asideUntilMilliseconds = .max

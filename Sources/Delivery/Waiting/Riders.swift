@@ -4,7 +4,7 @@ import LiveActivity
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; both get their outcomes together. `.max`: none.
     fileprivate(set) var rider: UInt32 = .max
-    /// The newer command that carries this one's alert. `.max`: none.
+    /// The newer command whose push contains this command's alert. `.max`: none.
     fileprivate(set) var carrier: UInt32 = .max
 }
 

@@ -27,7 +27,7 @@ final class HTTPServerConnection: StreamHandler {
     /// The time at which the connection is closed.
     private(set) var deadlineMilliseconds: Int64
 
-    /// Bytes of heads, and requests behind the one that is being answered.
+    /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
     private var received: [UInt8] = []
     /// The request in progress.
     private var request: HTTPRequestHead?

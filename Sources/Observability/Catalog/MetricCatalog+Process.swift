@@ -154,7 +154,7 @@ extension MetricCatalog {
             [],
             .request,
             "Virtual memory.",
-            "No meaning by itself."
+            "No meaning alone."
         ),
         .gauge(
             .processOpenDescriptors,

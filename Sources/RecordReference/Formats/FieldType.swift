@@ -19,7 +19,7 @@ package indirect enum FieldType: Sendable {
     case number
     case boolean
     case array(of: FieldType, countMax: Int?)
-    /// The first and the last of a range of segments.
+    /// Two integers, 0 to 255: the first and the last segment of a range.
     case segments
     case object(RecordShape)
     /// An object that only the app interprets.

@@ -3,7 +3,7 @@ import Reactor
 /// Connections to the primaries of any topology, for the control side.
 ///
 /// Each call blocks its thread until the answers arrive, at most a few of the configuration's deadlines, on a loop of its own.
-/// A call also ends, without answers, when `isOver` returns true: normally when its task is cancelled. Not for several threads.
+/// A call also ends, without answers, when `isOver` returns true: normally when its task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command, and the server that it is for.
     typealias Command = (location: RedisURL.Location, words: [[UInt8]])

@@ -2,7 +2,7 @@
 ///
 /// In a cluster each text is stored under one key at each of ``SlotAnchors``. For the control side, with the same
 /// configuration as the lanes. Each call blocks its thread until the answers arrive, at most a few of the
-/// configuration's deadlines, on a loop of its own. Not for several threads. No call is repeated.
+/// configuration's deadlines, on a loop of its own. Not thread-safe. No call is repeated.
 public final class PrimaryMarks {
     /// A server with keys, and its answers.
     public struct Primary: Sendable {

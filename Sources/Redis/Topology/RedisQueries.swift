@@ -1,6 +1,6 @@
 /// Reads data from the primaries, for the control side, with the same configuration as the lanes. Never writes.
 ///
-/// Each call blocks its thread until the answer arrives, on a loop of its own. Not for several threads.
+/// Each call blocks its thread until the answer arrives, on a loop of its own. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]

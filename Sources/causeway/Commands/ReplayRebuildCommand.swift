@@ -23,7 +23,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             the next state is sent even if it is the same. Starts are skipped, and so are commands that the workers' group \
             has not committed.
 
-            Workers that notice that Redis was emptied do the same by themselves. Use this to fill a Redis before they \
+            Workers that notice that Redis was emptied do the same automatically. Use this to fill a Redis before they \
             start: after a move, or after they were stopped. With --registrations the workers may run. Use it for tokens \
             whose registrations were refused while the configuration lacked their app.
 

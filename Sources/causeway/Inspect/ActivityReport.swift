@@ -73,7 +73,7 @@ struct HeldCommand {
 
     var event: String { record["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
-    /// Nil if the command is held for as long as Redis keeps the activity.
+    /// When the held command expires, UNIX milliseconds; nil: Redis holds it for as long as it keeps the activity.
     var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }

@@ -19,7 +19,7 @@ final class BlockingStore {
     private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
     private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
     private var activities: ActivityStore?
-    /// Connected at the first call.
+    /// The store of audiences; nil before the first call about one.
     private var audiences: AudienceStore?
     private var isClosed = false
 
