@@ -166,6 +166,10 @@ public struct Audiences: ~Copyable {
     ///
     /// A round that the store has lost waits for a time later than the loss.
     public var membersCompleteMilliseconds = Int64.max
+    /// When the shell last lost a connection to the store, which may have come back empty (monotonic milliseconds).
+    public var storeLostMilliseconds = Int64.min
+    /// Whether the store may lack members, as far as the shell knows.
+    public var mayLackMembers: Bool { membersCompleteMilliseconds <= storeLostMilliseconds }
 
     /// Number of commands that are not handed back yet.
     public var commandsHeld: Int { commands.count }

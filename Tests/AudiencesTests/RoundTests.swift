@@ -195,7 +195,8 @@ import Testing
         let bench = RoundBench()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
         bench.command(1)
-        if let claim = bench.nextCall() { bench.answer(claim) }
+        // The bench's store has not admitted the version, so the round is claimed once more.
+        for _ in 0..<2 { if let claim = bench.nextCall() { bench.answer(claim) } }
         var asked: [AudienceCall<[UInt8]>] = []
         while let call = bench.nextCall() { asked.append(call) }
         #expect(asked.count > 8)

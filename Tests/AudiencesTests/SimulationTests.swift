@@ -14,6 +14,11 @@ import Testing
         (.ranges, [998]), (.partitions, [998, 1_063]),
         // A version that was passed over after a crash began its lap again, because its range's next checkpoint had left it out.
         (.channels, [475, 1_591]), (.crashes, [412, 1_112]), (.ranges, [1_727]),
+        // A round that began while the store lacked its members ended without them: they missed its alert, start or state.
+        (.wipes, [101, 351, 553, 666]),
+        // The store came back empty after it had admitted the newest state, whose round ended without members before anybody noticed.
+        // When the command was read again, the round's checkpoint counted it as done.
+        (.wipes, [959]),
     ]
 
     /// After a crash there is no room for a version's record while an older version has parked members. These members may get the older

@@ -48,6 +48,73 @@ import Testing
         #expect(bench.committableOffset == 1)
     }
 
+    @Test func `A round that begins while the store lacks its members waits for them, and reaches them with the alert`()
+        throws
+    {
+        let bench = RoundBench()
+        bench.core.membersCompleteMilliseconds = .min
+        admit(1, in: bench)
+        let sent = passUntilMembersReturn(to: bench)
+        #expect(Set(sent.map(\.member)) == Set(Self.members))
+        #expect(sent.allSatisfy { $0.alert == 1 })
+        #expect(try #require(bench.result(of: 1)).contains("\"delivered\":60"))
+    }
+
+    /// The server may have ended and come back empty since.
+    @Test func `A look from before a lost connection proves nothing`() {
+        let bench = RoundBench()
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        bench.pass(milliseconds: 10)
+        bench.core.storeLostMilliseconds = bench.moment.monotonicMilliseconds
+        admit(1, in: bench)
+        #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
+    }
+
+    /// No look has found the loss yet.
+    @Test func `A round whose version the store does not know waits for the next look`() {
+        let bench = RoundBench()
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        bench.command(1, hasAlert: true)
+        bench.settle()
+        bench.pass(milliseconds: 10)
+        #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
+    }
+
+    /// The command is admitted after the loss, so the store knows its version.
+    private func admit(_ number: Int, in bench: RoundBench) {
+        let admission = AudienceAdmission<[UInt8]>(
+            version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0),
+            digest: 1,
+            pace: Policy(name: "default").pace,
+            isEnd: false,
+            isStart: false,
+            asksForHighPriority: true,
+            mayUseReserve: true,
+            rangeCount: 1,
+            body: [],
+            expiration: 0
+        )
+        #expect(bench.store.perform(bench.call(.admit(admission))).verdict == .send)
+        bench.command(number, hasAlert: true)
+        bench.settle()
+    }
+
+    private func passUntilMembersReturn(to bench: RoundBench) -> [RoundBench.Sent] {
+        for _ in 0..<20 {
+            bench.pass(milliseconds: 500)
+            #expect(bench.finish().isEmpty)
+        }
+        #expect(bench.result(of: 1) == nil, "pages without members end no range")
+        for name in Self.members { bench.join(name) }
+        bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+        var sent: [RoundBench.Sent] = []
+        for _ in 0..<10 {
+            bench.pass(milliseconds: 500)
+            sent += bench.finish()
+        }
+        return sent
+    }
+
     /// The shell may have looked just before the loss, and reported it after the round has noticed the loss.
     @Test func `A check before the loss releases no round`() {
         let (bench, reached) = benchAfterLoss()

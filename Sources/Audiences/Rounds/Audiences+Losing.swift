@@ -9,7 +9,10 @@ import LiveActivity
 ///
 /// If nobody has claimed the round, the store came back empty, and pages read since then had no members. The round waits until the
 /// registrations of all workers have brought the members back. Then it continues from the last recorded checkpoint. Members that were
-/// reached since that checkpoint get the same state once more.
+/// reached since that checkpoint get the same state once more. A round that begins meanwhile waits too.
+///
+/// If an operator empties a server that keeps running, no worker notices it for up to a second. A command that is admitted in that second
+/// may end before the members are back. They get its state when they are registered again, but no alert (simulation `wipes`, seed 202).
 ///
 /// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and each claims the range from the
 /// other. Phones end with the newest state, but a command whose round was claimed may have no result (simulation `partitions`, seeds 9
@@ -27,9 +30,32 @@ extension Audiences {
         rounds[round].losses = doublings + 1
         let pause = jittered(Self.pauseMilliseconds << Int64(doublings))
         rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds + pause
-        if membersAreLost { rounds[round].membersLostMilliseconds = now.monotonicMilliseconds }
+        if membersAreLost {
+            rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
+            storeLostMilliseconds = now.monotonicMilliseconds
+        }
         rounds[round].phase = .lost
         discardPages(of: round)
+        moveOn(round, now: now)
+    }
+
+    /// Whether the store may lack the members of a round that begins. If the store has the progress of its range, it has not lost the
+    /// audience. If it does not know that a version was admitted, it came back empty after that.
+    func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
+        guard reply?.bytes?.isEmpty ?? true else { return false }
+        if mayLackMembers { return true }
+        let newest = rounds[round].newest
+        guard newest != .max, !rounds[round].startsDevices, !rounds[round].hasAwaitedMembers else { return false }
+        return reply?.newest.map { $0 < versions[newest].version } ?? true
+    }
+
+    /// The round waits for a look at the store that finds all members. Without them it would end at once, and its alert or start would
+    /// reach nobody.
+    mutating func awaitMembers(_ round: UInt32, now: Moment) {
+        rounds[round].hasAwaitedMembers = true
+        rounds[round].phase = .lost
+        rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds
+        rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
         moveOn(round, now: now)
     }
 

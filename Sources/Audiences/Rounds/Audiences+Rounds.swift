@@ -7,6 +7,7 @@ extension Audiences {
     mutating func claimed(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
+        if hasLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteAdmitted(reply?.newest, of: round, now: now)
         rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running

@@ -45,6 +45,8 @@ struct RoundSlot: BitwiseCopyable {
     var claimsAgainMilliseconds: Int64 = .max
     /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it has not.
     var membersLostMilliseconds = Int64.min
+    /// It has waited for its members before its first push. The store may not know its versions afterwards either.
+    var hasAwaitedMembers = false
     /// The number of positions in one lap.
     var length: UInt64
 

@@ -12,7 +12,7 @@ extension Lane {
     /// Passes commands in both directions. What either core decides because of them is done in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersCompleteMilliseconds = mailbox.membersCompleteMilliseconds
-        delivery.membersAreHeld = audiences.membersCompleteMilliseconds != .min
+        delivery.membersAreHeld = !audiences.mayLackMembers
         repeat {
             while audiences.canTakeCommand, let record = delivery.nextHandover {
                 audiences.take(IncomingCommand(record, delivery.view(record)))
@@ -40,6 +40,9 @@ extension Lane {
             )
         }
     }
+
+    /// The server may come back empty, before a look finds that.
+    func audienceStoreLost() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
     /// Passes members that join or leave, in both directions.
     func exchangeMemberships() {

@@ -31,5 +31,5 @@ extension LaneStoreRelay: AudienceStoreHandler {
     func audienceFailed(tag: UInt64, error: RedisError) { lane.audienceFailed(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
     /// The activity store's connections go to the same servers, and report the loss.
-    func audienceStoreLost(_ reason: RedisError) {}
+    func audienceStoreLost(_ reason: RedisError) { lane.audienceStoreLost() }
 }

@@ -24,7 +24,10 @@ struct SimulatedPhone {
 
     var shownTimestamp: Int64 = 0
     var shownContent = -1
+    /// How often an older state came, with an older timestamp.
     var timesBack = 0
+    /// The states that came with an older timestamp than the shown state's.
+    var ignored: Set<Int> = []
     var pushes = 0
     /// By command: how often its alert was heard.
     var heard: [Int: Int] = [:]
@@ -37,7 +40,8 @@ struct SimulatedPhone {
         pushes += 1
         if let alert { heard[alert, default: 0] += 1 }
         if timestamp < shownTimestamp {
-            timesBack += 1
+            if content < shownContent { timesBack += 1 }
+            ignored.insert(content)
             return
         }
         shownTimestamp = timestamp

@@ -77,13 +77,16 @@ extension Simulation {
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
         for phone in members where phone.shownContent != last.content {
+            // The store has lost the timestamp that it gave to an older state, and the phone ignores what has an older one. (R26)
+            if wipe.count > 0, phone.ignored.contains(last.content) || isUnnoticed(phone, last.number) { continue }
             // A push that is refused for good is not sent again.
             if swarm.rejected == 0 {
                 violations.append("\(phone.identifier.suffix(12)) shows \(phone.shownContent), not \(last.content)")
             }
         }
         guard !hadForced else { return }
-        for phone in phones.values where phone.timesBack > 0 && !phone.wasServed {
+        for phone in phones.values where !phone.wasServed {
+            guard wipe.count > 0 ? phone.timesBack > 0 : !phone.ignored.isEmpty else { continue }
             violations.append("\(phone.identifier.suffix(12)) went back in time")
         }
     }
@@ -93,10 +96,11 @@ extension Simulation {
         guard !hadCrash, !hadForced else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
         for phone in throughout where !phone.isUncertain && swarm.rejected == 0 {
-            for (alert, count) in phone.heard where count > 1 {
+            // Members that a lost round had reached since its last checkpoint get the same state once more. (R26)
+            for (alert, count) in phone.heard where count > 1 && !wipe.underWay.contains(alert) {
                 violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
             }
-            guard let newest = alerts.last else { continue }
+            guard let newest = alerts.last, !isUnnoticed(phone, newest) else { continue }
             if (phone.heard[newest] ?? 0) == 0, !(phone.heard.keys.contains { $0 > newest }) {
                 violations.append("\(phone.identifier.suffix(12)) did not get the alert of \(newest): \(phone.heard)")
             }
@@ -105,7 +109,7 @@ extension Simulation {
 
     /// Two workers send a version to a member only if the member was not done at the last checkpoint.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
-        guard !hadForced, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
+        guard !hadForced, wipe.count == 0, phone.isThroughout, !phone.isUncertain, let others = phone.sentBy[content],
             !others.contains(worker.number), let text = worker.claimed[range(of: phone, commands[content])],
             let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
             let entry = checkpoint.entries.first(where: { $0.version == commands[content].version })
@@ -145,6 +149,8 @@ extension Simulation {
             guard let total = commandResults[command.number] else {
                 // Another partition's worker claimed the range's round, and the first one has nothing to report.
                 if hadAddition { continue }
+                // The counts of ranges that had ended before the loss are lost. (R26)
+                if wipe.underWay.contains(command.number) { continue }
                 violations.append("\(command.number) has no result")
                 continue
             }
@@ -157,7 +163,7 @@ extension Simulation {
                     range.ordinals.contains($0.place.ordinal) && $0.isDevice == command.isStart
                 }
                 let counted = counts.values.reduce(0, +)
-                guard !hadLeave, !hadForced else { continue }
+                guard !hadLeave, !hadForced, !isUnnoticed(range, command.number) else { continue }
                 let isOvertaken = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
                 // While a host is away, a version ends where a newer one takes over.
                 let isPart = swarm.kind == .outages && counted < members
@@ -166,7 +172,9 @@ extension Simulation {
                 }
             }
             // If a worker dies between a range's count and its result, the counts of the old division are lost.
-            let mayLackCounts = hadForced || (hadCrash && swarm.kind == .ranges)
+            let mayLackCounts =
+                hadForced || (hadCrash && swarm.kind == .ranges) || wipe.underWay.contains(command.number)
+                || wipe.fannedOutAgain.contains(command.number)
             if sum != counts(in: total), !mayLackCounts {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")
             }

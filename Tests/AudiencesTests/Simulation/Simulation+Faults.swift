@@ -70,6 +70,7 @@ extension Simulation {
         if commandOwner == number {
             taken.removeAll()
             for place in changes.indices { changes[place].isTaken = false }
+            wipe.taken.removeAll()
         }
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }

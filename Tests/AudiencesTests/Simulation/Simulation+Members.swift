@@ -14,6 +14,8 @@ struct SimulatedChange {
     let atMilliseconds: Int64
     /// The registration also names another audience, which has no state.
     let namesOther: Bool
+    /// The wipe of the store after which the member's registration was read again; nil: it is new.
+    var readAgainAfter: Int?
     var isTaken = false
     /// The content that the store had admitted when the change was handed over.
     var admittedContent = -1
@@ -91,15 +93,21 @@ extension Simulation {
     private func change(_ name: String) {
         guard let phone = phones[name] else { return }
         phones[name]?.isThroughout = false
+        addChange(of: phone, atMilliseconds: now)
+    }
+
+    func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, readAgainAfter wipes: Int? = nil) {
         changesMade += 1
+        let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
             SimulatedChange(
-                member: ChangingMember(record: changesMade, application: 0, kind: .activity),
-                name: name,
+                member: ChangingMember(record: changesMade, application: 0, kind: kind),
+                name: phone.identifier,
                 token: phone.token,
                 isLeaving: phone.hasLeft,
-                atMilliseconds: now,
-                namesOther: random.chance(300)
+                atMilliseconds: atMilliseconds,
+                namesOther: random.chance(300),
+                readAgainAfter: wipes
             )
         )
     }
@@ -149,6 +157,7 @@ extension Simulation {
             else { continue }
             let change = changes.remove(at: place)
             trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
+            if let wipes = change.readAgainAfter { registrationReadAgain(after: wipes) }
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }

@@ -142,13 +142,17 @@ extension Simulation {
         if case .admit(let admission) = call.operation, reply.verdict == .send {
             if let position = commands.firstIndex(where: { $0.version == admission.version }) {
                 commands[position].rangeCount = reply.grant?.rangeCount ?? 0
+                noteAdmitted(position)
             }
             // After a start no new member is shown an older state.
             admittedContent =
                 admission.isStart
                 ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
         }
-        if case .claim(let range, _) = call.operation { worker.claimed[range] = reply.bytes ?? [] }
+        if case .claim(let range, _) = call.operation {
+            worker.claimed[range] = reply.bytes ?? []
+            noteClaim(of: range, worker)
+        }
         if let trace {
             switch call.operation {
             case .page, .directory: break

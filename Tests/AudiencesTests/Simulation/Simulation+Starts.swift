@@ -30,10 +30,10 @@ extension Simulation {
         guard let newest = starts.last else { return }
         let mayRepeat = hadCrash || hadForced || swarm.productionFailure > 0
         for phone in phones.values where phone.isDevice {
-            if phone.starts[newest] == nil {
+            if phone.starts[newest] == nil, !isUnnoticed(phone, newest) {
                 violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")
             }
-            for (start, count) in phone.starts where count > 1 && !mayRepeat {
+            for (start, count) in phone.starts where count > 1 && !mayRepeat && !wipe.underWay.contains(start) {
                 violations.append("\(phone.identifier.suffix(12)) was begun by \(start) \(count) times")
             }
         }

@@ -76,6 +76,7 @@ final class Simulation {
     var hadAddition = false
     var hadLeave = false
     var rereadings = 0
+    var wipe = SimulatedWipe()
 
     init(seed: UInt64, kind: Swarm.Kind) {
         self.seed = seed
@@ -89,11 +90,15 @@ final class Simulation {
         for partition in 0..<swarm.partitions { assign(partition, to: owners[partition]) }
         makeScenario()
         makeChannels()
+        makeWipes()
     }
 
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
-        return SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
+        let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
+        // A worker that has started knows nothing of the members until its first look.
+        if swarm.kind == .wipes { worker.core.membersCompleteMilliseconds = .min }
+        return worker
     }
 
     // MARK: - The scenario
@@ -182,6 +187,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = now < faultsUntil ? min(nextFault, faultsUntil) : Int64.max
         for event in script { due = min(due, event.at) }
+        if swarm.kind == .wipes { due = min(due, wipe.nextLookMilliseconds) }
         for end in awayUntil + [storeAwayUntil] where end > now { due = min(due, end) }
         for worker in workers {
             due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
@@ -201,13 +207,14 @@ final class Simulation {
 
     private var isQuiet: Bool {
         script.isEmpty && !hasUnread && changes.isEmpty && commands.allSatisfy { $0.ending != nil }
-            && workers.allSatisfy(\.isIdle)
+            && wipe.isOver && workers.allSatisfy(\.isIdle)
     }
 
     private func step() {
         let due = script.filter { $0.at <= now }
         script.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
+        lookForMembers()
         for worker in workers {
             feed(worker)
             deliverReplies(worker)
@@ -226,11 +233,12 @@ final class Simulation {
         if workers[commandOwner] === worker {
             for position in commands.indices
             where commands[position].atMilliseconds <= now && commands[position].ending == nil
-                && !taken.contains(position) && worker.core.canTakeCommand
+                && !taken.contains(position) && !wipe.isDraining && worker.core.canTakeCommand
             {
                 taken.insert(position)
-                take(commands[position], by: worker)
+                take(commands[position], as: UInt32(position), by: worker)
             }
+            feedReadAgain(worker)
             worker.core.endBatch(now: worker.moment(now))
         }
         for (partition, entry) in worker.assigned.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {
@@ -280,7 +288,8 @@ final class Simulation {
         command.isStart ? "\"activity\":\"\(Self.activityTemplate)\"," : ""
     }
 
-    private func take(_ command: Command, by worker: SimulatedWorker) {
+    /// - Parameter record: the number of the record that the worker has read.
+    func take(_ command: Command, as record: UInt32, by worker: SimulatedWorker) {
         let text = Array(
             "{\"app\":\"\(Self.application)\",\"audience\":\"\(Self.audience)\",\(template(command))\"id\":\"\(command.number)\",\"sequence\":\(command.version.sequence),\"priority\":10,\"aps\":\(aps(command))}"
                 .utf8
@@ -293,13 +302,14 @@ final class Simulation {
             let layout = body.withUnsafeMutableBytes { Body.write(decoded, from: text, into: $0) }
             let templateText = Array((command.isStart ? Self.activityTemplate : "").utf8)
             templateText.withUnsafeBytes { template in
-                hand(command, decoded, body, layout, template, to: worker)
+                hand(command, as: record, decoded, body, layout, template, to: worker)
             }
         }
     }
 
     private func hand(
         _ command: Command,
+        as record: UInt32,
         _ decoded: LiveActivity.Command,
         _ body: [UInt8],
         _ layout: Body.Layout,
@@ -312,7 +322,7 @@ final class Simulation {
             audience.withUnsafeBytes { audience in
                 identifier.withUnsafeBytes { identifier in
                     let incoming = IncomingCommand(
-                        record: UInt32(command.number),
+                        record: record,
                         application: 0,
                         audience: audience,
                         event: decoded.event,
@@ -343,7 +353,7 @@ final class Simulation {
     private func takeHandedBack(_ worker: SimulatedWorker) {
         while let back = worker.core.nextHandedBack() {
             let number = Int(back.record)
-            guard workers[commandOwner] === worker else { continue }
+            guard workers[commandOwner] === worker, !takeHandedBackAgain(back) else { continue }
             taken.remove(number)
             trace?("\(now % 1_000_000) command \(number): \(back.ending)")
             if back.ending != .withdrawn { commands[number].ending = back.ending }

@@ -18,6 +18,8 @@ struct Swarm {
         case partitions
         /// As `crashes`, and the audience has channels.
         case channels
+        /// The store comes back empty, and the registrations and commands are read again. (R24)
+        case wipes
     }
 
     var kind: Kind
@@ -52,6 +54,10 @@ struct Swarm {
     var outageMax = 0
     /// The chance that a partition is added.
     var addition = 0
+    /// How often the store comes back empty.
+    var wipes = 0
+    /// The most milliseconds until a member is in the store again.
+    var returnMax = 0
 
     /// The numbers of ranges that an audience may be divided into.
     static let rangeCounts: [UInt16] = [256, 128, 64]
@@ -88,6 +94,11 @@ struct Swarm {
             forced = random.chance(500) ? 500 : 0
         }
         if kind == .partitions { addition = 40 }
+        if kind == .wipes {
+            wipes = random.number(1...2)
+            returnMax = [200, 3_000, 30_000][random.number(0...2)]
+            if random.chance(300) { crash = 20 }
+        }
         if kind == .outages {
             outage = random.number(20...100)
             outageMax = [2_000, 20_000, 3_600_000][random.number(0...2)]

@@ -1,0 +1,154 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+import Testbed
+
+@testable import Audiences
+
+/// The losses of a run, and what is read again after the newest one.
+struct SimulatedWipe {
+    static let lookMilliseconds: Int64 = 1_000
+    /// The records that are read again after a loss have numbers from this multiple of its own number on.
+    static let recordsPerWipe: UInt32 = 1_000_000
+
+    /// How often the store has come back empty.
+    var count = 0
+    /// The loss after which the workers last began to read again.
+    var readAfter = 0
+    /// The members whose registrations are not yet in the store again.
+    var membersLeft = 0
+    /// The worker that reads the commands gives its partition back before it reads it again, and takes no commands meanwhile.
+    var isDraining = false
+    /// The commands that are read again and have not come back.
+    var commandsLeft: Set<Int> = []
+    /// The commands that were read again and fanned out once more.
+    var fannedOutAgain: Set<Int> = []
+    /// The records that the worker has taken.
+    var taken: Set<UInt32> = []
+    var nextLookMilliseconds = Int64.min
+    /// The commands that had not ended everywhere when the store came back empty.
+    var underWay: Set<Int> = []
+    /// These, and the commands that were admitted before the members were back.
+    var affected: Set<Int> = []
+    /// The ranges that were claimed before a worker had noticed the loss.
+    var unnoticed: Set<SegmentRange> = []
+    var atMilliseconds = Int64.max
+
+    var areMembersHeld: Bool { readAfter == count && membersLeft == 0 }
+    var isOver: Bool { areMembersHeld && !isDraining && commandsLeft.isEmpty && taken.isEmpty }
+}
+
+/// A store that comes back empty. The marks in Redis show the loss, and the shells read the records again that were settled before.
+extension Simulation {
+    func makeWipes() {
+        for _ in 0..<swarm.wipes {
+            let at = now + Int64(random.number(0...Int(faultsUntil - now)))
+            script.append((at, { [unowned self] in wipeStore() }))
+        }
+    }
+
+    private func wipeStore() {
+        trace?("\(now % 1_000_000) the store comes back empty")
+        store.flushAll()
+        wipe.count += 1
+        (wipe.membersLeft, wipe.commandsLeft) = (0, [])
+        let begun = commands.filter { taken.contains($0.number) || $0.ending != nil }
+        wipe.underWay.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
+        wipe.affected.formUnion(wipe.underWay)
+        wipe.atMilliseconds = now
+        // The server has ended and starts again without its data, or an operator has emptied it.
+        guard random.chance(500) else { return }
+        storeAwayUntil = now + Int64(random.number(1...3_000))
+        for worker in workers { worker.core.storeLostMilliseconds = now }
+    }
+
+    /// Each worker looks at the marks in turn, and learns a little later whether the store held all members when the look began.
+    func lookForMembers() {
+        guard swarm.kind == .wipes, now >= wipe.nextLookMilliseconds else { return }
+        guard now >= storeAwayUntil else {
+            wipe.nextLookMilliseconds = storeAwayUntil
+            return
+        }
+        wipe.nextLookMilliseconds = now + SimulatedWipe.lookMilliseconds
+        let (began, areHeld) = (now, wipe.areMembersHeld)
+        for worker in workers {
+            let answered = now + Int64(random.number(0...swarm.latencyMax))
+            script.append((answered, { worker.core.membersCompleteMilliseconds = areHeld ? began : .min }))
+        }
+        if wipe.readAfter != wipe.count { readAgain() }
+    }
+
+    private func readAgain() {
+        let wipes = wipe.count
+        wipe.readAfter = wipes
+        wipe.membersLeft = order.count
+        for name in order {
+            let at = now + Int64(random.number(0...swarm.returnMax))
+            script.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
+        }
+        wipe.isDraining = true
+        for number in taken.sorted() { workers[commandOwner].core.withdraw(UInt32(number)) }
+        for record in wipe.taken.sorted() { workers[commandOwner].core.withdraw(record) }
+    }
+
+    private func registerAgain(_ name: String, after wipes: Int) {
+        guard wipes == wipe.count else { return }
+        guard let phone = phones[name], !phone.hasLeft else { return registrationReadAgain(after: wipes) }
+        addChange(of: phone, atMilliseconds: phone.registeredAt, readAgainAfter: wipes)
+    }
+
+    func registrationReadAgain(after wipes: Int) {
+        if wipes == wipe.count { wipe.membersLeft -= 1 }
+    }
+
+    func noteAdmitted(_ command: Int) {
+        if !wipe.areMembersHeld { wipe.affected.insert(command) }
+        if commands[command].ending != nil { wipe.fannedOutAgain.insert(command) }
+    }
+
+    func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
+        guard !wipe.areMembersHeld, !worker.core.mayLackMembers,
+            worker.core.membersCompleteMilliseconds <= wipe.atMilliseconds
+        else { return }
+        wipe.unnoticed.insert(range)
+    }
+
+    /// Whether the range of a command may have ended without its members: it was claimed within the second before a worker notices that an
+    /// operator has emptied the store. A worker notices at once that its server has ended.
+    func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
+        wipe.unnoticed.contains(range) && wipe.affected.contains(command)
+    }
+
+    func isUnnoticed(_ phone: SimulatedPhone, _ command: Int) -> Bool {
+        isUnnoticed(range(of: phone, commands[command]), command)
+    }
+
+    /// Commands that are read again have no alert, and wait for the members.
+    func feedReadAgain(_ worker: SimulatedWorker) {
+        if wipe.isDraining, taken.isEmpty, wipe.taken.isEmpty {
+            wipe.isDraining = false
+            // A start that is read again is not handed over.
+            wipe.commandsLeft = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
+        }
+        guard !worker.core.mayLackMembers else { return }
+        for number in wipe.commandsLeft.sorted() {
+            let record = UInt32(wipe.count) * SimulatedWipe.recordsPerWipe + UInt32(number)
+            guard !wipe.taken.contains(record) else { continue }
+            guard worker.core.canTakeCommand else { return }
+            wipe.taken.insert(record)
+            var command = commands[number]
+            command.hasAlert = false
+            take(command, as: record, by: worker)
+        }
+    }
+
+    /// - Returns: whether the record was read again.
+    func takeHandedBackAgain(_ back: HandedBack) -> Bool {
+        let (wipes, number) = back.record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
+        guard wipes > 0 else { return false }
+        trace?("\(now % 1_000_000) command \(number) again: \(back.ending)")
+        wipe.taken.remove(back.record)
+        if Int(wipes) == wipe.count, back.ending != .withdrawn { wipe.commandsLeft.remove(Int(number)) }
+        return true
+    }
+}
