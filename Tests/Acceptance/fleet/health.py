@@ -92,6 +92,11 @@ class Health:
             return f"{worker.name} has no /statusz"
         return ""
 
+    def await_alive(self, worker, seconds):
+        """Waits until the worker runs. It need not have partitions."""
+        if self._deployment.has_http:
+            wait_until(lambda: get(worker, "/livez")[0] == 200, seconds, f"{worker.name} to be alive", step=0.01)
+
     def check_ready_with_share(self, worker, seconds):
         """The worker is ready when it has partitions, and not before: while the group waits for a dead member, nobody reads that
         member's partitions. Returns how long it took."""

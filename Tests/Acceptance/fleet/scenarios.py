@@ -166,7 +166,7 @@ def ending(scene):
     workers = begin(scene)
     scene.run_for(3)
     workers.append(scene.deployment.worker(4))
-    time.sleep(0.3)
+    scene.health.await_alive(workers[-1], SHARE_SECONDS)
     for worker in workers:
         worker.process.signal(signal.SIGTERM)
     stops = [worker.await_end(END_SECONDS) for worker in workers]

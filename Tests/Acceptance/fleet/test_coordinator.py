@@ -1,18 +1,19 @@
 """The coordinator keeps the rules of groups that the fleet's tests depend on."""
 
-import asyncio
 import unittest
 
 from fleet import coordinator
 from fleet.coordinator import Coordinator, Join
 
 GROUP = "fleet"
+REBALANCE_SECONDS = 5.0
+FIRST_DELAY_SECONDS = 3.0
 
 
 class Member:
     """A member as in a client: it sends requests and stores the answers."""
 
-    def __init__(self, test, name, session=5.0, instance=None, subscription=b"all"):
+    def __init__(self, test, name, session=10.0, instance=None, subscription=b"all"):
         self.test, self.name, self.session, self.instance, self.subscription = test, name, session, instance, subscription
         self.identifier = ""
         self.joined, self.synced, self.beaten = [], [], []
@@ -20,7 +21,7 @@ class Member:
     def join(self, identifier=None):
         asked = self.identifier if identifier is None else identifier
         self.test.coordinator.join(
-            GROUP, Join(asked, self.instance, self.name, self.session, 5.0, [("range", self.subscription)], self._hear)
+            GROUP, Join(asked, self.instance, self.name, self.session, REBALANCE_SECONDS, [("range", self.subscription)], self._hear)
         )
 
     def _hear(self, error, generation, protocol, leader, identifier, members):
@@ -48,25 +49,46 @@ class Member:
         return self.test.coordinator.commit_fault(GROUP, self.identifier, self.instance, asked)
 
 
-EVENT_SECONDS = 5.0
+class Timer:
+    def __init__(self, due, call):
+        self.due, self.call = due, call
+
+    def cancel(self):
+        self.call = None
 
 
-class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
-    async def asyncSetUp(self):
-        self.coordinator = Coordinator(asyncio.get_running_loop(), first_delay_seconds=0.05)
+class Clock:
+    """An event loop's timers, on a clock that the test sets."""
 
-    async def until(self, condition, what):
-        """Waits for something that the coordinator's timers bring."""
-        end = asyncio.get_running_loop().time() + EVENT_SECONDS
-        while not condition():
-            self.assertLess(asyncio.get_running_loop().time(), end, f"{what}: not so after {EVENT_SECONDS} s")
-            await asyncio.sleep(0.005)
+    def __init__(self):
+        self._now, self._timers = 0.0, []
 
-    async def settle(self, *members):
+    def call_later(self, seconds, call, *arguments):
+        timer = Timer(self._now + seconds, lambda: call(*arguments))
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, seconds):
+        end = self._now + seconds
+        while due := sorted((one for one in self._timers if one.call and one.due <= end), key=lambda one: one.due):
+            self._now, call = due[0].due, due[0].call
+            due[0].cancel()
+            call()
+        self._timers = [one for one in self._timers if one.call]
+        self._now = end
+
+
+class CoordinatorTests(unittest.TestCase):
+    def setUp(self):
+        self.clock = Clock()
+        self.coordinator = Coordinator(self.clock, first_delay_seconds=FIRST_DELAY_SECONDS)
+
+    def settle(self, *members):
         """All join at once, and the leader, the first one, assigns to each its own name."""
         for member in members:
             member.join()
-        await self.until(lambda: all(member.joined for member in members), "all have joined")
+        self.assertFalse(any(member.joined for member in members), "others may come")
+        self.clock.advance(FIRST_DELAY_SECONDS)
         leader = next(member for member in members if member.joined[-1][2])
         for member in members:
             if member is not leader:
@@ -75,13 +97,13 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         for member in members:
             self.assertEqual(member.synced[-1], (coordinator.OK, member.name.encode()))
 
-    async def test_who_joins_waits_for_all_and_the_leader_hears_of_all(self):
+    def test_who_joins_waits_for_all_and_the_leader_hears_of_all(self):
         one, two = Member(self, "one"), Member(self, "two")
-        await self.settle(one, two)
+        self.settle(one, two)
         self.assertEqual({one.generation, two.generation}, {1})
         three = Member(self, "three")
         three.join()
-        await asyncio.sleep(0.1)
+        self.clock.advance(FIRST_DELAY_SECONDS)
         self.assertEqual(three.joined, [], "the others have not joined again")
         self.assertEqual(one.beat(), coordinator.REBALANCE_IN_PROGRESS)
         self.assertEqual(one.commit(), coordinator.OK, "what is revoked is committed now")
@@ -93,26 +115,29 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(set(leader.joined[-1][3]), {one.identifier, two.identifier, three.identifier})
         self.assertEqual(one.commit(), coordinator.REBALANCE_IN_PROGRESS, "nobody knows yet who has what")
 
-    async def test_a_silent_member_is_missed_and_fenced(self):
-        one, two = Member(self, "one"), Member(self, "two", session=0.2)
-        await self.settle(one, two)
-        await self.until(lambda: one.beat() == coordinator.REBALANCE_IN_PROGRESS, "a rebalance without the silent member")
+    def test_a_silent_member_is_missed_and_fenced(self):
+        one, two = Member(self, "one"), Member(self, "two", session=2.0)
+        self.settle(one, two)
+        self.clock.advance(1.9)
+        self.assertEqual(one.beat(), coordinator.OK)
+        self.clock.advance(0.1)
+        self.assertEqual(one.beat(), coordinator.REBALANCE_IN_PROGRESS, "without the silent member")
         one.join()
         self.assertEqual(one.joined[-1], (coordinator.OK, 2, True, [one.identifier]))
         self.assertEqual(two.beat(), coordinator.UNKNOWN_MEMBER)
         self.assertEqual(two.commit(), coordinator.UNKNOWN_MEMBER)
         self.assertEqual(one.commit(generation=1), coordinator.ILLEGAL_GENERATION)
 
-    async def test_heartbeats_keep_a_member(self):
-        one = Member(self, "one", session=0.2)
-        await self.settle(one)
+    def test_heartbeats_keep_a_member(self):
+        one = Member(self, "one", session=2.0)
+        self.settle(one)
         for _ in range(5):
-            await asyncio.sleep(0.1)
+            self.clock.advance(1.0)
             self.assertEqual(one.beat(), coordinator.OK)
 
-    async def test_who_leaves_is_gone_at_once(self):
+    def test_who_leaves_is_gone_at_once(self):
         one, two = Member(self, "one"), Member(self, "two")
-        await self.settle(one, two)
+        self.settle(one, two)
         left = []
         self.coordinator.leave(GROUP, two.identifier, left.append)
         self.assertEqual(left, [coordinator.OK])
@@ -120,9 +145,9 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         one.join()
         self.assertEqual(one.joined[-1][1:], (2, True, [one.identifier]))
 
-    async def test_a_leader_that_joins_again_brings_a_rebalance_and_a_follower_unchanged_does_not(self):
+    def test_a_leader_that_joins_again_brings_a_rebalance_and_a_follower_unchanged_does_not(self):
         one, two = Member(self, "one"), Member(self, "two")
-        await self.settle(one, two)
+        self.settle(one, two)
         leader, follower = (one, two) if one.joined[-1][2] else (two, one)
         follower.join()
         self.assertEqual(follower.joined[-1][:2], (coordinator.OK, 1))
@@ -132,9 +157,9 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         follower.join()
         self.assertEqual({one.generation, two.generation}, {2})
 
-    async def test_a_static_member_takes_its_place_again_and_fences_what_it_was(self):
+    def test_a_static_member_takes_its_place_again_and_fences_what_it_was(self):
         one, two = Member(self, "one", instance="1"), Member(self, "two", instance="2")
-        await self.settle(one, two)
+        self.settle(one, two)
         for old in (one, two):
             new = Member(self, old.name, instance=old.instance)
             new.join()
@@ -145,13 +170,14 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(old.beat(), coordinator.FENCED_INSTANCE)
             self.assertEqual(old.commit(), coordinator.FENCED_INSTANCE)
 
-    async def test_a_member_that_does_not_join_again_is_left_behind(self):
-        one, two = Member(self, "one"), Member(self, "two", session=0.4)
-        await self.settle(one, two)
+    def test_a_member_that_does_not_join_again_is_left_behind(self):
+        one, two = Member(self, "one"), Member(self, "two")
+        self.settle(one, two)
         Member(self, "three").join()
         one.join()
         self.assertEqual(len(one.joined), 1, "two may still come")
-        await self.until(lambda: one.generation == 2, "a generation without the one that does not join")
+        self.clock.advance(REBALANCE_SECONDS)
+        self.assertEqual(one.generation, 2)
         self.assertEqual(two.beat(), coordinator.UNKNOWN_MEMBER)
 
 

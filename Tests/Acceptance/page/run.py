@@ -25,6 +25,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+from common.processes import Failure, wait_until  # noqa: E402
 from page.browser import Browser, BrowserError  # noqa: E402
 
 REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
@@ -48,36 +49,46 @@ class Demo:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         self.notes, self.output = [], []
+        self._noted, self._has_ended = threading.Condition(), False
         for stream, lines in ((self._child.stderr, self.notes), (self._child.stdout, self.output)):
             threading.Thread(target=self._read, args=(stream, lines), daemon=True).start()
 
-    @staticmethod
-    def _read(stream, lines):
+    def _read(self, stream, lines):
         for line in stream:
-            lines.append(line.rstrip("\n"))
+            with self._noted:
+                lines.append(line.rstrip("\n"))
+                self._noted.notify_all()
+        with self._noted:
+            self._has_ended = self._has_ended or lines is self.notes
+            self._noted.notify_all()
 
     def note(self, pattern, seconds):
         """The first group of the first note that fits."""
         deadline = time.monotonic() + seconds
-        while True:
-            for line in list(self.notes):
-                if found := re.search(pattern, line):
-                    return found[1]
-            if time.monotonic() > deadline or self._child.poll() is not None:
-                raise BrowserError(f"the demo does not say {pattern}: {self.notes[-5:]}")
-            time.sleep(0.02)
+        seen = 0
+        with self._noted:
+            while True:
+                for line in self.notes[seen:]:
+                    if found := re.search(pattern, line):
+                        return found[1]
+                seen = len(self.notes)
+                if self._has_ended or not self._noted.wait(deadline - time.monotonic()):
+                    raise BrowserError(f"the demo does not say {pattern}: {self.notes[-5:]}")
 
     def figures(self, seconds):
         """What it has written at the season's end."""
-        deadline = time.monotonic() + seconds
-        while True:
+        found = []
+
+        def is_written():
             try:
                 with open(self.figures_file, encoding="utf-8") as file:
-                    return json.load(file)
+                    found.append(json.load(file))
             except (OSError, ValueError):
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.05)
+                pass
+            return found
+
+        wait_until(is_written, seconds, "the demo has written its figures")
+        return found[0]
 
     def processes(self, word):
         """The ids of its children whose command line has a word. A redis-server writes its own, with spaces."""
@@ -116,10 +127,11 @@ class Checks:
         print(f"{'ok  ' if holds else 'FAIL'} {what}", flush=True)
 
     def soon(self, condition, seconds, what):
-        deadline = time.monotonic() + seconds
-        while not (holds := condition()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.that(bool(holds), what)
+        try:
+            wait_until(condition, seconds, what)
+        except Failure:
+            return self.that(False, what)
+        self.that(True, what)
 
 
 def fetch(url):
@@ -444,7 +456,7 @@ def main():
     for scene in (run_by_hand, run):
         try:
             scene(options.program, options.screenshots, checks)
-        except (BrowserError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+        except (BrowserError, Failure, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             checks.that(False, f"{type(error).__name__}: {error}")
     print(f"page: {checks.count - checks.failed} of {checks.count} checks passed in {time.monotonic() - began:.0f} s")
     sys.exit(1 if checks.failed else 0)

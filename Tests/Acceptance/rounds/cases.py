@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from common.processes import Failure, wait_until
-from rounds.arena import SESSION_MILLISECONDS, now
+from rounds.arena import now
 from rounds.servers import Alone, Cluster, Watched
 
 WORKERS = 3
 ROUND_SECONDS = 90
 QUIET_SECONDS = 2
 LOOK_SECONDS = 0.02
+AWAY_SECONDS = 3
+"""How long Redis is away."""
+THAWED_SECONDS = 0.1
+"""How long Redis answers before it is frozen again."""
 OVER_SHARE = 0.95
 """A round that has reached a larger share is too near its end to be disturbed."""
 
@@ -150,7 +154,6 @@ def frozen(scene):
     sleeper.process.signal(signal.SIGSTOP)
     scene.happens("freeze", first)
     others = [worker for worker in scene.deployment.workers.values() if worker is not sleeper]
-    time.sleep(SESSION_MILLISECONDS / 1_000)
     scene.group.await_share(others)
     second = scene.crowd.command()
     wait_until(lambda: second["command"] in scene.outcomes.final, ROUND_SECONDS, "the second round's result")
@@ -167,12 +170,12 @@ def redis_restarted(scene):
 
 
 def redis_away(scene):
-    """Redis is killed, a second command comes, and three seconds later Redis is back with its data."""
+    """Redis is killed, a second command comes, and some seconds later Redis is back with its data."""
     first = scene.midway()
     scene.deployment.redis.kill()
     scene.happens("redis killed", first)
     scene.crowd.command("Goal two")
-    time.sleep(3)
+    time.sleep(AWAY_SECONDS)
     scene.deployment.start_redis()
 
 
@@ -206,7 +209,7 @@ def redis_emptied_frozen(scene):
     scene.deployment.redis.wipe()
     scene.happens("wipe", first)
     for _ in range(2):
-        time.sleep(0.1)
+        time.sleep(THAWED_SECONDS)
         scene.deployment.redis.freeze(1.2)
 
 
