@@ -8,6 +8,8 @@ public enum JSONValue: Hashable, Sendable {
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
     case number(Double)
+    /// A number that the other cases would write with other digits, as JSON spells it: `1.0`, `1e5`, or an integer of more than 64 bits.
+    case numeral(String)
     case string(String)
     case array([JSONValue])
     case object([String: JSONValue])
@@ -15,15 +17,32 @@ public enum JSONValue: Hashable, Sendable {
     /// A value as ActivityKit reads it: encoded by a `JSONEncoder` with default strategies. A `Date` becomes seconds since 2001.
     /// - Throws: what `value` throws, or an `EncodingError` for a number that JSON does not have.
     public init(encoding value: some Encodable) throws {
-        self = try JSONDecoder().decode(JSONValue.self, from: JSONEncoder().encode(value))
+        if let value = value as? JSONValue {
+            self = value
+            return
+        }
+        self = try JSONValue(text: JSONEncoder().encode(value))
     }
 
     /// Decodes the value as ActivityKit does: by a `JSONDecoder` with default strategies.
     public func decoded<Value: Decodable>(as type: Value.Type) throws -> Value {
-        try JSONDecoder().decode(type, from: JSONEncoder().encode(self))
+        if let value = self as? Value { return value }
+        return try JSONDecoder().decode(type, from: text())
+    }
+
+    /// The value of any number, rounded to a `Double`; nil for what is no number.
+    public var double: Double? {
+        switch self {
+        case .integer(let value): Double(value)
+        case .unsigned(let value): Double(value)
+        case .number(let value): value
+        case .numeral(let digits): Double(digits)
+        case .null, .boolean, .string, .array, .object: nil
+        }
     }
 }
 
+/// Any decoder and encoder can be used, but they round numbers that they do not know. ``init(text:)`` and ``text()`` keep each number.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -54,6 +73,15 @@ extension JSONValue: Codable {
         case .integer(let value): try container.encode(value)
         case .unsigned(let value): try container.encode(value)
         case .number(let value): try container.encode(value)
+        case .numeral(let digits):
+            guard let value = Decimal(string: digits) else {
+                let context = EncodingError.Context(
+                    codingPath: container.codingPath,
+                    debugDescription: "the encoder has no such number"
+                )
+                throw EncodingError.invalidValue(digits, context)
+            }
+            try container.encode(value)
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
         case .object(let value): try container.encode(value)

@@ -6,10 +6,13 @@ public protocol KafkaRecord: Codable, Sendable {
     static var defaultTopic: String { get }
     /// The key of the Kafka record.
     var key: String { get }
+    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an unchanged state.
+    func value() throws -> Data
+    /// Reads the value of a Kafka record.
+    init(value: Data) throws
 }
 
 extension KafkaRecord {
-    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an unchanged state.
     // Not the worker's StableJSON: this library has no dependency.
     public func value() throws -> Data {
         let encoder = JSONEncoder()
@@ -17,7 +20,6 @@ extension KafkaRecord {
         return try encoder.encode(self)
     }
 
-    /// Reads the value of a Kafka record.
     public init(value: Data) throws {
         self = try JSONDecoder().decode(Self.self, from: value)
     }
@@ -39,8 +41,6 @@ enum UnixTime {
     /// Nil if the date is so far away that the number is no 64-bit integer.
     static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }
 
-    static func date(seconds: Double) -> Date { Date(timeIntervalSince1970: seconds) }
-
     /// Nil as for seconds.
     static func milliseconds(_ date: Date) -> Int64? { Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded()) }
 
@@ -48,10 +48,6 @@ enum UnixTime {
 }
 
 extension KeyedDecodingContainer {
-    func seconds(_ key: Key) throws -> Date? {
-        try decodeIfPresent(Double.self, forKey: key).map { UnixTime.date(seconds: $0) }
-    }
-
     func milliseconds(_ key: Key) throws -> Date? {
         try decodeIfPresent(Int64.self, forKey: key).map { UnixTime.date(milliseconds: $0) }
     }
@@ -63,17 +59,9 @@ extension KeyedDecodingContainer {
 }
 
 extension KeyedEncodingContainer {
-    mutating func encodeSeconds(_ date: Date?, _ key: Key) throws {
-        try encode(date, UnixTime.seconds, key)
-    }
-
     mutating func encodeMilliseconds(_ date: Date?, _ key: Key) throws {
-        try encode(date, UnixTime.milliseconds, key)
-    }
-
-    private mutating func encode(_ date: Date?, _ number: (Date) -> Int64?, _ key: Key) throws {
         guard let date else { return }
-        guard let number = number(date) else {
+        guard let number = UnixTime.milliseconds(date) else {
             let context = EncodingError.Context(
                 codingPath: codingPath + [key],
                 debugDescription: "the date is too far away"

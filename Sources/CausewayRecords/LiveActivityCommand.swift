@@ -3,7 +3,7 @@ import Foundation
 /// A command for `causeway.commands`: a new state of an activity, of all activities of an audience, or of a channel's.
 ///
 /// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All dates of the command itself are written as
-/// UNIX seconds.
+/// UNIX seconds. A command that was read is written as it was, but for what was changed: unknown keys and the digits of numbers stay.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// Whom the command reaches.
     public enum Address: Hashable, Sendable {
@@ -68,6 +68,9 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// A token as a registration would bring it. Only for a single activity.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
+    /// The record that the command was read from, if it was.
+    let received: JSONValue?
+
     private init(
         _ app: String,
         _ address: Address,
@@ -82,6 +85,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
         self.timestamp = timestamp
         self.contentState = contentState
         self.alert = alert
+        received = nil
     }
 }
 

@@ -35,14 +35,41 @@ struct CommandTests {
         sound: "default"
     )
 
+    private static func record(staleDate: String) -> Data {
+        Data(
+            (#"{"activity":"b","app":"a","aps":{"content-state":{},"event":"update","stale-date":\#(staleDate),"#
+                + #""timestamp":1790000000}}"#)
+                .utf8
+        )
+    }
+
     /// The worker accepts any number here.
-    @Test(arguments: ["1e300", "-1e300", "9300000000000000000"])
-    func `A date that is too far away is an error, not a trap`(seconds: String) throws {
+    @Test(arguments: ["1e300", "-1e300", "9300000000000000000", "1e400", "1790000000.75"])
+    func `A date that was read is written with the same digits`(seconds: String) throws {
+        let record = Self.record(staleDate: seconds)
+        #expect(try LiveActivityCommand<JSONValue>(value: record).value() == record)
+    }
+
+    @Test func `A date that JSON has no number for is an error, not a trap`() throws {
+        var command = try LiveActivityCommand<JSONValue>(value: Self.record(staleDate: "1"))
+        command.staleDate = Date(timeIntervalSince1970: .infinity)
+        #expect(throws: RecordFault.self) { try command.value() }
+    }
+
+    @Test func `A change of a command that was read keeps everything else as it was`() throws {
         let record =
-            #"{"app":"a","activity":"b","aps":{"event":"update","timestamp":1790000000,"content-state":{},"#
-            + #""stale-date":\#(seconds)}}"#
-        let command = try LiveActivityCommand<JSONValue>(value: Data(record.utf8))
-        #expect(throws: EncodingError.self) { try command.value() }
+            #"{"activity":"b","app":"a","aps":{"alert":{"body":{"loc-args":[],"loc-key":"k","new":1.0},"new":[],"title":"t"},"#
+            + #""content-state":{"home":1.0},"event":"update","new":-0,"stale-date":1790000600.5,"timestamp":1790000000},"#
+            + #""payload":{"n":123456789012345678901234567890}}"#
+        var command = try LiveActivityCommand<JSONValue>(value: Data(record.utf8))
+        command.alert?.title = "u"
+        command.contentState = ["home": 2]
+        command.staleDate = nil
+        command.timestamp += 1.5
+        let expected = record.replacing(#""title":"t""#, with: #""title":"u""#)
+            .replacing("1.0},\"event", with: "2},\"event")
+            .replacing(#""stale-date":1790000600.5,"#, with: "").replacing("1790000000}", with: "1790000001}")
+        #expect(String(decoding: try command.value(), as: UTF8.self) == expected)
     }
 
     @Test(arguments: [true, false])

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Any JSON value, as Foundation's decoder reads it.
-package enum FoundationValue: Decodable {
+package enum FoundationValue: Decodable, Equatable {
     case null
     case boolean(Bool)
     /// A number, with its integer value if it is an integer.

@@ -1,0 +1,39 @@
+extension Alert: Codable {
+    public init(from decoder: any Decoder) throws { try self.init(RecordObject(JSONValue(from: decoder), "")) }
+
+    public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
+
+    init(_ alert: RecordObject) throws(RecordFault) {
+        title = try Self.text(alert, "title")
+        body = try Self.text(alert, "body")
+        sound = try alert.string("sound")
+    }
+
+    private static func text(_ alert: RecordObject, _ key: String) throws(RecordFault) -> Text? {
+        guard case .object = alert.optional(key) else { return try alert.string(key).map { .plain($0) } }
+        let text = try alert.object(key)
+        return .localized(
+            key: try text.required("loc-key", text.string("loc-key")),
+            arguments: try text.strings("loc-args") ?? []
+        )
+    }
+
+    var json: JSONValue {
+        var members: [String: JSONValue] = [:]
+        members["title"] = title?.json
+        members["body"] = body?.json
+        members["sound"] = sound.map { .string($0) }
+        return .object(members)
+    }
+}
+
+extension Alert.Text {
+    fileprivate var json: JSONValue {
+        switch self {
+        case .plain(let text): .string(text)
+        case .localized(let key, []): ["loc-key": .string(key)]
+        case .localized(let key, let arguments):
+            ["loc-key": .string(key), "loc-args": .array(arguments.map { .string($0) })]
+        }
+    }
+}

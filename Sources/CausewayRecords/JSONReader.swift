@@ -1,0 +1,191 @@
+/// Reads a JSON text, and keeps the digits of its numbers.
+struct JSONReader {
+    /// The nesting of objects and arrays. The worker allows less.
+    private static let depthMax = 128
+
+    private let bytes: [UInt8]
+    private var position = 0
+    private var depth = 0
+
+    init(_ bytes: [UInt8]) throws(RecordFault) {
+        // What is not UTF-8 is replaced when it is decoded, so the bytes differ.
+        guard String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(bytes) else {
+            throw RecordFault("", "the text is not UTF-8")
+        }
+        self.bytes = bytes
+    }
+
+    mutating func wholeText() throws(RecordFault) -> JSONValue {
+        skipSpace()
+        let value = try value()
+        skipSpace()
+        guard position == bytes.count else { throw fault }
+        return value
+    }
+
+    static func isNumber(_ digits: String) -> Bool {
+        guard var reader = try? JSONReader(Array(digits.utf8)), (try? reader.number()) != nil else { return false }
+        return reader.position == reader.bytes.count
+    }
+
+    private var fault: RecordFault { RecordFault("", "not valid JSON (at byte \(position))") }
+
+    private var next: UInt8? { position < bytes.count ? bytes[position] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = next, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
+    }
+
+    private mutating func take(_ byte: Character) -> Bool {
+        guard next == byte.asciiValue else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func expect(_ word: StaticString) throws(RecordFault) {
+        for character in "\(word)" {
+            guard take(character) else { throw fault }
+        }
+    }
+
+    private mutating func value() throws(RecordFault) -> JSONValue {
+        switch next {
+        case UInt8(ascii: "{"): return try nested { reader throws(RecordFault) in .object(try reader.object()) }
+        case UInt8(ascii: "["): return try nested { reader throws(RecordFault) in .array(try reader.array()) }
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"):
+            try expect("true")
+            return .boolean(true)
+        case UInt8(ascii: "f"):
+            try expect("false")
+            return .boolean(false)
+        case UInt8(ascii: "n"):
+            try expect("null")
+            return .null
+        default: return try number()
+        }
+    }
+
+    private mutating func nested(
+        _ read: (inout JSONReader) throws(RecordFault) -> JSONValue
+    ) throws(RecordFault) -> JSONValue {
+        depth += 1
+        guard depth <= Self.depthMax else {
+            throw RecordFault("", "more than \(Self.depthMax) nested objects and arrays")
+        }
+        position += 1
+        let value = try read(&self)
+        depth -= 1
+        return value
+    }
+
+    private mutating func object() throws(RecordFault) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [:]
+        skipSpace()
+        if take("}") { return members }
+        while true {
+            skipSpace()
+            let key = try string()
+            skipSpace()
+            guard take(":") else { throw fault }
+            skipSpace()
+            let value = try value()
+            if members[key] == nil { members[key] = value }
+            skipSpace()
+            if take("}") { return members }
+            guard take(",") else { throw fault }
+        }
+    }
+
+    private mutating func array() throws(RecordFault) -> [JSONValue] {
+        var elements: [JSONValue] = []
+        skipSpace()
+        if take("]") { return elements }
+        while true {
+            skipSpace()
+            elements.append(try value())
+            skipSpace()
+            if take("]") { return elements }
+            guard take(",") else { throw fault }
+        }
+    }
+
+    private mutating func number() throws(RecordFault) -> JSONValue {
+        let start = position
+        _ = take("-")
+        if !take("0") { try digits() }
+        if take(".") { try digits() }
+        if take("e") || take("E") {
+            if !take("-") { _ = take("+") }
+            try digits()
+        }
+        let text = String(decoding: bytes[start..<position], as: UTF8.self)
+        if let value = Int64(text), String(value) == text { return .integer(value) }
+        if let value = UInt64(text), String(value) == text { return .unsigned(value) }
+        if let value = Double(text), value.isFinite, JSONValue.digits(value) == text { return .number(value) }
+        return .numeral(text)
+    }
+
+    /// At least one digit.
+    private mutating func digits() throws(RecordFault) {
+        let start = position
+        while let byte = next, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { position += 1 }
+        guard position > start else { throw fault }
+    }
+
+    private mutating func string() throws(RecordFault) -> String {
+        guard take("\"") else { throw fault }
+        var content: [UInt8] = []
+        while let byte = next, byte >= 0x20 {
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""): return String(decoding: content, as: UTF8.self)
+            case UInt8(ascii: "\\"): try escape(to: &content)
+            default: content.append(byte)
+            }
+        }
+        throw fault
+    }
+
+    private mutating func escape(to content: inout [UInt8]) throws(RecordFault) {
+        guard let byte = next else { throw fault }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): content.append(byte)
+        case UInt8(ascii: "b"): content.append(0x08)
+        case UInt8(ascii: "f"): content.append(0x0C)
+        case UInt8(ascii: "n"): content.append(0x0A)
+        case UInt8(ascii: "r"): content.append(0x0D)
+        case UInt8(ascii: "t"): content.append(0x09)
+        case UInt8(ascii: "u"):
+            let scalar = try unicodeEscape()
+            content += String(Character(scalar)).utf8
+        default:
+            position -= 1
+            throw fault
+        }
+    }
+
+    /// One escape of four digits, or the two of a surrogate pair.
+    private mutating func unicodeEscape() throws(RecordFault) -> Unicode.Scalar {
+        let first = try codeUnit()
+        if let scalar = Unicode.Scalar(first) { return scalar }
+        try expect("\\u")
+        let second = try codeUnit()
+        let text = String(decoding: [UInt16(first), UInt16(second)], as: UTF16.self)
+        guard (0xD800..<0xDC00).contains(first), (0xDC00..<0xE000).contains(second),
+            let scalar = text.unicodeScalars.first
+        else { throw RecordFault("", "half of a surrogate pair (at byte \(position))") }
+        return scalar
+    }
+
+    private mutating func codeUnit() throws(RecordFault) -> UInt32 {
+        let end = min(position + 4, bytes.count)
+        let text = String(decoding: bytes[position..<end], as: UTF8.self)
+        guard text.utf8.count == 4, text.allSatisfy(\.isHexDigit), let value = UInt32(text, radix: 16) else {
+            throw fault
+        }
+        position = end
+        return value
+    }
+}

@@ -1,0 +1,21 @@
+/// What is wrong with one field of a record.
+public struct RecordFault: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The keys from the record's object down, joined with dots: `aps.alert.title`. Empty: the record as a whole.
+    public var field: String
+    public var message: String
+
+    init(_ field: String, _ message: String) {
+        self.field = field
+        self.message = message
+    }
+
+    public var description: String { field.isEmpty ? message : "\(field): \(message)" }
+}
+
+/// A record that the worker would refuse.
+public struct InvalidRecord: Error, Hashable, Sendable, CustomStringConvertible {
+    /// At least one.
+    public var faults: [RecordFault]
+
+    public var description: String { faults.map(\.description).joined(separator: "; ") }
+}

@@ -1,0 +1,117 @@
+import Foundation
+
+/// An object of a record while it is read. Each fault names the field.
+struct RecordObject {
+    private let path: String
+    private let members: [String: JSONValue]
+
+    /// - Parameter path: the keys that lead to the object; empty for the record.
+    init(_ value: JSONValue, _ path: String) throws(RecordFault) {
+        guard case .object(let members) = value else { throw RecordFault(path, "expected an object") }
+        self.path = path
+        self.members = members
+    }
+
+    func fault(_ key: String, _ message: String) -> RecordFault { RecordFault(place(key), message) }
+
+    private func place(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+
+    func has(_ key: String) -> Bool { members[key] != nil }
+
+    func optional(_ key: String) -> JSONValue? { members[key] }
+
+    func required<Value>(_ key: String, _ value: Value?) throws(RecordFault) -> Value {
+        guard let value else { throw fault(key, "missing") }
+        return value
+    }
+
+    func object(_ key: String) throws(RecordFault) -> RecordObject {
+        try RecordObject(try required(key, members[key]), place(key))
+    }
+
+    func string(_ key: String) throws(RecordFault) -> String? {
+        try read(key, "a string") { value in
+            if case .string(let text) = value { text } else { nil }
+        }
+    }
+
+    func boolean(_ key: String) throws(RecordFault) -> Bool? {
+        try read(key, "true or false") { value in
+            if case .boolean(let isTrue) = value { isTrue } else { nil }
+        }
+    }
+
+    func number(_ key: String) throws(RecordFault) -> Double? { try read(key, "a number") { $0.double } }
+
+    func unsigned(_ key: String) throws(RecordFault) -> UInt64? {
+        try read(key, "a whole number that is not negative") { value in
+            switch value {
+            case .integer(let number): UInt64(exactly: number)
+            case .unsigned(let number): number
+            default: nil
+            }
+        }
+    }
+
+    /// Seconds since 1970.
+    func seconds(_ key: String) throws(RecordFault) -> Date? {
+        try number(key).map { Date(timeIntervalSince1970: $0) }
+    }
+
+    func strings(_ key: String) throws(RecordFault) -> [String]? {
+        try read(key, "an array of strings") { value in
+            guard case .array(let elements) = value else { return nil }
+            let texts = elements.compactMap { element in
+                if case .string(let text) = element { text } else { nil as String? }
+            }
+            return texts.count == elements.count ? texts : nil
+        }
+    }
+
+    func members(_ key: String) throws(RecordFault) -> [String: JSONValue]? {
+        try read(key, "an object") { value in
+            if case .object(let members) = value { members } else { nil }
+        }
+    }
+
+    private func read<Value>(
+        _ key: String,
+        _ expectation: String,
+        _ value: (JSONValue) -> Value?
+    ) throws(RecordFault) -> Value? {
+        guard let member = members[key] else { return nil }
+        guard let value = value(member) else { throw fault(key, "expected \(expectation)") }
+        return value
+    }
+}
+
+extension JSONValue {
+    static func whole(_ value: UInt64) -> JSONValue {
+        Int64(exactly: value).map { .integer($0) } ?? .unsigned(value)
+    }
+
+    /// Whole seconds since 1970. A date that is too far away for them keeps its fraction and its exponent.
+    static func seconds(_ date: Date) -> JSONValue {
+        UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
+    }
+
+    /// What is written for a record that was read before, and may have been changed since. What was not changed stays as it was read: its
+    /// unknown keys, the digits of its numbers, its empty arrays.
+    /// - Parameters:
+    ///   - read: what `received` is written as without a change.
+    ///   - inner: the keys of the objects in which single members may differ. Other values change as a whole.
+    func keeping(_ received: JSONValue, readAs read: JSONValue, in inner: Set<String>) -> JSONValue {
+        if self == read { return received }
+        guard case .object(let members) = self, case .object(var result) = received, case .object(let before) = read
+        else { return self }
+        for key in Set(members.keys).union(before.keys) where members[key] != before[key] {
+            guard inner.contains(key), let value = members[key], let old = before[key], let original = result[key]
+            else {
+                result[key] = members[key]
+                continue
+            }
+            result[key] = value.keeping(original, readAs: old, in: inner)
+        }
+        return .object(result)
+    }
+}

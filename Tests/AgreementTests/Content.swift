@@ -1,0 +1,71 @@
+import RecordTestbed
+
+/// What a record says, whatever the order of its keys, its escapes and its white space.
+struct Content: Equatable {
+    /// Nil for a text with a number that a `Double` does not hold.
+    private let value: FoundationValue?
+    /// The numbers as they are spelled.
+    private let numbers: [String]
+    /// Whether a key occurs twice in an object.
+    let hasRepeatedKey: Bool
+
+    init(_ text: [UInt8]) {
+        var tokens = Tokens(text)
+        tokens.scan()
+        numbers = tokens.numbers.sorted()
+        hasRepeatedKey = tokens.hasRepeatedKey
+        value = FoundationValue(text).map(Self.withVersion)
+    }
+
+    /// A registration may write `shows` as a timestamp alone.
+    private static func withVersion(_ value: FoundationValue) -> FoundationValue {
+        guard case .object(var members) = value, let shows = members["shows"], shows.isNumber else { return value }
+        members["shows"] = .object(["timestamp": shows])
+        return .object(members)
+    }
+}
+
+/// The numbers and keys of a JSON text.
+private struct Tokens {
+    private let text: [UInt8]
+    private var position = 0
+    /// The keys of the objects that are open.
+    private var keys: [Set<[UInt8]>] = []
+    private(set) var numbers: [String] = []
+    private(set) var hasRepeatedKey = false
+
+    init(_ text: [UInt8]) { self.text = text }
+
+    mutating func scan() {
+        while position < text.count {
+            switch text[position] {
+            case UInt8(ascii: "{"):
+                keys.append([])
+                position += 1
+            case UInt8(ascii: "}"):
+                keys.removeLast(keys.isEmpty ? 0 : 1)
+                position += 1
+            case UInt8(ascii: "\""): string()
+            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+                let digits = text[position...].prefix { "+-.0123456789eE".utf8.contains($0) }
+                numbers.append(String(decoding: digits, as: UTF8.self))
+                position += digits.count
+            default: position += 1
+            }
+        }
+    }
+
+    private mutating func string() {
+        let start = position
+        position += 1
+        while position < text.count, text[position] != UInt8(ascii: "\"") {
+            position += text[position] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        position = min(position + 1, text.count)
+        let isKey = text[position...].first { $0 > 0x20 } == UInt8(ascii: ":")
+        guard isKey, !keys.isEmpty else { return }
+        // A key with escapes is compared as it means.
+        let key = FoundationValue(text[start..<position])?.string.map { Array($0.utf8) } ?? []
+        if !keys[keys.count - 1].insert(key).inserted { hasRepeatedKey = true }
+    }
+}
