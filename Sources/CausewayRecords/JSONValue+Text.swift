@@ -53,6 +53,13 @@ extension JSONValue {
         return digits.hasSuffix(".0") ? String(digits.dropLast(2)) : digits
     }
 
+    /// The bytes of a string between its quotes.
+    static func escapedCount(_ text: String) -> Int {
+        var bytes: [UInt8] = []
+        write(text, to: &bytes)
+        return bytes.count - 2
+    }
+
     private static func write(_ text: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         for byte in text.utf8 {

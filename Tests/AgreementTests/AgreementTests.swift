@@ -16,9 +16,15 @@ enum KitDifference: CaseIterable {
     case repeatedKey
 }
 
+/// What the worker refuses and the kit cannot know.
+enum ValidationDifference: CaseIterable {
+    /// Which apps and policies there are is said by the worker's configuration.
+    case names
+}
+
 /// The worker's core, `causeway check`, the schemas and the library for app servers. Worker and check must agree on each record. The schema
 /// accepts what the worker accepts, and more only for the reasons that `SchemaDifference` lists. The library reads what the worker accepts, and
-/// writes it with the same content.
+/// writes it with the same content. Of what it would write, its validation refuses what the worker refuses, and nothing else.
 @Suite("The readers of records agree", .ownThread)
 struct AgreementTests {
     private struct Counts: CustomStringConvertible {
@@ -28,9 +34,11 @@ struct AgreementTests {
         var kit = 0
         var schemaDifferences: [String: Int] = [:]
         var kitDifferences: [String: Int] = [:]
+        /// The records that the kit can read and that it refuses to send.
+        var invalid = 0
 
         var description: String {
-            "accepted by worker \(worker), check \(check), schema \(schema), kit \(kit); "
+            "accepted by worker \(worker), check \(check), schema \(schema), kit \(kit), not sent by it \(invalid); "
                 + "\(schemaDifferences.sorted { $0.key < $1.key }) \(kitDifferences.sorted { $0.key < $1.key })"
         }
     }
@@ -61,6 +69,7 @@ struct AgreementTests {
             .map { Array($0.text.utf8) }
         let counts = try compare(.command, Mutation(randomness: SplitMix64(seed: 21), seeds: seeds))
         #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
+        #expect(counts.invalid > 100, "\(counts)")
     }
 
     @Test func `10,000 mutated registrations get the same verdict from all`() throws {
@@ -72,6 +81,7 @@ struct AgreementTests {
             .map { Array($0.text.utf8) }
         let counts = try compare(.registration, Mutation(randomness: SplitMix64(seed: 22), seeds: seeds))
         #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
+        #expect(counts.invalid > 100, "\(counts)")
     }
 
     private func compare(_ kind: RecordCheck.Kind, _ stream: Mutation) throws -> Counts {
@@ -89,6 +99,7 @@ struct AgreementTests {
             if isValid == true { counts.schema += 1 }
             compareSchema(isValid, refusal, text, kind, &counts)
             if refusal == nil { compareKit(text, kind, &counts) }
+            compareValidation(text, kind, &counts)
         }
         return counts
     }
@@ -148,6 +159,26 @@ struct AgreementTests {
             }
         } catch {
             Issue.record("the kit does not read \(shown(text)): \(error)")
+        }
+    }
+
+    /// Compares the verdict of the kit before it sends a record with the worker's verdict on that record.
+    private func compareValidation(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
+        let now = Date(timeIntervalSince1970: Double(WorkerCore.now.wallSeconds))
+        let value = Data(text)
+        guard let rewritten = try? Kit.rewritten(value, kind) else { return }
+        do {
+            let fault = try Kit.refusal(value, kind, now: now)
+            let refusal = WorkerCore.refusal(of: Array(rewritten), on: kind.topic)
+            if fault != nil { counts.invalid += 1 }
+            if fault == nil, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy") {
+                counts.kitDifferences["\(ValidationDifference.names)", default: 0] += 1
+                return
+            }
+            let isSame = (fault == nil) == (refusal == nil)
+            #expect(isSame, "\(shown(Array(rewritten))): the kit says \(fault as Any), the worker \(refusal as Any)")
+        } catch {
+            Issue.record("the kit does not check \(shown(text)): \(error)")
         }
     }
 

@@ -12,4 +12,17 @@ enum Kit {
         case .registration: try Registration(value: value).value()
         }
     }
+
+    /// What the kit says before it sends a record that it has read; nil: nothing.
+    static func refusal(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> InvalidRecord? {
+        do {
+            switch kind {
+            case .command: try LiveActivityCommand<JSONValue>(value: value).validate(now: now)
+            case .registration: try Registration(value: value).validate()
+            }
+            return nil
+        } catch let refusal as InvalidRecord {
+            return refusal
+        }
+    }
 }

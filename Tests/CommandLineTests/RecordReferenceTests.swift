@@ -10,7 +10,7 @@ struct RecordReferenceTests {
         #expect(try ProgramRun.run("record-reference", directory.path).exitCode == 0)
         let names = try FileManager.default.subpathsOfDirectory(atPath: directory.path)
             .filter { $0.contains(".") }
-        #expect(names.count == 7)
+        #expect(names.count == 8)
         for name in names {
             let written = try Data(contentsOf: directory.appending(path: name))
             let committed = try Data(contentsOf: Repository.url(name))

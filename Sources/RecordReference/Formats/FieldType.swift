@@ -78,7 +78,7 @@ extension FieldType {
 
 extension FieldType {
     /// The type as a JSON Schema (draft 7).
-    var schema: DocumentValue {
+    func schema(_ description: FieldDescription) -> DocumentValue {
         switch self {
         case .name(let most): Self.plainText(1, most)
         case .text: ["type": "string"]
@@ -101,16 +101,16 @@ extension FieldType {
         case .boolean: ["type": "boolean"]
         case .array(let element, let most):
             .object(
-                [.init("type", "array"), .init("items", element.schema)]
+                [.init("type", "array"), .init("items", element.schema(description))]
                     + (most.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
             )
         case .segments:
             [
-                "type": "array", "items": FieldType.whole(0...255).schema, "minItems": 2, "maxItems": 2,
+                "type": "array", "items": FieldType.whole(0...255).schema(description), "minItems": 2, "maxItems": 2,
             ]
-        case .object(let shape): shape.schema
+        case .object(let shape): shape.schema(description)
         case .appObject: ["type": "object"]
-        case .either(let types): ["anyOf": .array(types.map(\.schema))]
+        case .either(let types): ["anyOf": .array(types.map { $0.schema(description) })]
         }
     }
 

@@ -1,4 +1,5 @@
 import Documents
+import LiveActivity
 
 /// One key of a record.
 package struct RecordField: Sendable {
@@ -23,6 +24,14 @@ package struct RecordField: Sendable {
     }
 
     init(_ name: String, _ type: FieldType, _ meaning: String) { self.init(name, type, .optional, meaning) }
+}
+
+/// What the schema of a field has as its description.
+enum FieldDescription {
+    /// For people who read the schema.
+    case meaning
+    /// The type in words, for the library for app servers: its messages say what a value must be.
+    case words
 }
 
 /// A rule that combines several keys of an object.
@@ -71,15 +80,24 @@ package struct RecordShape: Sendable {
     }
 
     /// The shape as a JSON Schema (draft 7).
-    var schema: DocumentValue {
+    func schema(_ description: FieldDescription) -> DocumentValue {
         let properties =
-            fields.map {
-                DocumentValue.Member($0.name, $0.type.schema.described($0.meaning))
+            fields.map { field in
+                let text =
+                    switch description {
+                    case .meaning: field.meaning
+                    case .words: field.type.words.replacing("`", with: "")
+                    }
+                return DocumentValue.Member(field.name, field.type.schema(description).described(text))
             }
             + forbidden.map { DocumentValue.Member($0, false) }
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
         let required = fields.filter { $0.presence == .always }.map(\.name)
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
+        // No keyword of JSON Schema counts only unknown keys. An object without keys of its own belongs to the app.
+        if otherKeys == .passed, !fields.isEmpty, description == .words {
+            members.append(.init("unknownKeysMax", .number(UInt64(Limits.passedKeys))))
+        }
         if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
         if !rules.isEmpty {
             let texts = rules.map { $0.schema.described($0.text) }

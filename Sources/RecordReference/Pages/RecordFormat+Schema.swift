@@ -21,14 +21,14 @@ extension RecordFormat {
         let definitions: [DocumentValue.Member] = [.init("controlCharacter", FieldType.controlCharacter)]
         guard variants.count > 1 else {
             return .object(
-                header + variants[0].shape.schema.members + [.init("definitions", .object(definitions))]
+                header + variants[0].shape.schema(.meaning).members + [.init("definitions", .object(definitions))]
             )
         }
         let references = variants.map { (variant: Variant) -> DocumentValue in
             ["$ref": .text("#/definitions/\(variant.name)")]
         }
         let shapes = variants.map { (variant: Variant) -> DocumentValue.Member in
-            .init(variant.name, variant.shape.schema.described(variant.introduction, title: variant.title))
+            .init(variant.name, variant.shape.schema(.meaning).described(variant.introduction, title: variant.title))
         }
         return .object(
             header + [.init("oneOf", .array(references)), .init("definitions", .object(shapes + definitions))]

@@ -11,6 +11,7 @@ package struct ReferenceFile: Sendable {
         RecordFormat.all.map { ReferenceFile(path: $0.schemaPath, text: $0.schema.json) } + [
             ReferenceFile(path: AsyncAPIFile.path, text: AsyncAPIFile.text(version: version)),
             ReferenceFile(path: RecordPage.path, text: RecordPage.markdown),
+            ReferenceFile(path: LibraryRulesFile.path, text: LibraryRulesFile.text),
         ]
     }
 }

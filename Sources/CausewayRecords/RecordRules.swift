@@ -1,0 +1,92 @@
+import Foundation
+
+/// The worker's rules for the records of producers.
+struct RecordRules: Sendable {
+    struct Limits: Sendable {
+        var recordBytes: Int
+        /// Of a string between its quotes, with its escapes.
+        var stringBytes: Int
+        var nestingDepth: Int
+        var bodyBytes: Int
+        /// To a channel that the command names itself.
+        var broadcastBodyBytes: Int
+        var timestampLeadSeconds: Int64
+    }
+
+    static let command = RecordRules(commandSchema)
+    static let registration = RecordRules(registrationSchema)
+
+    private let schema: RecordSchema
+
+    private init(_ text: String) {
+        guard let root = try? JSONValue(text: text.utf8) else {
+            preconditionFailure("the generated schema is not JSON")
+        }
+        schema = RecordSchema(root)
+    }
+
+    /// - Throws: an ``InvalidRecord`` with all faults that were found.
+    /// - Parameter now: the time with which `aps.timestamp` is compared.
+    func check(_ record: JSONValue, now: Date) throws {
+        var faults = schema.faults(of: record)
+        let text = try record.text()
+        if text.count > Self.limits.recordBytes {
+            faults.append(RecordFault("", "the record has \(text.count) bytes, \(Self.limits.recordBytes) are allowed"))
+        }
+        faults += Self.sizeFaults(of: record, "", depth: 1)
+        if case .object(let members) = record, let aps = members["aps"] {
+            faults += try Self.bodyFaults(members, aps) + Self.timestampFaults(aps, now)
+        }
+        guard faults.isEmpty else { throw InvalidRecord(faults: faults) }
+    }
+
+    /// The strings and objects that are too long and too deep.
+    /// - Parameter depth: of the value, if it is an object or an array.
+    private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
+        switch value {
+        case .null, .boolean, .integer, .unsigned, .number, .numeral: return []
+        case .string(let text): return stringFaults(text, path)
+        case .array, .object:
+            guard depth <= limits.nestingDepth else {
+                return [RecordFault(path, "more than \(limits.nestingDepth) nested objects and arrays")]
+            }
+            if case .array(let elements) = value {
+                return elements.flatMap { sizeFaults(of: $0, path, depth: depth + 1) }
+            }
+            guard case .object(let members) = value else { return [] }
+            return members.sorted { $0.key < $1.key }
+                .flatMap { key, member in
+                    stringFaults(key, path)
+                        + sizeFaults(of: member, path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
+                }
+        }
+    }
+
+    private static func stringFaults(_ text: String, _ path: String) -> [RecordFault] {
+        let count = JSONValue.escapedCount(text)
+        return count <= limits.stringBytes
+            ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytes) are allowed")]
+    }
+
+    /// The size of the body that APNs gets: `{"aps":…}` with the members of `payload`.
+    private static func bodyFaults(_ record: [String: JSONValue], _ aps: JSONValue) throws -> [RecordFault] {
+        var count = try #"{"aps":}"#.utf8.count + aps.text().count
+        if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
+            // A comma instead of two braces.
+            count += try payload.text().count - 1
+        }
+        var most = limits.bodyBytes
+        if case .string = record["channel"] { most = limits.broadcastBodyBytes }
+        return count <= most ? [] : [RecordFault("", "the request body has \(count) bytes, \(most) are allowed")]
+    }
+
+    private static func timestampFaults(_ aps: JSONValue, _ now: Date) -> [RecordFault] {
+        guard case .object(let members) = aps, case .integer(let timestamp) = members["timestamp"],
+            let seconds = UnixTime.seconds(now), timestamp > seconds
+        else { return [] }
+        let lead = timestamp.subtractingReportingOverflow(seconds).partialValue
+        guard lead > limits.timestampLeadSeconds else { return [] }
+        let message = "is \(lead) seconds in the future, \(limits.timestampLeadSeconds) are allowed"
+        return [RecordFault("aps.timestamp", message)]
+    }
+}

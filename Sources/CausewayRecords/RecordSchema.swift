@@ -1,0 +1,124 @@
+import Foundation
+
+/// Finds what is wrong with a record by a JSON Schema: by the keywords that the generated schemas use.
+struct RecordSchema: Sendable {
+    private let root: JSONValue
+
+    init(_ root: JSONValue) { self.root = root }
+
+    func faults(of record: JSONValue) -> [RecordFault] { faults(record, root, "") }
+
+    private func accepts(_ value: JSONValue, _ schema: JSONValue) -> Bool { faults(value, schema, "").isEmpty }
+
+    private func faults(_ value: JSONValue, _ schema: JSONValue, _ path: String) -> [RecordFault] {
+        guard case .object(let keywords) = schema else {
+            return schema == .boolean(false) ? [RecordFault(path, "not allowed")] : []
+        }
+        guard keywords.allSatisfy({ satisfies(value, $0.key, $0.value) }) else {
+            return [RecordFault(path, keywords["description"]?.asText.map { "expected \($0)" } ?? "not allowed")]
+        }
+        return branchFaults(value, keywords, path) + memberFaults(value, keywords, path)
+            + elementFaults(value, keywords, path)
+    }
+
+    /// The faults by the keywords that lead to other schemas for the same value.
+    private func branchFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+        var found = (schema["allOf"]?.asArray ?? [])
+            .flatMap { rule in
+                // A rule has one message, whatever part of it is broken.
+                let text = rule.asObject["description"]?.asText ?? ""
+                return faults(value, rule, path).prefix(1).map { RecordFault($0.field, text) }
+            }
+        if let condition = schema["if"], let branch = schema[accepts(value, condition) ? "then" : "else"] {
+            found += faults(value, branch, path)
+        }
+        if let reference = schema["$ref"]?.asText { found += faults(value, definition(reference), path) }
+        return found
+    }
+
+    private func definition(_ reference: String) -> JSONValue {
+        reference.split(separator: "/").dropFirst().reduce(root) { $0.asObject[String($1)] ?? .boolean(false) }
+    }
+
+    private func memberFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+        guard case .object(let members) = value else { return [] }
+        let prefix = path.isEmpty ? "" : path + "."
+        let properties = schema["properties"]?.asObject ?? [:]
+        let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map(\.value)
+        let required = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
+        var found = required.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
+        for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+            if let property = properties[name] {
+                found += faults(member, property, prefix + name)
+            } else if schema["additionalProperties"] == .boolean(false) {
+                found.append(RecordFault(prefix + name, "unknown key"))
+            }
+        }
+        if let most = schema["unknownKeysMax"]?.asWhole, members.keys.count(where: { properties[$0] == nil }) > most {
+            found.append(RecordFault(path, "more than \(most) unknown keys"))
+        }
+        return found
+    }
+
+    private func elementFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+        guard case .array(let elements) = value, let schema = schema["items"] else { return [] }
+        return elements.contains { !accepts($0, schema) }
+            ? [RecordFault(path, "has an element that is not allowed")] : []
+    }
+
+    /// Whether the value itself satisfies a keyword, apart from its members.
+    private func satisfies(_ value: JSONValue, _ keyword: String, _ argument: JSONValue) -> Bool {
+        switch (keyword, value) {
+        case ("type", _): value.hasType(argument.asText ?? "")
+        case ("const", _): value == argument
+        case ("enum", _): argument.asArray.contains(value)
+        case ("not", _): !accepts(value, argument)
+        case ("anyOf", _): argument.asArray.contains { accepts(value, $0) }
+        case ("minimum", .integer), ("minimum", .unsigned): value.asWhole.map { $0 >= argument.asWhole ?? 0 } ?? false
+        case ("maximum", .integer), ("maximum", .unsigned): value.asWhole.map { $0 <= argument.asWhole ?? 0 } ?? true
+        // The worker counts bytes.
+        case ("minLength", .string(let text)): text.utf8.count >= argument.asWhole ?? 0
+        case ("maxLength", .string(let text)): text.utf8.count <= argument.asWhole ?? 0
+        case ("pattern", .string(let text)):
+            text.range(of: argument.asText ?? "", options: .regularExpression) != nil
+        case ("minItems", .array(let elements)): elements.count >= argument.asWhole ?? 0
+        case ("maxItems", .array(let elements)): elements.count <= argument.asWhole ?? 0
+        default: true
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate var asText: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    fileprivate var asArray: [JSONValue] {
+        if case .array(let elements) = self { elements } else { [] }
+    }
+
+    fileprivate var asObject: [String: JSONValue] {
+        if case .object(let members) = self { members } else { [:] }
+    }
+
+    /// Nil for a negative integer and for what is no integer.
+    fileprivate var asWhole: UInt64? {
+        switch self {
+        case .integer(let value): UInt64(exactly: value)
+        case .unsigned(let value): value
+        case .null, .boolean, .number, .numeral, .string, .array, .object: nil
+        }
+    }
+
+    fileprivate func hasType(_ name: String) -> Bool {
+        switch self {
+        case .null: name == "null"
+        case .boolean: name == "boolean"
+        case .integer, .unsigned: name == "integer" || name == "number"
+        case .number, .numeral: name == "number"
+        case .string: name == "string"
+        case .array: name == "array"
+        case .object: name == "object"
+        }
+    }
+}
