@@ -23,6 +23,8 @@ let kitSettings: [SwiftSetting] = [
 
 let package = Package(
     name: "causeway",
+    // Of the libraries that app servers and apps import; the programs run on Linux.
+    platforms: [.macOS(.v13), .iOS(.v16)],
     products: [
         .executable(name: "causeway", targets: ["causeway"]),
         .executable(name: "causeway-lab", targets: ["CausewayLab"]),

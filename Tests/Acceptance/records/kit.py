@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -24,8 +25,20 @@ def check_shapes(row):
         sys.exit(f"the library wrote other shapes: {text}")
 
 
+def check_imports(root):
+    """The libraries for servers and apps import Foundation alone."""
+    for library in ("CausewayRecords", "ActivityShapes"):
+        files = sorted((root / "Sources" / library).glob("**/*.swift"))
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        imported = {line.split()[-1] for line in lines if re.match(r"(@\S+ )*(\w+ )?import ", line)}
+        if imported != {"Foundation"}:
+            sys.exit(f"{library} imports {imported}")
+
+
 def main():
     from records import place
+
+    check_imports(place.root)
 
     place.programs = pathlib.Path(sys.argv[1]).resolve()
     text = subprocess.run([place.root / "Tests/Acceptance/kit/run"], check=True, stdout=subprocess.PIPE, text=True).stdout

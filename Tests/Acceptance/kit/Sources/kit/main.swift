@@ -41,6 +41,9 @@ let start = try MatchCommand.start(
 )
 let end = MatchCommand.end(app: app, .audience("final"), at: now, contentState: state, dismissalDate: now)
 
+for command in [goal, start, end] { try command.validate(now: now) }
+try registration.validate()
+
 /// Prints a record as the other examples do: topic, key and value.
 func show<Record: KafkaRecord>(_ record: Record) throws {
     print(Record.defaultTopic, record.key, String(decoding: try record.value(), as: UTF8.self), separator: "\t")
