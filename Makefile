@@ -51,7 +51,8 @@ REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.Re
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
     bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour newcomer-test acceptance-test page-deps page-test metrics-page records records-deps records-test kit-test \
+    outage-test outage-hour newcomer-test acceptance-test page-deps page-test metrics-page records records-deps \
+    records-programs records-test records-java-test kit-test \
     image image-check static-build dist dist-test upgrade-test sbom release-test clean
 
 help: ## List all targets
@@ -205,11 +206,20 @@ records-deps: deps
 	@.ci/packages $(EXAMPLE_PACKAGES)
 	@.ci/records-tools
 
-records-test: build records-deps ## Hold the schemas against the program with another validator, and run the examples: a minute
-	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/release
+# Debug programs are good enough, and `make test` builds the same.
+records-programs: deps
+	swift build --product causeway
+	swift build --product causeway-lab
 
-kit-test: build records-deps ## Build a package that depends on this repository by version, and check its records: a minute
-	@.build/records/venv/bin/python -B Tests/Acceptance/records/kit.py .build/release
+records-test: records-programs records-deps ## Hold the schemas against the program with another validator, and run the examples: a minute
+	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/debug
+
+records-java-test: records-programs records-deps fleet-deps ## Run the example in Java with Apache's Kafka client (downloads 200 MB)
+	@.ci/records-java
+	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/debug --java
+
+kit-test: records-programs records-deps ## Build a package that depends on this repository by version, and check its records: a minute
+	@.build/records/venv/bin/python -B Tests/Acceptance/records/kit.py .build/debug
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \

@@ -1,7 +1,7 @@
 """The examples for producers and for the app."""
 import json
 import pathlib
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
@@ -9,18 +9,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from confluent_kafka import Consumer, TopicPartition
-
 from common.processes import Process, free_ports, wait_until
 from records import place
-
-PRODUCERS = place.root / "Examples/producers"
-JACKSON = ":".join(f"/usr/share/java/jackson-{part}.jar" for part in ("databind", "core", "annotations"))
-EXPECTED_TOPICS = ["causeway.registrations", "causeway.commands"]
-
-
-def output(command, **options):
-    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+from records.written import EXPECTED_TOPICS, JACKSON, PRODUCERS, WritesToKafka, check_written, output
 
 
 class Printed(unittest.TestCase):
@@ -61,40 +52,30 @@ def go_program():
     return program
 
 
-class OnKafka(unittest.TestCase):
+class OnNode(unittest.TestCase):
+    """The example in JavaScript sends through a stand-in for its Kafka client, which prints what it is told."""
+
+    def test_node(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(PRODUCERS / "node/goal.mjs", folder)
+            shutil.copytree(pathlib.Path(__file__).parent / "kafkajs", f"{folder}/node_modules/kafkajs")
+            lines = output(["node", f"{folder}/goal.mjs", "one:9092,two:9092"]).splitlines()
+        first, second, *sent, last = map(json.loads, lines)
+        self.assertEqual([first, second, last], [
+            {"call": "producer", "brokers": ["one:9092", "two:9092"], "idempotent": True}, {"call": "connect"}, {"call": "disconnect"},
+        ])
+        self.assertEqual([call["topic"] for call in sent], EXPECTED_TOPICS)
+        for call, name in zip(sent, ("registration", "command")):
+            self.assertEqual([call["call"], call["acks"]], ["send", -1])
+            ((key, value),) = call["messages"]
+            check_written(self, name, key, json.loads(value))
+
+
+class OnKafka(WritesToKafka):
     """The examples with a client here write to a broker."""
 
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.broker = Process("broker", [place.programs / "causeway-lab", "broker"], f"{self.folder.name}/broker.log", piped=True)
-        self.servers = self.broker.first_line(30)["bootstrapServers"]
-
-    def tearDown(self):
-        self.broker.kill()
-        self.folder.cleanup()
-
-    def read(self, topic, count):
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader", "enable.auto.commit": False})
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        messages = []
-        deadline = time.monotonic() + 20
-        while len(messages) < count and time.monotonic() < deadline:
-            message = consumer.poll(1)
-            # A message without a value is false.
-            if message is not None and not message.error():
-                messages.append((message.key().decode(), message.value() and json.loads(message.value())))
-        consumer.close()
-        self.assertEqual(len(messages), count)
-        return messages
-
-    def check(self, command):
-        output([*command, self.servers])
-        for topic, name in zip(EXPECTED_TOPICS, ("registration", "command")):
-            ((key, record),) = self.read(topic, 1)
-            place.validator(name).validate(record)
-            self.assertEqual(place.faults(name + "s", [json.dumps(record).encode()]), {})
-            self.assertEqual(key, record["activity"])
+    def broker_command(self):
+        return [place.programs / "causeway-lab", "broker"]
 
     def test_python(self):
         self.check([sys.executable, PRODUCERS / "python/goal.py"])

@@ -1,0 +1,27 @@
+"""SendGoal.java, with Apache's Kafka client. It needs a newer broker than `causeway-lab broker`."""
+import signal
+import tempfile
+
+from records import place
+from records.written import JACKSON, PRODUCERS, WritesToKafka, output
+
+
+class OnKafka(WritesToKafka):
+    def broker_command(self):
+        return [
+            place.root / ".build/fleet/venv/bin/python", "-B", place.root / "Tests/Acceptance/fleet/broker.py", self.folder.name,
+        ]
+
+    def tearDown(self):
+        # The broker ends the processes that it has started.
+        self.broker.signal(signal.SIGTERM)
+        self.broker.wait(20)
+        super().tearDown()
+
+    def test_java(self):
+        clients = ":".join(map(str, sorted((place.root / ".build/records/java").glob("*.jar"))))
+        path = f"{JACKSON}:{clients}"
+        with tempfile.TemporaryDirectory() as classes:
+            files = [PRODUCERS / "java/GoalRecords.java", PRODUCERS / "java/SendGoal.java"]
+            output(["javac", "-Werror", "-Xlint:all", "-d", classes, "-cp", path, *files])
+            self.check(["java", "-cp", f"{path}:{classes}", "SendGoal"])
