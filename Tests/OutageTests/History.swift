@@ -54,6 +54,18 @@ struct History {
         )
     }
 
+    /// The end of a lifetime.
+    mutating func endLifetime(of activity: String = "a", at milliseconds: Int64) {
+        history.pushes.append(
+            OutageHistory.Push(
+                milliseconds: Self.zero + milliseconds,
+                status: 200,
+                activity: activity,
+                effect: .ended
+            )
+        )
+    }
+
     mutating func screen(_ number: UInt64, of activity: String = "a", isOver: Bool = false) {
         history.screens[activity] = OutageHistory.Screen(number: number, isOver: isOver)
     }
@@ -61,10 +73,16 @@ struct History {
     func verdict(
         at milliseconds: Int64 = 30_000,
         bounds: AgeBounds = AgeBounds(),
-        crash: Crash? = nil
+        crash: Crash? = nil,
+        afterLifetime: AfterLifetime? = nil
     ) -> OutageVerdict {
         var ended = history
         ended.endMilliseconds = Self.zero + milliseconds
-        return OutageJudge.verdict(of: ended, bounds: bounds, crashes: crash.map { [$0] } ?? [])
+        return OutageJudge.verdict(
+            of: ended,
+            bounds: bounds,
+            crashes: crash.map { [$0] } ?? [],
+            afterLifetime: afterLifetime
+        )
     }
 }

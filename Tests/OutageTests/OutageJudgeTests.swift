@@ -238,4 +238,38 @@ struct OutageJudgeTests {
         history.screen(3)
         #expect(history.verdict().longestSilenceMilliseconds == 10_000)
     }
+
+    // MARK: - Lifetimes
+
+    /// An activity that was started by push, or by its app, was ended by its lifetime, and perhaps started again.
+    private func limited(isStarted: Bool = true, ends: Int = 1, restarts: Int, isOver: Bool) -> History {
+        var history = History()
+        history.command(1, isStarted ? .start : .update, at: 1_000, alert: true)
+        history.push(1, at: 1_100, alert: 1, isStarted ? .started : .shown)
+        history.command(2, at: 4_000)
+        history.push(2, at: 4_100)
+        for number in 0..<Int64(ends) { history.endLifetime(at: 9_000 + number) }
+        for number in 0..<Int64(restarts) { history.push(2, at: 10_000 + number, alert: 1, .started) }
+        history.screen(2, isOver: isOver)
+        return history
+    }
+
+    @Test func `An activity ends with its lifetime, and is started again if the case says so`() {
+        let restarted = limited(restarts: 1, isOver: false)
+        #expect(restarted.verdict(afterLifetime: .restart).isGood)
+        #expect(counts(restarted.verdict(afterLifetime: .end)) == [1, 0, 1, 0])
+        let ended = limited(restarts: 0, isOver: true)
+        #expect(ended.verdict(afterLifetime: .end).isGood)
+        #expect(counts(ended.verdict(afterLifetime: .restart)) == [2, 0, 0, 0])
+        #expect(limited(isStarted: false, restarts: 0, isOver: true).verdict(afterLifetime: .restart).isGood)
+    }
+
+    @Test func `A second end of a lifetime, or a second start after it, is a fault`() {
+        #expect(counts(limited(ends: 2, restarts: 1, isOver: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0])
+        #expect(counts(limited(restarts: 2, isOver: false).verdict(afterLifetime: .restart)) == [0, 0, 1, 0])
+    }
+
+    @Test func `A lifetime that did not end is a loss`() {
+        #expect(counts(limited(ends: 0, restarts: 0, isOver: false).verdict(afterLifetime: .end)) == [2, 0, 0, 0])
+    }
 }

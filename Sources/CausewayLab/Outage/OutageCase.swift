@@ -23,6 +23,12 @@ struct OutageCase {
         }
     }
 
+    /// What follows the end of a lifetime; nil: the policy limits none.
+    var afterLifetime: AfterLifetime? {
+        guard workers.policy["lifetimeSeconds"] != nil else { return nil }
+        return workers.policy["afterLifetime"] == "restart" ? .restart : .end
+    }
+
     /// The losses after which alerts may ring again. Times count from the first command.
     var crashes: [Crash] {
         troubles.compactMap { trouble in

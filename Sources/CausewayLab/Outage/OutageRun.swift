@@ -168,7 +168,12 @@ final class OutageRun {
                 forgottenMilliseconds: crash.forgottenMilliseconds
             )
         }
-        return OutageJudge.verdict(of: history, bounds: outage.bounds, crashes: crashes)
+        return OutageJudge.verdict(
+            of: history,
+            bounds: outage.bounds,
+            crashes: crashes,
+            afterLifetime: outage.afterLifetime
+        )
     }
 
     private var facts: OutageFacts {

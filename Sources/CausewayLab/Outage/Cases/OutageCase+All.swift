@@ -1,4 +1,4 @@
 extension OutageCase {
     /// All cases.
-    static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofWorkers
+    static let all = ofAPNs + ofNeighbours + ofRedis + ofKafka + ofAges + ofLifetimes + ofWorkers
 }

@@ -84,6 +84,13 @@ struct AgeBounds: Equatable {
     }
 }
 
+/// What follows the end of an activity's lifetime. Each activity has one such end in a case.
+enum AfterLifetime {
+    case end
+    /// An activity that a start command began is started again.
+    case restart
+}
+
 /// A loss after which the promises permit some alerts to ring again: those of the last moments before it.
 struct Crash: Equatable {
     var milliseconds: Int64

@@ -15,21 +15,29 @@ import LiveActivity
 struct OutageJudge {
     private let bounds: AgeBounds
     private let crashes: [Crash]
+    private let afterLifetime: AfterLifetime?
     private let endMilliseconds: Int64
     private var verdict = OutageVerdict()
 
-    private init(bounds: AgeBounds, crashes: [Crash], endMilliseconds: Int64) {
+    private init(bounds: AgeBounds, crashes: [Crash], afterLifetime: AfterLifetime?, endMilliseconds: Int64) {
         self.bounds = bounds
         self.crashes = crashes
+        self.afterLifetime = afterLifetime
         self.endMilliseconds = endMilliseconds
     }
 
     static func verdict(
         of history: OutageHistory,
         bounds: AgeBounds = AgeBounds(),
-        crashes: [Crash] = []
+        crashes: [Crash] = [],
+        afterLifetime: AfterLifetime? = nil
     ) -> OutageVerdict {
-        var judge = OutageJudge(bounds: bounds, crashes: crashes, endMilliseconds: history.endMilliseconds)
+        var judge = OutageJudge(
+            bounds: bounds,
+            crashes: crashes,
+            afterLifetime: afterLifetime,
+            endMilliseconds: history.endMilliseconds
+        )
         let commands = Dictionary(grouping: history.commands, by: \.activity)
         let pushes = Dictionary(grouping: history.pushes, by: \.activity)
         for activity in Set(commands.keys).union(pushes.keys).sorted() {
@@ -37,7 +45,8 @@ struct OutageJudge {
                 activity: activity,
                 commands: commands[activity] ?? [],
                 pushes: pushes[activity] ?? [],
-                screen: history.screens[activity]
+                screen: history.screens[activity],
+                hasLifetime: afterLifetime != nil
             )
             judge.judge(record)
         }
@@ -50,6 +59,7 @@ struct OutageJudge {
         lookForRepeats(record)
         lookForLostState(record)
         lookForLostAlerts(record)
+        lookAtLifetime(record)
         measureSilence(record)
     }
 
@@ -166,6 +176,23 @@ struct OutageJudge {
         }
     }
 
+    // MARK: - Lifetimes
+
+    private mutating func lookAtLifetime(_ record: ActivityRecord) {
+        guard let afterLifetime else { return }
+        let restarts = afterLifetime == .restart && record.commands.contains { $0.event == .start }
+        count(record.lifetimeEnds, expected: 1, "\(record.activity): ended by its lifetime")
+        count(record.restarts, expected: restarts ? 1 : 0, "\(record.activity): started again after its lifetime")
+        if let screen = record.screen, screen.isOver == restarts {
+            verdict.lost.append("\(record.activity): \(restarts ? "is over" : "has not ended")")
+        }
+    }
+
+    private mutating func count(_ pushes: [OutageHistory.Push], expected: Int, _ what: String) {
+        if pushes.count < expected { verdict.lost.append("\(what) \(pushes.count) times, not \(expected)") }
+        if pushes.count > expected { verdict.twice.append("\(what) \(pushes.count) times, not \(expected)") }
+    }
+
     // MARK: - Silence
 
     private mutating func measureSilence(_ record: ActivityRecord) {
@@ -194,8 +221,12 @@ private struct ActivityRecord {
     let commands: [OutageHistory.Command]
     /// The valid commands that count: none after an end.
     let effective: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, in their order.
+    /// Pushes that APNs accepted or that reached the phone, in their order, without those of the lifetime.
     let accepted: [OutageHistory.Push]
+    /// The ends that Causeway made because the lifetime was over: no command of a case is without a state.
+    let lifetimeEnds: [OutageHistory.Push]
+    /// The starts after the first of these ends.
+    let restarts: [OutageHistory.Push]
     let screen: OutageHistory.Screen?
     private let byState: [String: OutageHistory.Command]
     private let byAlert: [String: OutageHistory.Command]
@@ -204,14 +235,20 @@ private struct ActivityRecord {
         activity: String,
         commands: [OutageHistory.Command],
         pushes: [OutageHistory.Push],
-        screen: OutageHistory.Screen?
+        screen: OutageHistory.Screen?,
+        hasLifetime: Bool
     ) {
         self.activity = activity
         self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
         let end = self.commands.firstIndex { $0.event == .end }
         effective = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
-        accepted =
-            pushes.filter { $0.status == 200 || $0.effect != nil }.sorted { $0.milliseconds < $1.milliseconds }
+        let all = pushes.filter { $0.status == 200 || $0.effect != nil }.sorted { $0.milliseconds < $1.milliseconds }
+        let firstEnd = hasLifetime ? all.firstIndex { $0.state == nil } : nil
+        let beforeEnd = firstEnd ?? all.count
+        let afterEnd = all[beforeEnd...]
+        lifetimeEnds = afterEnd.filter { $0.state == nil }
+        restarts = afterEnd.filter { $0.effect == .started }
+        accepted = all[..<beforeEnd] + afterEnd.filter { $0.state != nil && $0.effect != .started }
         self.screen = screen
         byState = Dictionary(self.commands.map { ($0.state, $0) }, uniquingKeysWith: { first, _ in first })
         let ringing = self.commands.compactMap { command in command.alert.map { ($0, command) } }

@@ -1,0 +1,24 @@
+extension OutageCase {
+    /// Activities whose policy limits their lifetime.
+    static let ofLifetimes = [
+        OutageCase(
+            name: "lifetimes",
+            summary:
+                "APNs answers 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: each activity ends once, and "
+                + "each that was started by push is started again once",
+            apps: [OutageApp(startedByPush: 40, endEvery: 0)],
+            workers: OutageWorkers(
+                worker: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
+                policy: ["lifetimeSeconds": "30", "afterLifetime": "restart"]
+            ),
+            troubles: [
+                Trouble(at: 12_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
+                Trouble(at: 34_000, .kill(.worker(0))), Trouble(at: 34_500, .start(.worker(0))),
+                Trouble(at: 40_000, .repair(.sandbox)),
+            ],
+            expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
+            // The second lives end after that.
+            patienceMilliseconds: 24_000
+        )
+    ]
+}
