@@ -22,6 +22,11 @@ def digest(data):
     return f"{value:016x}"
 
 
+def is_of_load(identifier):
+    """Whether a command is the load's: its id is a number and an activity. An `invalid` record has its place in the topic as its id."""
+    return "/" in identifier
+
+
 class Load(threading.Thread):
     """Writes updates for all activities in turn, at an even rate, until told to stop; then the last state of each."""
 

@@ -22,7 +22,7 @@ from fleet.load import Load  # noqa: E402
 from common.processes import Failure, wait_until  # noqa: E402
 from fleet.scenarios import ALL, Scene  # noqa: E402
 from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, Kind  # noqa: E402
-from fleet.verdict import judge, secrets  # noqa: E402
+from fleet.verdict import Verdict, judge, secrets  # noqa: E402
 from fleet.watch import Group, Results  # noqa: E402
 
 NEWER = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
@@ -82,10 +82,19 @@ def play(name, kind, chosen, directory):
             finish(scene)
         finally:
             scene.load.abandon()
+            if scene.company is not None:
+                scene.company.close()
             scene.results.finish()
             write_history(scene)
+        company = Verdict()
+        if scene.company is not None:
+            # The laws are the load's, so the company's pushes leave the log before.
+            scene.company.judge(company)
         verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
         secrets(deployment, scene.load, verdict)
+        if scene.company is not None:
+            verdict.figures.update(company.figures)
+            verdict.wrong += company.wrong
         return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
 
 
@@ -98,6 +107,8 @@ def finish(scene):
     except Failure:
         scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
     running = [worker for worker in scene.deployment.workers.values() if worker.process.is_running()]
+    if scene.company is not None:
+        scene.company.settle()
     scene.health.check_caught_up("nothing is behind", running)
     scene.health.keep_pages(running)
     scene.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"

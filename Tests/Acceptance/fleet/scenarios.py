@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable
 
+from fleet.company import PACE, Company
 from fleet.health import Health
 from common.processes import Failure, wait_until
 from fleet.deployment import PARTITIONS, SESSION_SECONDS
@@ -25,6 +26,8 @@ class Scene:
         self.deployment, self.load, self.results, self.group, self.chosen = deployment, load, results, group, chosen
         self.health = Health(deployment, group)
         self.figures = {}
+        self.company = None
+        """What there is besides the load, in some scenarios."""
 
     def start_workers(self):
         return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
@@ -77,14 +80,19 @@ def rolling(scene):
 
 
 def upgrade(scene):
-    """Three workers of a former version are replaced one by one by the present version under load, and then by the former again."""
+    """Three workers of a former version are replaced one by one by the present version under load, and then by the former again. Each
+    stops while a round is under way and starts arrive."""
     scene.deployment.workers_program = scene.chosen.former
+    scene.deployment.control("PUT", "/faults", PACE)
     workers = begin(scene)
+    scene.company = Company(scene.deployment, scene.results)
+    scene.load.tokens += scene.company.tokens
     scene.run_for(5)
     for name, program in [("upgrade", scene.deployment.program), ("rollback", scene.chosen.former)]:
         stops = []
         for worker in workers:
             worker.program = program
+            scene.company.disturb()
             stops.append(worker.restart())
             scene.group.await_share(workers)
             # Both versions work beside each other.

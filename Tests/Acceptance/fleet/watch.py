@@ -5,6 +5,7 @@ import time
 
 from common.processes import Failure, wait_until
 from fleet.deployment import COMMANDS, PARTITIONS, READ, RESULTS
+from fleet.load import is_of_load
 from fleet.topics import TopicReader
 
 EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
@@ -18,6 +19,8 @@ class Results(TopicReader):
     def __init__(self, deployment):
         super().__init__("results", deployment, [(RESULTS, number) for number in range(PARTITIONS)])
         self.final = set()
+        self.others = []
+        """The results of commands that are not the load's."""
         self.count = 0
         self.last_at = time.monotonic()
         self.partitions_at = {}
@@ -26,10 +29,13 @@ class Results(TopicReader):
 
     def take(self, message):
         value = message.value()
-        self._file.write(value + b"\n")
         result = json.loads(value)
-        self.count += 1
         self.last_at = time.monotonic()
+        if not is_of_load(result["command"]):
+            self.others.append(result)
+            return
+        self._file.write(value + b"\n")
+        self.count += 1
         if result["outcome"] != "held":
             self.final.add(result["command"])
         source = result.get("source", {})

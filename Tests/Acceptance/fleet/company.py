@@ -1,0 +1,159 @@
+"""What an upgrade meets besides updates: rounds through an audience, and starts. The pushes and results of both are judged here, apart
+from the load's."""
+
+import json
+import os
+import time
+
+from common.laws import EXAMPLES
+from common.processes import Failure, wait_until
+from fleet.deployment import APP, COMMANDS, REGISTRATIONS
+from fleet.load import REGISTRATIONS_PAGE, digest
+from fleet.topics import TopicWriter
+from rounds.crowd import Crowd
+
+MEMBERS = 4_000
+GUESTS = 60
+STARTS_AT_ONCE = 5
+PACE = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
+"""A connection carries 200 pushes a second, so a round lasts for seconds."""
+UNDER_WAY_SECONDS = 20
+SETTLE_SECONDS = 60
+
+
+class Company:
+    """An audience of light phones, and phones on which activities are started. Their results come to `results`."""
+
+    def __init__(self, deployment, results):
+        self.deployment, self.results = deployment, results
+        self.rounds_under_way = 0
+        self._starts = {}
+        """By activity: the digest of its start's state."""
+        self._crowd = Crowd(deployment, MEMBERS)
+        self._writer = TopicWriter(deployment, {"linger.ms": 5})
+        self._guests = [f"guest-{number}" for number in range(GUESTS)]
+        deployment.control("POST", "/phones", {"app": APP, "devices": self._guests})
+        self._guest_tokens = []
+        self._register_guests()
+        self._crowd.join()
+
+    def close(self):
+        self._crowd.close()
+
+    @property
+    def tokens(self):
+        """Every token that was registered here."""
+        return self._guest_tokens + self._crowd.tokens
+
+    def _register_guests(self):
+        cursor, missing = 0, set(self._guests)
+        while missing:
+            page = self.deployment.control(
+                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
+            )
+            if page["next"] == cursor:
+                raise Failure(f"{len(missing)} phones have no push-to-start token")
+            for record in page["registrations"]:
+                if record["value"].get("device") in missing:
+                    missing.discard(record["value"]["device"])
+                    self._guest_tokens.append(record["value"]["token"])
+                    self._writer.write(REGISTRATIONS, record["key"], json.dumps(record["value"]))
+            cursor = page["next"]
+        self._writer.flush()
+
+    def disturb(self):
+        """Begins a round and writes starts. Returns when the round has reached some members, but not all."""
+        command = self._crowd.command()
+        reached = 0
+
+        def has_begun():
+            nonlocal reached
+            reached = self._crowd.shown(command)
+            return reached > 0
+
+        wait_until(has_begun, UNDER_WAY_SECONDS, "a round is under way")
+        for _ in range(STARTS_AT_ONCE):
+            self._start(self._guests[len(self._starts)])
+        self._writer.flush()
+        self.rounds_under_way += reached < MEMBERS
+
+    def _start(self, guest):
+        state = json.dumps(
+            {
+                "driverName": "Ana", "driverPhoto": "person.crop.circle", "vehicleDescription": f"Bus for {guest}",
+                "eta": [811693220, 811693340], "status": "driverEnRoute", "distanceRemaining": 0.5,
+            },
+            separators=(",", ":"),
+        )
+        value = (
+            f'{{"id":"{guest}","app":"{APP}","activity":"{guest}","device":"{guest}","aps":{{"timestamp":{int(time.time())},'
+            f'"event":"start","attributes-type":"RideAttributes","attributes":{{"riderName":"{guest}","pickupLocation":"Museum Gate",'
+            f'"dropoffLocation":"North Station"}},"content-state":{state},"alert":{{"title":"Your ride","body":"{guest}"}}}}}}'
+        )
+        self._starts[guest] = digest(state.encode())
+        self._writer.write(COMMANDS, guest, value)
+
+    # The judgement
+
+    def settle(self):
+        """Waits until every command of the company has its last result."""
+        wanted = set(self._starts) | {command["command"] for command in self._crowd.commands}
+        try:
+            wait_until(lambda: wanted <= self._final(), SETTLE_SECONDS, "the company's commands are settled")
+        except Failure:
+            pass  # The judgement names what is missing.
+
+    def _final(self):
+        return {result["command"] for result in self.results.others if is_last(result)}
+
+    def judge(self, verdict):
+        """Takes the company's pushes out of the log, and adds what is wrong. Call this after the workers have stopped."""
+        pushes = self._take_pushes()
+        commands = self._crowd.commands
+        shown = self._crowd.shown(commands[-1])
+        wrong = []
+        if shown != MEMBERS:
+            wrong.append(f"{shown} of {MEMBERS} members show the last state")
+        if self.rounds_under_way == 0:
+            wrong.append("no round was under way when a worker was stopped")
+        final = self._final()
+        wrong += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in final]
+        repeated = len(pushes["members"]) - len(set(pushes["members"]))
+        if repeated:
+            wrong.append(f"{repeated} pushes to members were repeated")
+        for guest, state in self._starts.items():
+            sent, outcomes = pushes["starts"].count(state), self._outcomes(guest)
+            if sent != 1 or outcomes != ["accepted"]:
+                wrong.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
+        verdict.wrong += wrong[:EXAMPLES]
+        verdict.figures["members right"] = f"{shown} of {MEMBERS}, after {len(commands)} rounds"
+        verdict.figures["rounds under way at a stop"] = self.rounds_under_way
+        verdict.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"
+        verdict.figures["starts"] = f"{len(pushes['starts'])} pushes for {len(self._starts)} commands"
+
+    def _outcomes(self, command):
+        return [result["outcome"] for result in self.results.others if result["command"] == command]
+
+    def _take_pushes(self):
+        """The accepted pushes of the company: to members as pairs of token and state, and the states of starts. The log keeps the rest."""
+        states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
+        pushes = {"members": [], "starts": []}
+        path = self.deployment.path("pushes.jsonl")
+        with open(path, encoding="utf-8") as log, open(f"{path}.rest", "w", encoding="utf-8") as rest:
+            for line in log:
+                push = json.loads(line)
+                is_member, is_start = push["state"] in states, push["state"] in starts
+                if not is_member and not is_start:
+                    rest.write(line)
+                elif push["status"] == 200:
+                    if is_member:
+                        pushes["members"].append((push["token"], push["state"]))
+                    else:
+                        pushes["starts"].append(push["state"])
+        os.replace(f"{path}.rest", path)
+        return pushes
+
+
+def is_last(result):
+    """Whether no other result of the command follows: of a start, or of all ranges of a command to an audience."""
+    return "attempts" in result or "ranges" in result

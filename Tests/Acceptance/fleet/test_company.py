@@ -1,0 +1,81 @@
+"""The judgement on rounds and starts during an upgrade: it passes a sound history and finds each fault in a doctored one."""
+
+import json
+import os
+import tempfile
+import types
+import unittest
+
+from fleet.company import MEMBERS, Company
+from fleet.verdict import Verdict
+
+OF_LOAD = {"status": 200, "token": "t", "state": "of the load"}
+
+
+class Judgement(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.company = Company.__new__(Company)
+        self.company.deployment = types.SimpleNamespace(path=lambda name: os.path.join(self.directory.name, name))
+        commands = [{"command": "goal-1", "state": "first"}, {"command": "goal-2", "state": "last"}]
+        self.shown = MEMBERS
+        self.company._crowd = types.SimpleNamespace(commands=commands, shown=lambda _: self.shown)
+        self.company._starts = {"guest-0": "ride"}
+        self.company.rounds_under_way = 1
+        self.results = [
+            {"command": "goal-1", "outcome": "delivered", "ranges": 1},
+            {"command": "goal-2", "outcome": "delivered", "ranges": 1},
+            {"command": "guest-0", "outcome": "accepted", "attempts": 1},
+        ]
+        self.company.results = types.SimpleNamespace(others=self.results)
+        self.pushes = [
+            {"status": 200, "token": "a", "state": "first"},
+            {"status": 200, "token": "a", "state": "last"},
+            {"status": 503, "token": "a", "state": "last"},
+            {"status": 200, "token": "b", "state": "last"},
+            OF_LOAD,
+            {"status": 200, "token": "g", "state": "ride"},
+        ]
+
+    def wrong(self):
+        with open(self.company.deployment.path("pushes.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(push) + "\n" for push in self.pushes)
+        verdict = Verdict()
+        self.company.judge(verdict)
+        return verdict.wrong
+
+    def test_a_sound_history_passes_and_the_log_keeps_the_rest(self):
+        self.assertEqual(self.wrong(), [])
+        with open(self.company.deployment.path("pushes.jsonl"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line) for line in file], [OF_LOAD])
+
+    def test_a_member_with_an_older_state(self):
+        self.shown -= 1
+        self.assertEqual(len(self.wrong()), 1)
+
+    def test_a_push_to_a_member_that_was_repeated(self):
+        self.pushes.append({"status": 200, "token": "b", "state": "last"})
+        self.assertEqual(self.wrong(), ["1 pushes to members were repeated"])
+
+    def test_a_command_without_a_result_of_all_ranges(self):
+        del self.results[0]["ranges"]
+        self.assertEqual(len(self.wrong()), 1)
+
+    def test_a_start_that_was_sent_twice_or_never(self):
+        self.pushes.append(self.pushes[-1])
+        self.assertEqual(self.wrong(), ["guest-0 was started 2 times; its outcomes are ['accepted']"])
+        del self.pushes[-2:]
+        self.assertEqual(len(self.wrong()), 1)
+
+    def test_a_start_without_a_result(self):
+        del self.results[-1]
+        self.assertEqual(len(self.wrong()), 1)
+
+    def test_a_run_without_a_round_under_way_proves_nothing(self):
+        self.company.rounds_under_way = 0
+        self.assertEqual(len(self.wrong()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
