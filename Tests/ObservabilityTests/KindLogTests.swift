@@ -24,7 +24,7 @@ struct KindLogTests {
         #expect(collector.lines[0].level == .warning)
         // The next window begins, and reports the dropped lines once.
         log.log(.redisLost, nowMilliseconds: 60_000, wallMilliseconds: 6)
-        log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6)
+        log.log(.redisLost, nowMilliseconds: 60_001, wallMilliseconds: 6, ["n": "another"])
         #expect(collector.lines[11].metadata["suppressed"].map { "\($0)" } == "15")
         #expect(collector.lines[12].metadata["suppressed"] == nil)
         #expect(events[.redisLost].count == 27)
@@ -38,7 +38,7 @@ struct KindLogTests {
         let loop = try EventLoop()
         let pages = WorkerPages(registry: registry, logger: LogCollector().logger, loop: loop)
         withExtendedLifetime(loop) {
-            for _ in 0..<13 { _ = pages.refusal(status: 400) }
+            for number in 0..<13 { _ = pages.refusal(status: 400 + number) }
         }
         let totals = registry.totals(nowMilliseconds: 1)
         #expect(totals[.logLinesSuppressed, Int(LogKind.configurationReloaded.rawValue)] == 4)
@@ -52,10 +52,90 @@ struct KindLogTests {
         var made = 0
         func metadata() -> Logger.Metadata {
             made += 1
-            return [:]
+            return ["made": "\(made)"]
         }
         for _ in 0..<100 { log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: 0, metadata()) }
         #expect(made == 10)
+    }
+
+    @Test func `A trouble that repeats is written at growing intervals, with the number of lines left out`() {
+        let collector = LogCollector()
+        let events = RecentEvents()
+        // Two threads have the same trouble.
+        var first = KindLog(logger: collector.logger, events: events)
+        var second = KindLog(logger: collector.logger, events: events)
+        func note(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {
+            log.log(
+                .redisLost,
+                nowMilliseconds: second * 1_000,
+                wallMilliseconds: 0,
+                ["lane": "\(lane)", "reason": "refused"]
+            )
+        }
+        var writtenSeconds: [Int64] = []
+        for time in 0..<300 as Range<Int64> {
+            if note(&first, lane: 0, second: time) { writtenSeconds.append(time) }
+            if note(&second, lane: 1, second: time) { writtenSeconds.append(time) }
+        }
+        #expect(writtenSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
+        #expect(
+            collector.lines.map { line in line.metadata["repeated"].map { "\($0)" } }
+                == [nil, "3", "7", "15", "31", "63", "119", "119", "119"]
+        )
+        #expect(events[.redisLost].count == 600)
+    }
+
+    @Test func `Another reason and another kind are no repetition, and a line of information never is`() {
+        let collector = LogCollector()
+        var log = KindLog(logger: collector.logger, events: RecentEvents())
+        for _ in 0..<2 {
+            log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"])
+            log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no answer"])
+            log.log(.redisError, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"])
+            log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 0)
+            log.log(.apnsClosed, level: .info, nowMilliseconds: 0, wallMilliseconds: 0, ["cause": "retired"])
+        }
+        #expect(
+            collector.lines.map { $0.metadata["kind"].map { "\($0)" } } == [
+                "redis-lost", "redis-lost", "redis-error", "redis-ready", "apns-closed", "redis-lost", "redis-lost",
+                "redis-ready", "apns-closed",
+            ]
+        )
+    }
+
+    @Test func `A recovery is always written, and the next trouble of its pool is written at once`() {
+        let collector = LogCollector()
+        var log = KindLog(logger: collector.logger, events: RecentEvents())
+        func note(_ kind: LogKind, _ pool: String) -> Bool {
+            log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
+        }
+        // These have used up the window.
+        for _ in 0..<20 { _ = note(.apnsConnected, "a") }
+        #expect(note(.apnsUntrusted, "a") && note(.apnsUntrusted, "b"))
+        #expect(!note(.apnsUntrusted, "a"))
+        #expect(note(.apnsConnected, "a"))
+        #expect(!note(.apnsConnected, "a"))
+        #expect(note(.apnsUntrusted, "a") && !note(.apnsUntrusted, "b"))
+    }
+
+    @Test func `The number of subjects and of comparisons is limited`() {
+        var repetition = LogRepetition()
+        func admit(_ number: Int, at milliseconds: Int64) -> UInt64? {
+            repetition.admit(.kafkaError, ["error": "\(number)"], nowMilliseconds: milliseconds)
+        }
+        for number in 0..<LogRepetition.subjectsMax { #expect(admit(number, at: Int64(number)) == 0) }
+        #expect(admit(0, at: 100) == nil)
+        // The second subject was seen longest ago, so a further one replaces it.
+        #expect(admit(-1, at: 100) == 0 && admit(0, at: 101) == nil && admit(1, at: 101) == 0)
+
+        var log = KindLog(logger: LogCollector().logger, events: RecentEvents())
+        var made = 0
+        func metadata() -> Logger.Metadata {
+            made += 1
+            return [:]
+        }
+        for _ in 0..<1_000 { log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: 0, metadata()) }
+        #expect(made == Int(KindLog.comparisonsPerWindow))
     }
 
     @Test func `The details for the status page are masked and short`() {

@@ -60,7 +60,7 @@ extension MetricCatalog {
             "lines",
             [.logKind],
             omitsZeros: true,
-            "Log lines that were suppressed because their kind had too many, by kind.",
+            "Log lines that were not written because their kind had too many or they repeated an earlier one, by kind.",
             "Something happens again and again; the kind's entry below says what."
         ),
         .gauge(

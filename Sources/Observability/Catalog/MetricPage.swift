@@ -43,10 +43,16 @@ package enum MetricPage {
         var text = """
             ## Log lines
 
-            Each line has a `kind`. A thread writes at most \(KindLog.linesPerWindow) lines of a kind in \
-            \(KindLog.windowMilliseconds / 1_000) seconds. Further lines are counted in \
-            `causeway_log_lines_suppressed_total`, and the kind's next line has their number (`suppressed`). Tokens, keys and \
-            passwords are masked.
+            Each line has a `kind`. A warning or an error that repeats with the same details is written at growing \
+            intervals: after \(LogRepetition.firstIntervalMilliseconds / 1_000) s, \
+            \(LogRepetition.firstIntervalMilliseconds / 500) s and so on, up to \
+            \(LogRepetition.intervalMillisecondsMax / 1_000) s. Its next line has the number of those left out (`repeated`). \
+            The line that says that a trouble is over is always written.
+
+            A thread writes at most \(KindLog.linesPerWindow) lines of a kind in \(KindLog.windowMilliseconds / 1_000) \
+            seconds; the kind's next line has the number of further ones (`suppressed`). \
+            `causeway_log_lines_suppressed_total` counts all lines that were not written. Tokens, keys and passwords are \
+            masked.
 
             | kind | level | message | what it means | what to do |
             | --- | --- | --- | --- | --- |

@@ -2,16 +2,20 @@ import Logging
 
 /// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// The first lines of a kind in a window are written. Further lines are only counted, and the next written line says
-/// how many were suppressed. No text is made for a suppressed line.
+/// The first lines of a kind in a window are written. Further lines are only counted, without making their text, and the next written
+/// line says how many were suppressed. A warning or an error that repeats is written at growing intervals (``LogRepetition``), and its
+/// next line says how often it was left out. A recovery is always written.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
     package static let windowMilliseconds: Int64 = 60_000
+    /// The most lines of one kind that a thread compares with earlier ones in one window. Each costs its text.
+    static let comparisonsPerWindow: UInt32 = 200
 
     private struct Allowance {
         var windowStartMilliseconds = Int64.min
         var written: UInt32 = 0
+        var compared: UInt32 = 0
         var suppressed: UInt64 = 0
     }
 
@@ -44,22 +48,45 @@ package struct KindLog: ~Copyable, Sendable {
         {
             allowances[index].windowStartMilliseconds = nowMilliseconds
             allowances[index].written = 0
+            allowances[index].compared = 0
+        }
+        let ended = kind.endedTroubles
+        let isInWindow =
+            allowances[index].written < Self.linesPerWindow && allowances[index].compared < Self.comparisonsPerWindow
+        guard isInWindow || !ended.isEmpty else {
+            return suppress(kind, wallMilliseconds: wallMilliseconds)
         }
         let definition = kind.definition
-        guard allowances[index].written < Self.linesPerWindow else {
-            allowances[index].suppressed &+= 1
-            events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
-            return false
+        let level = level ?? definition.level
+        var fields = metadata()
+        if !ended.isEmpty {
+            let isRecovery = events.endTroubles(ended, fields)
+            guard isInWindow || isRecovery else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
+        }
+        var leftOut: UInt64 = 0
+        if level >= .warning {
+            allowances[index].compared += 1
+            guard let count = events.admit(kind, fields, nowMilliseconds: nowMilliseconds) else {
+                events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
+                return false
+            }
+            leftOut = count
         }
         allowances[index].written += 1
-        var fields = metadata()
         events.note(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
         fields["kind"] = .string(definition.identifier)
+        if leftOut > 0 { fields["repeated"] = .stringConvertible(leftOut) }
         if allowances[index].suppressed > 0 {
             fields["suppressed"] = .stringConvertible(allowances[index].suppressed)
             allowances[index].suppressed = 0
         }
-        logger.log(level: level ?? definition.level, "\(definition.message)", metadata: fields)
+        logger.log(level: level, "\(definition.message)", metadata: fields)
         return true
+    }
+
+    private mutating func suppress(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
+        allowances[Int(kind.rawValue)].suppressed &+= 1
+        events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
+        return false
     }
 }

@@ -82,6 +82,23 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
+    /// The troubles that this kind says are over. Its line is always written after one of them was.
+    var endedTroubles: [LogKind] {
+        switch self {
+        case .kafkaBack: [.kafkaAway]
+        case .redisReady: [.redisLost]
+        case .redisReplicasBack: [.redisReplicasMissing]
+        case .apnsConnected: [.apnsClosed, .apnsUntrusted, .apnsUnresolved]
+        case .apnsBreakerClosed: [.apnsBreakerOpen]
+        case .keyLoaded: [.keyRejected]
+        case .fleetTokensBack: [.fleetTokensAway]
+        case .lifetimesBack: [.lifetimesAway]
+        case .configurationReloaded: [.configurationRejected]
+        case .tracesTaken: [.tracesRefused]
+        default: []
+        }
+    }
+
     /// The printed form: small letters and hyphens.
     package var identifier: String { definition.identifier }
 }

@@ -1,7 +1,8 @@
 import Logging
 import Synchronization
 
-/// The last line of each kind, and the number of lines: what /statusz shows of the log. Its size is limited by the number of kinds.
+/// The last line of each kind, the number of lines, and what repeats: what /statusz shows of the log, and what its threads know of each
+/// other's lines. Its size is limited.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
@@ -16,7 +17,18 @@ package final class RecentEvents: Sendable {
     /// The most characters of a detail that are kept.
     static let detailMax = 300
 
+    private let repetition = Mutex(LogRepetition())
     private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
+
+    /// See ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads share it: many lanes have the same trouble.
+    func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        repetition.withLock { $0.admit(kind, fields, nowMilliseconds: nowMilliseconds) }
+    }
+
+    /// See ``LogRepetition/forget(_:_:)``.
+    func endTroubles(_ kinds: [LogKind], _ fields: Logger.Metadata) -> Bool {
+        repetition.withLock { $0.forget(kinds, fields) }
+    }
 
     func note(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
         let text = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")

@@ -1,0 +1,88 @@
+import Logging
+
+/// Which warnings and errors have been written before, by kind and subject: a retry that fails for the same reason is written at growing
+/// intervals.
+struct LogRepetition {
+    /// The first interval between two lines about the same subject. Each further one is twice as long.
+    static let firstIntervalMilliseconds: Int64 = 2_000
+    static let intervalMillisecondsMax: Int64 = 60_000
+    /// The most subjects that are known. A further one replaces the one that was seen longest ago.
+    static let subjectsMax = 64
+
+    private struct Subject {
+        var kind: LogKind
+        var place: String?
+        var digest: Int
+        var seenMilliseconds: Int64
+        var nextMilliseconds: Int64
+        var intervalMilliseconds: Int64
+        var leftOut: UInt64 = 0
+    }
+
+    private var subjects: [Subject] = []
+
+    init() { subjects.reserveCapacity(Self.subjectsMax) }
+
+    /// - Returns: nil if the line is left out; else how many were left out since the last line about its subject.
+    mutating func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        let digest = Self.digest(kind, fields)
+        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.kind == kind }) else {
+            add(
+                Subject(
+                    kind: kind,
+                    place: Self.place(fields),
+                    digest: digest,
+                    seenMilliseconds: nowMilliseconds,
+                    nextMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
+                    intervalMilliseconds: Self.firstIntervalMilliseconds
+                )
+            )
+            return 0
+        }
+        var subject = subjects[index]
+        defer { subjects[index] = subject }
+        let isRare = nowMilliseconds - subject.seenMilliseconds >= Self.intervalMillisecondsMax
+        subject.seenMilliseconds = nowMilliseconds
+        guard nowMilliseconds >= subject.nextMilliseconds else {
+            subject.leftOut &+= 1
+            return nil
+        }
+        subject.intervalMilliseconds =
+            isRare
+            ? Self.firstIntervalMilliseconds
+            : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
+        subject.nextMilliseconds = nowMilliseconds + subject.intervalMilliseconds
+        defer { subject.leftOut = 0 }
+        return subject.leftOut
+    }
+
+    /// Forgets troubles that are over, so that the next one is written at once.
+    ///
+    /// - Returns: whether one of them was known.
+    mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> Bool {
+        let (place, count) = (Self.place(fields), subjects.count)
+        subjects.removeAll { kinds.contains($0.kind) && $0.place == place }
+        return subjects.count < count
+    }
+
+    private mutating func add(_ subject: Subject) {
+        guard subjects.count == Self.subjectsMax,
+            let oldest = subjects.indices.min(by: { subjects[$0].seenMilliseconds < subjects[$1].seenMilliseconds })
+        else { return subjects.append(subject) }
+        subjects[oldest] = subject
+    }
+
+    /// The pool that a line is about. A recovery ends only troubles of its own pool.
+    private static func place(_ fields: Logger.Metadata) -> String? { fields["pool"].map { "\($0)" } }
+
+    /// All that a line says, except who says it.
+    private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
+        var hasher = Hasher()
+        hasher.combine(kind)
+        for (name, value) in fields.sorted(by: { $0.key < $1.key }) where name != "lane" && name != "connection" {
+            hasher.combine(name)
+            hasher.combine("\(value)")
+        }
+        return hasher.finalize()
+    }
+}
