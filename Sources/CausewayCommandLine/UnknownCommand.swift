@@ -4,7 +4,7 @@ import CausewayConfiguration
 /// Recognizes a command that does not exist. The parser itself suggests nothing, takes `help` with such a command for `help` alone, and
 /// blames the options behind it.
 package enum UnknownCommand {
-    /// The message for a command line, or a help topic, with a command that does not exist; else nil.
+    /// The error, the usage and the help to read for a command line, or a help topic, with a command that does not exist; else nil.
     ///
     /// - Parameters:
     ///   - root: the program. Its commands with subcommands take no arguments of their own.
@@ -24,7 +24,11 @@ package enum UnknownCommand {
             guard let next = subcommands.first(where: { $0._commandName == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
                 let others = command == root ? other.commands : []
-                return "\(path) has no command \(word)" + suggestion(for: word, path, names, other.name, others)
+                return """
+                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, other.name, others))
+                    Usage: \(path) <subcommand>
+                      See '\(path) --help' for more information.
+                    """
             }
             command = next
             path += " \(word)"

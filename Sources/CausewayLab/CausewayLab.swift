@@ -28,10 +28,11 @@ struct CausewayLab: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        let refusal =
-            OtherProgram.causeway.refusal(of: arguments)
-            ?? UnknownCommand.refusal(of: arguments, root: Self.self, other: .causeway)
-        if let refusal { exit(withError: ValidationError(refusal)) }
+        if let refusal = OtherProgram.causeway.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
+        if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .causeway) {
+            StandardStreams.printError(refusal)
+            exit(withError: ExitCode.validationFailure)
+        }
         await main(nil)
     }
 }

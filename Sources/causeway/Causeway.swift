@@ -39,10 +39,11 @@ struct Causeway: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        let refusal =
-            OtherProgram.lab.refusal(of: arguments)
-            ?? UnknownCommand.refusal(of: arguments, root: Self.self, other: .lab)
-        if let refusal { exit(withError: ValidationError(refusal)) }
+        if let refusal = OtherProgram.lab.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
+        if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .lab) {
+            StandardStreams.printError(refusal)
+            exit(withError: ExitCode.validationFailure)
+        }
         await main(nil)
     }
 }

@@ -100,6 +100,40 @@ struct HelpTests {
         #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
     }
 
+    /// Each command that has commands of its own, and the programs themselves.
+    private static let branches: [(ProgramRun.Program, [String], [String])] = {
+        func branches(_ command: any ParsableCommand.Type, _ path: [String]) -> [([String], [String])] {
+            let commands = command.configuration.subcommands
+            guard !commands.isEmpty else { return [] }
+            let names = commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
+            return [(path, names)] + commands.flatMap { branches($0, path + [$0._commandName]) }
+        }
+        return branches(Causeway.self, []).map { (.causeway, $0, $1) }
+            + branches(CausewayLab.self, []).map { (.lab, $0, $1) }
+    }()
+
+    @Test(arguments: branches)
+    func `A wrong command names what it could be, and the usage and the help of the command above it`(
+        program: ProgramRun.Program,
+        path: [String],
+        names: [String]
+    ) throws {
+        let above = ([program.rawValue] + path).joined(separator: " ")
+        let usage = ["Usage: \(above) <subcommand>", "  See '\(above) --help' for more information."]
+        for name in names {
+            // One letter too many is nearest to the command itself.
+            for arguments in [path + [name + "x"], ["help"] + path + [name + "x"], path + [name + "x", "--help"]] {
+                let run = try ProgramRun.run(ProgramRun.process(arguments, of: program))
+                #expect(run.exitCode == 64 && run.output.isEmpty)
+                let error = "Error: \(above) has no command \(name)x; did you mean \(above) \(name)?"
+                #expect(run.errorLines == [error] + usage, "\(arguments)")
+            }
+        }
+        let run = try ProgramRun.run(ProgramRun.process(path + ["12345678"], of: program))
+        let error = "Error: \(above) has no command 12345678; its commands are \(names.joined(separator: ", "))"
+        #expect(run.exitCode == 64 && run.errorLines == [error] + usage)
+    }
+
     @Test func `A command that resembles none: the error lists those that exist`() throws {
         let run = try ProgramRun.run("channels", "frobnicate")
         #expect(run.exitCode == 64)
