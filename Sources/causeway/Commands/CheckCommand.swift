@@ -52,7 +52,7 @@ struct CheckCommand: ParsableCommand {
     }
 
     func run() throws {
-        var faults = 0
+        var configurationFaults = 0
         var names: RecordCheck.Names?
         var contracts: [String: ContractRule] = [:]
         if let config {
@@ -76,9 +76,10 @@ struct CheckCommand: ParsableCommand {
                 }
             } catch {
                 for fault in error.faults { StandardStreams.printOutput(fault.description) }
-                faults += error.faults.count
+                configurationFaults = error.faults.count
             }
         }
+        var inputFaults = 0
         var check = RecordCheck(names: names, contracts: contracts)
         do {
             for path in commands {
@@ -89,11 +90,24 @@ struct CheckCommand: ParsableCommand {
             }
         } catch {
             StandardStreams.printOutput("\(error)")
-            faults += 1
+            inputFaults = 1
         }
         for remark in check.remarks { StandardStreams.printError(remark) }
-        faults += check.faults
-        StandardStreams.printError("records checked: \(check.records), faults: \(faults)")
-        if faults > 0 { throw ExitCode.failure }
+        let recordFaults = check.faults + inputFaults
+        if config != nil {
+            StandardStreams.printError("configuration: \(Self.count(faults: configurationFaults))")
+        }
+        if !commands.isEmpty || !registrations.isEmpty {
+            StandardStreams.printError("records checked: \(check.records), faults: \(recordFaults)")
+        }
+        if configurationFaults + recordFaults > 0 { throw ExitCode.failure }
+    }
+
+    private static func count(faults: Int) -> String {
+        switch faults {
+        case 0: "no faults"
+        case 1: "1 fault"
+        default: "\(faults) faults"
+        }
     }
 }
