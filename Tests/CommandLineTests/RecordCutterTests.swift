@@ -1,3 +1,4 @@
+import LiveActivity
 import Testbed
 import Testing
 
@@ -74,5 +75,35 @@ struct RecordCutterTests {
         #expect(String(decoding: stamped, as: UTF8.self) == expected)
         let other = Array(#"{"timestamp":1790000000}"#.utf8)
         #expect(stamp.stamped(other, unixMicroseconds: microseconds) == other)
+    }
+
+    @Test(arguments: [
+        #"{"app":"x","activity":"a","aps":{"event":"update","content-state":{"s":"é"}}}"#,
+        "{\"app\":\"x\",\"activity\":\"a\",\n\"aps\":{\n  \"event\":\"end\"\n}}\n",
+        #"{"app":"x","activity":"a","aps":{"event":"end","content-state":{"aps":{"timestamp":1}}},"sequence":4}"#,
+        #"{"app":"x","audience":"a","aps": { "content-state":{},"event":"update"}}"#,
+        #"{"app":"x","activity":"a","device":"d","aps":{"event":"start","attributes-type":"A","attributes":{},"#
+            + #""content-state":{},"alert":{"title":"t","body":"b"}}}"#,
+    ])
+    func `A command without a timestamp gets the present one, and nothing else of it changes`(command: String) throws {
+        var stamp = RecordStamp()
+        let stamped = stamp.stamped(Array(command.utf8), unixMicroseconds: 1_800_000_001_000_025)
+        let version = try stamped.withUnsafeBytes { try Command.decode($0).version }
+        #expect(version == Version(timestamp: 1_800_000_001, sequence: command.contains("sequence") ? 4 : 25))
+        let text = String(decoding: stamped, as: UTF8.self)
+        #expect(
+            text.replacing("\"sequence\":25,", with: "").replacing("\"timestamp\":1800000001,", with: "") == command
+        )
+    }
+
+    @Test(arguments: [
+        #"{"app":"x","activity":"a","aps":{"event":"update"}}"#, #"{"app":"x","activity":"a","aps":{}}"#,
+        #"{"app":"x","activity":"a","aps":{"event":"end"}"#, #"{"app":"x","activity":"a"}"#,
+        #"{"app":"x","activity":"a","aps":{"event":"end","timestamp":"now"}}"#, "nonsense",
+    ])
+    func `A command that is wrong in another way gets no timestamp`(record: String) {
+        var stamp = RecordStamp()
+        let stamped = stamp.stamped(Array(record.utf8), unixMicroseconds: 1_800_000_001_000_025)
+        #expect(String(decoding: stamped, as: UTF8.self) == record)
     }
 }

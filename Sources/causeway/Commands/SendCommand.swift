@@ -61,8 +61,8 @@ struct SendCommand: ParsableCommand {
 
     @Flag(
         help: """
-            Give each command the current time: aps.timestamp, and sequence within the second. So a command that was sent \
-            before is no duplicate.
+            Give each command the current time: aps.timestamp, which is added if it is missing, and sequence within the \
+            second. So a command that was sent before is no duplicate.
             """
     )
     var now = false
