@@ -1,3 +1,4 @@
+import CausewayCommandLine
 import Kafka
 
 /// Produces a few records to one topic and waits until all are acknowledged. Blocks. Use it from one thread at a time.
@@ -14,6 +15,8 @@ final class AwaitedProducer {
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var open: (producer: Producer, topic: ProducerTopic)?
+    /// Of the open client, which holds it weakly.
+    private var contact: BrokerContact?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {
         self.topicName = topicName
@@ -62,7 +65,10 @@ final class AwaitedProducer {
             }
             flushesLeft -= 1
         }
-        guard acknowledged == records.count else { throw unacknowledged(code: failure) }
+        guard acknowledged == records.count else {
+            if let reason = contact?.failure(producer.hasMetBroker) { throw KafkaError.noBroker(reason) }
+            throw unacknowledged(code: failure)
+        }
     }
 
     private func unacknowledged(code: Int32) -> KafkaError {
@@ -71,10 +77,12 @@ final class AwaitedProducer {
 
     private func opened() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
         if let open { return open }
-        let producer = try Producer(properties: properties)
+        let contact = BrokerContact(of: topicName, properties: properties)
+        let producer = try Producer(properties: properties, logHandler: contact)
         do throws(KafkaError) {
             let topic = try producer.topic(topicName)
             open = (producer, topic)
+            self.contact = contact
             return (producer, topic)
         } catch {
             _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)

@@ -50,6 +50,26 @@ import Testing
         )
     }
 
+    @Test func `No Kafka: a channel that cannot be published names the address and the cause, and is in use`() throws {
+        let scene = try ChannelScene()
+        _ = try scene.create("semifinal")
+        let run = try ProgramRun.run(
+            scene.process(["create", "final"], environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"])
+        )
+        #expect(run.exitCode == 0 && run.output.hasPrefix("final "), "\(run.errors)")
+        let line = try #require(run.errorLines.last)
+        let end = /no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
+        #expect(
+            line.wholeMatch(
+                of: Regex {
+                    "causeway channels create: \(ChannelScene.app)/production/final is not published yet: "
+                    end
+                }
+            ) != nil,
+            "\(run.errors)"
+        )
+    }
+
     /// The process dies after APNs has created the channel and before anybody knows of it.
     @Test func `A reconciliation deletes a channel that a kill left without an owner, and no other program's channel`()
         throws
