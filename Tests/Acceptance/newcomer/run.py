@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plays the first commands of README.md literally, as a newcomer types them, and compares what they print with the page.
+"""Plays the first commands of README.md literally, as a newcomer types them, and compares what they print with the page. The worker's log
+must have no warning and no error.
 
     run.py PROGRAMS
 
@@ -143,6 +144,13 @@ def play(directory):
             time.sleep(0.2)
     finally:
         shell.close()
+    log = (directory / "worker.log").read_text()
+    if "worker-stopped" not in log:
+        print("the worker's log does not end with its stop:\n" + log[-4_000:])
+        return False
+    if lines := transcript.unwelcome(log):
+        print("the worker's log has lines that should not meet a newcomer:\n" + "\n".join(lines))
+        return False
     print(f"newcomer: {len(commands)} commands print what README.md shows")
     return True
 

@@ -61,6 +61,18 @@ class TranscriptTests(unittest.TestCase):
         self.assertTrue(transcript.matches([], ""))
         self.assertFalse(transcript.matches([], "warning\n"))
 
+    def test_warnings_errors_and_lines_of_the_kafka_client_are_unwelcome(self):
+        time = "2026-11-25T07:01:02.123Z"
+        good = [f"{time} INFO     causeway: worker started kind=worker-started", f'{time} NOTICE   causeway: a text="ERROR here"']
+        bad = [
+            f"{time} WARNING  causeway: the connection to Redis is lost kind=redis-lost",
+            f"{time} ERROR    causeway: Kafka error=x kind=kafka-error",
+            f"{time} CRITICAL causeway: the worker cannot continue",
+            f"{time} INFO     causeway: librdkafka facility=CONFWARN kind=kafka-client text=x",
+        ]
+        self.assertEqual(transcript.unwelcome("\n".join(good + bad) + "\n"), bad)
+        self.assertEqual(transcript.unwelcome("\n".join(good) + "\n"), [])
+
     def test_the_page_has_commands(self):
         page = (pathlib.Path(__file__).resolve().parents[3] / "README.md").read_text()
         found = transcript.commands(transcript.section(page, "## A first command, sent by hand"))

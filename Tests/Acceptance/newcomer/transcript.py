@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A background command, which may keep its process id in a variable.
 BACKGROUND = re.compile(r"&( [A-Z]+=\$!)?$")
+# A line of the worker's log, as text: a warning or worse, or a line of librdkafka of any level.
+UNWELCOME = re.compile(r"^\S+ (?:WARNING|ERROR|CRITICAL) .*$|^.* kind=kafka-client(?: .*)?$", re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
 
 
@@ -54,3 +56,8 @@ def matches(shown, printed):
     # A page has no way to show that the last line has no end.
     ended = printed if printed.endswith("\n") or not printed else printed + "\n"
     return re.fullmatch(wanted, ended, re.DOTALL) is not None
+
+
+def unwelcome(log):
+    """The lines of a worker's log that make a newcomer doubt that all is well."""
+    return UNWELCOME.findall(log)
