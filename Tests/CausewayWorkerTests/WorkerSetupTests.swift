@@ -1,4 +1,5 @@
 import APNs
+import Delivery
 import Foundation
 import Kafka
 import Logging

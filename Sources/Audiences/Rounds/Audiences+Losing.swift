@@ -46,7 +46,7 @@ extension Audiences {
         if mayLackMembers { return true }
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, !rounds[round].hasAwaitedMembers else { return false }
-        return reply?.newest.map { $0 < versions[newest].version } ?? true
+        return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// The round waits for a look at the store that finds all members. Without them it would end at once, and its alert or start would

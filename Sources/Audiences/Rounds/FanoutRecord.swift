@@ -34,7 +34,10 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     func freeBytes() {
-        for bytes in [identifier, trace, dropped, body] { bytes.free() }
+        identifier.free()
+        trace.free()
+        dropped.free()
+        body.free()
     }
 }
 
