@@ -17,16 +17,14 @@ package struct CollectorAddress: Sendable, Equatable {
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"
-        guard text.hasPrefix(scheme), text.utf8.count <= 1_024, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-            !text.contains(where: { "?#@".contains($0) })
-        else { return nil }
-        let authority = text.dropFirst(scheme.count).prefix { $0 != "/" }
         let portDefault = isSecure ? Self.securePortDefault : Self.portDefault
-        guard let server = try? HostAndPort(authority, portDefault: portDefault) else { return nil }
+        guard text.hasPrefix(scheme), text.utf8.count <= 1_024, !text.contains(where: { "?#@".contains($0) }),
+            let (server, path) = HostAndPort.divide(text.dropFirst(scheme.count), portDefault: portDefault)
+        else { return nil }
         self.server = server
-        var base = text[authority.endIndex...]
+        var base = path
         while base.last == "/" { base.removeLast() }
-        path = "\(base)/v1/traces"
+        self.path = "\(base)/v1/traces"
     }
 
     /// The URL, for people.

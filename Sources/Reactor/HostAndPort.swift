@@ -38,6 +38,15 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         host = String(name)
     }
 
+    /// Divides a URL after its scheme into the server and what follows it, which begins with `/`, `?` or `#`, or is empty.
+    ///
+    /// Nil if the server has another form, or if a character is not in printable ASCII.
+    public static func divide(_ url: Substring, portDefault: UInt16) -> (server: HostAndPort, rest: Substring)? {
+        guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
+        let authority = url.prefix { !"/?#".contains($0) }
+        return (try? HostAndPort(authority, portDefault: portDefault)).map { ($0, url[authority.endIndex...]) }
+    }
+
     /// As a request or a URL names them: an IPv6 address in brackets.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 

@@ -18,13 +18,10 @@ package struct HTTPAddress: Sendable, Equatable {
     /// - Returns: nil if the text is no `http` URL with a host.
     package init?(url: String) {
         let scheme = "http://"
-        guard url.lowercased().hasPrefix(scheme), url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            return nil
-        }
-        let rest = url.dropFirst(scheme.count).prefix { $0 != "#" }
-        let authority = rest.prefix { $0 != "/" && $0 != "?" }
-        guard let server = try? HostAndPort(authority, portDefault: 80) else { return nil }
-        let target = rest[authority.endIndex...]
+        guard url.lowercased().hasPrefix(scheme),
+            let (server, rest) = HostAndPort.divide(url.dropFirst(scheme.count), portDefault: 80)
+        else { return nil }
+        let target = rest.prefix { $0 != "#" }
         self.init(server: server, path: target.hasPrefix("/") ? String(target) : "/\(target)")
     }
 }

@@ -33,11 +33,7 @@ struct ChannelsCommand: AsyncParsableCommand {
 
 /// The options that choose an app and an environment.
 struct ChannelOptions: ParsableArguments {
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var file: ConfigurationFileOption
 
     @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
@@ -47,7 +43,7 @@ struct ChannelOptions: ParsableArguments {
 
     /// Runs a command's work for the app and environment that the options choose.
     func with(_ name: String, _ body: (ChannelKeeper, ChannelPlace) async throws -> Void) async throws {
-        let configuration = try ConfigurationOption.load(path: config, requiresFiles: true)
+        let configuration = try file.load(requiresFiles: true)
         let keeper: ChannelKeeper?
         do {
             keeper = try ChannelKeeper.make(configuration) { note in Self.print(note, name) }

@@ -27,11 +27,7 @@ struct CheckCommand: ParsableCommand {
             """
     )
 
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var file: ConfigurationFileOption
 
     @Flag(help: "Require that the files named in the configuration exist here.")
     var files = false
@@ -43,7 +39,7 @@ struct CheckCommand: ParsableCommand {
     var registrations: [String] = []
 
     func validate() throws {
-        guard config != nil || !commands.isEmpty || !registrations.isEmpty else {
+        guard file.config != nil || !commands.isEmpty || !registrations.isEmpty else {
             throw ValidationError("name something to check: --config, --commands or --registrations")
         }
         guard (commands + registrations).count(where: { $0 == "-" }) <= 1 else {
@@ -55,7 +51,7 @@ struct CheckCommand: ParsableCommand {
         var configurationFaults = 0
         var names: RecordCheck.Names?
         var contracts: [String: ContractRule] = [:]
-        if let config {
+        if let config = file.config {
             let loader = ConfigurationOption.startLoader(requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)

@@ -23,6 +23,14 @@ enum ConfigurationOption {
         try load(path: path, with: loader(requiresFiles: requiresFiles))
     }
 
+    /// What a command needs to reach Kafka: the defaults, or a configuration's section, and other brokers if they are given.
+    static func kafka(path: String?, bootstrapServers: String?) throws(ExitCode) -> WorkerConfiguration.Kafka {
+        var kafka = WorkerConfiguration.Kafka()
+        if let path { kafka = try load(path: path, requiresFiles: false).kafka }
+        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        return kafka
+    }
+
     static func load(path: String?, with loader: ConfigurationLoader) throws(ExitCode) -> WorkerConfiguration {
         do {
             return try loader.load(path: path)

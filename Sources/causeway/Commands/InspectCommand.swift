@@ -36,11 +36,7 @@ struct InspectCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("The activity. Default: the whole app.", valueName: "activity"))
     var activity: String?
 
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var file: ConfigurationFileOption
 
     @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
@@ -77,7 +73,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     func run() throws {
-        let configuration = try ConfigurationOption.load(path: config, requiresFiles: false)
+        let configuration = try file.load(requiresFiles: false)
         let subject = try subject(in: configuration)
         let queries: RedisQueries
         do {

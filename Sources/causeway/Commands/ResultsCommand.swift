@@ -22,17 +22,7 @@ struct ResultsCommand: ParsableCommand {
             """
     )
 
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("Brokers, host:port, several separated by commas.", valueName: "servers")
-    )
-    var bootstrapServers: String?
-
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, for its brokers, properties and topics.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var brokers: BrokerOptions
 
     @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for results.", valueName: "name"))
     var topic: String?
@@ -40,18 +30,8 @@ struct ResultsCommand: ParsableCommand {
     @Flag(name: .shortAndLong, help: "Continue with new records.")
     var follow = false
 
-    func validate() throws {
-        guard bootstrapServers != nil || config != nil else {
-            throw ValidationError("Kafka's address is missing: add --bootstrap-servers or --config")
-        }
-    }
-
     func run() throws {
-        var kafka = WorkerConfiguration.Kafka()
-        if let config {
-            kafka = try ConfigurationOption.load(path: config, requiresFiles: false).kafka
-        }
-        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        var kafka = try brokers.kafka()
         kafka.groupId = "causeway-results-\(UUID().uuidString.lowercased())"
         do {
             let printer = try TopicPrinter(

@@ -26,17 +26,7 @@ struct SendCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("Files of records, or - for standard input.", valueName: "file"))
     var files: [String] = ["-"]
 
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("Brokers, host:port, several separated by commas.", valueName: "servers")
-    )
-    var bootstrapServers: String?
-
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, for its brokers, properties and topics.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var brokers: BrokerOptions
 
     @Option(
         name: [.customShort("X"), .long],
@@ -68,9 +58,6 @@ struct SendCommand: ParsableCommand {
     var now = false
 
     func validate() throws {
-        guard bootstrapServers != nil || config != nil else {
-            throw ValidationError("Kafka's address is missing: add --bootstrap-servers or --config")
-        }
         guard topic?.isEmpty != true else { throw ValidationError("--topic: the name is empty") }
         guard topic == nil || !registrations else {
             throw ValidationError("--topic and --registrations exclude each other")
@@ -81,11 +68,7 @@ struct SendCommand: ParsableCommand {
     }
 
     func run() throws {
-        var kafka = WorkerConfiguration.Kafka()
-        if let config {
-            kafka = try ConfigurationOption.load(path: config, requiresFiles: false).kafka
-        }
-        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        let kafka = try brokers.kafka()
         let producer: Producer
         let contact: BrokerContact
         do {

@@ -73,9 +73,7 @@ struct TopicsCommand: ParsableCommand {
     }
 
     func run() throws {
-        var kafka = WorkerConfiguration.Kafka()
-        if let config { kafka = try ConfigurationOption.load(path: config, requiresFiles: false).kafka }
-        if let bootstrapServers { kafka.bootstrapServers = bootstrapServers }
+        let kafka = try ConfigurationOption.kafka(path: config, bootstrapServers: bootstrapServers)
         var plan = TopicPlan()
         plan.partitions = partitions
         plan.replicationFactor = replicationFactor

@@ -4,11 +4,7 @@ import CausewayConfiguration
 
 /// The options of every replay.
 struct ReplayOptions: ParsableArguments {
-    @Option(
-        name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
-    )
-    var config: String?
+    @OptionGroup var file: ConfigurationFileOption
 
     @Option(
         help: ArgumentHelp(

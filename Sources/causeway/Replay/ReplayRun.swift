@@ -30,7 +30,7 @@ struct ReplayRun {
     init(name: String, options: ReplayOptions) throws {
         self.name = "causeway replay \(name)"
         self.options = options
-        configuration = try ConfigurationOption.load(path: options.config, requiresFiles: false)
+        configuration = try options.file.load(requiresFiles: false)
         do {
             redis = try RedisConfiguration(configuration.redis)
         } catch {

@@ -1,0 +1,27 @@
+import ArgumentParser
+import CausewayConfiguration
+
+/// The options of a command that only needs Kafka.
+struct BrokerOptions: ParsableArguments {
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Brokers, host:port, several separated by commas.", valueName: "servers")
+    )
+    var bootstrapServers: String?
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration, for its brokers, properties and topics.", valueName: "file")
+    )
+    var config: String?
+
+    func validate() throws {
+        guard bootstrapServers != nil || config != nil else {
+            throw ValidationError("Kafka's address is missing: add --bootstrap-servers or --config")
+        }
+    }
+
+    func kafka() throws(ExitCode) -> WorkerConfiguration.Kafka {
+        try ConfigurationOption.kafka(path: config, bootstrapServers: bootstrapServers)
+    }
+}

@@ -1,0 +1,15 @@
+import ArgumentParser
+import CausewayConfiguration
+
+/// The option of a command that reads a worker's configuration.
+struct ConfigurationFileOption: ParsableArguments {
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
+    )
+    var config: String?
+
+    func load(requiresFiles: Bool) throws(ExitCode) -> WorkerConfiguration {
+        try ConfigurationOption.load(path: config, requiresFiles: requiresFiles)
+    }
+}
