@@ -138,7 +138,8 @@ let package = Package(
             name: "causeway",
             dependencies: [
                 "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "CausewayRecords",
-                "CausewayWorker", "COpenSSL", "Documents", "HTTP", "Kafka", "LiveActivity", "Observability", "Reactor",
+                "CausewayWorker", "COpenSSL", "Documents", "HTTP", "Kafka", "LiveActivity", "Numbers", "Observability",
+                "Reactor",
                 "RecordReference",
                 "Redis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

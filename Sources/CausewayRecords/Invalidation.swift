@@ -14,6 +14,8 @@ public struct Invalidation: Hashable, Sendable {
     public var invalidAt: Date
 }
 
+// The codings here and below are written out because a time is a number of milliseconds. A synthesized coding would follow the date
+// strategy of each encoder.
 extension Invalidation: KafkaRecord {
     public static var defaultTopic: String { "causeway.invalidations" }
 

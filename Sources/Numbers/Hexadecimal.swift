@@ -137,6 +137,14 @@ public enum Hexadecimal {
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }
 
+    /// A number as sixteen digits, letters in lower case.
+    public static func text(_ number: UInt64) -> String { withUnsafeBytes(of: number.bigEndian) { text($0) } }
+
+    /// Bytes as digits, letters in lower case.
+    public static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        String(unsafeUninitializedCapacity: bytes.count * 2) { write(bytes, to: UnsafeMutableRawBufferPointer($0)) }
+    }
+
     /// Writes bytes as hexadecimal digits, letters in lower case, and returns how many digits they are.
     /// - Precondition: `target` has room for two digits a byte.
     @inlinable

@@ -138,15 +138,12 @@ enum LightToken {
 
     /// Lower case, with the highest digit of each word first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
-        var digits: [UInt8] = []
-        digits.reserveCapacity(words.count * 16)
-        for word in words {
-            for shift in stride(from: 60, through: 0, by: -4) {
-                let nibble = UInt8(truncatingIfNeeded: word >> UInt64(shift)) & 15
-                digits.append(nibble + (nibble < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10))
+        words.map(\.bigEndian)
+            .withUnsafeBytes { bytes in
+                [UInt8](unsafeUninitializedCapacity: bytes.count * 2) { digits, count in
+                    count = Hexadecimal.write(bytes, to: UnsafeMutableRawBufferPointer(digits))
+                }
             }
-        }
-        return digits
     }
 }
 

@@ -78,9 +78,7 @@ struct TokenTable {
 
     /// Lower-case hexadecimal, as apps send it.
     func hexadecimal(_ index: Int) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        let bytes = pool[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes]
-        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+        pool[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes].withUnsafeBytes { Hexadecimal.text($0) }
     }
 
     private mutating func insert(_ index: Int) {

@@ -1,3 +1,5 @@
+import Numbers
+
 /// Writes JSON text for answers of the control interface and for registration records. The caller nests objects and arrays correctly.
 ///
 /// Not `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares no JSON code with the worker. It also
@@ -75,10 +77,9 @@ struct JSONWriter {
                 bytes.append(UInt8(ascii: "\\"))
                 bytes.append(byte)
             case 0..<0x20:
-                let digits = Array("0123456789abcdef".utf8)
                 bytes.append(contentsOf: "\\u00".utf8)
-                bytes.append(digits[Int(byte >> 4)])
-                bytes.append(digits[Int(byte & 15)])
+                bytes.append(Hexadecimal.digit(byte >> 4))
+                bytes.append(Hexadecimal.digit(byte & 15))
             default:
                 bytes.append(byte)
             }

@@ -1,6 +1,8 @@
 import Glibc
 
 /// The value of a hexadecimal digit in either case.
+///
+/// The readers of digits in this file are not those of `Numbers`: the worker uses `Numbers`, and the simulator judges what the worker writes.
 func hexDigitValue(_ byte: UInt8) -> UInt8? {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")

@@ -1,4 +1,5 @@
 import Glibc
+import Numbers
 import Reactor
 
 /// The file of a push log. The threads of a service share it, and each writes complete lines.
@@ -191,7 +192,6 @@ public enum LoggedDigest {
     public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
-        let digits = String(hash, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
+        return Hexadecimal.text(hash)
     }
 }

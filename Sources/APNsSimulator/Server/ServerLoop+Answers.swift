@@ -5,7 +5,7 @@ extension ServerLoop {
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
-            slot.pointee.head.identifierBytes = uuidBytes
+            slot.pointee.head.identifierBytes = Hexadecimal.identifierBytes
         }
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
@@ -13,30 +13,18 @@ extension ServerLoop {
     /// The `apns-unique-id` of an answer. It is written over the request's topic, which is no longer needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
-        return slot.pointee.memory.prefix(uuidBytes, of: RequestMemory.topic)
+        return slot.pointee.memory.prefix(Hexadecimal.identifierBytes, of: RequestMemory.topic)
     }
 
     /// A random UUID, version 4 (RFC 9562 §5.4).
     private func writeUUID(to memory: UnsafeMutableRawBufferPointer) {
-        let digits: StaticString = "0123456789abcdef"
-        var (bits, left) = (random.next(), 16)
-        for index in 0..<uuidBytes {
-            if index == 8 || index == 13 || index == 18 || index == 23 {
-                memory[index] = UInt8(ascii: "-")
-                continue
-            }
-            if left == 0 { (bits, left) = (random.next(), 16) }
-            var digit = Int(bits & 15)
-            if index == 14 { digit = 4 }
-            if index == 19 { digit = digit & 3 | 8 }
-            memory[index] = digits.utf8Start[digit]
-            bits >>= 4
-            left -= 1
+        let identifier = random.nextUniqueIdentifier()
+        memory.withMemoryRebound(to: UInt8.self) { text in
+            guard let start = text.baseAddress else { return }
+            Hexadecimal.writeIdentifier(identifier, to: start)
         }
     }
 }
-
-private let uuidBytes = 36
 
 /// Writes `{"reason":"…"}` into the request's memory. For a 410 it adds the time since when the token is invalid.
 func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {

@@ -60,11 +60,8 @@ enum TokenText {
             UnsafeMutableRawBufferPointer(start: destination, count: rest.count).copyMemory(from: rest)
             return (rest.count, form == .plainProduction ? .production : .sandbox)
         case .packedProduction, .packedSandbox:
-            for (index, byte) in rest.enumerated() {
-                destination.storeBytes(of: hexadecimalDigit(byte >> 4), toByteOffset: index &* 2, as: UInt8.self)
-                destination.storeBytes(of: hexadecimalDigit(byte & 15), toByteOffset: index &* 2 &+ 1, as: UInt8.self)
-            }
-            return (rest.count * 2, form == .packedProduction ? .production : .sandbox)
+            let room = UnsafeMutableRawBufferPointer(start: destination, count: rest.count * 2)
+            return (Hexadecimal.write(rest, to: room), form == .packedProduction ? .production : .sandbox)
         }
     }
 
@@ -88,10 +85,6 @@ enum TokenText {
         if number <= 9 { return number }
         let letter = digit &- UInt8(ascii: "a")
         return letter <= 5 ? letter &+ 10 : 255
-    }
-
-    static func hexadecimalDigit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 }
 

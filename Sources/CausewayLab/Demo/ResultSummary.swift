@@ -1,4 +1,5 @@
 import LiveActivity
+import Numbers
 
 /// The parts of a result record that the demo needs.
 struct ResultSummary: Equatable {
@@ -125,13 +126,9 @@ extension ResultSummary {
     }
 
     private static func number(_ record: UnsafeRawBufferPointer, at offset: inout Int) -> Int64? {
-        let start = offset
-        var value: Int64 = 0
-        while offset < record.count, offset - start < 18, record[offset] &- UInt8(ascii: "0") < 10 {
-            value = value * 10 + Int64(record[offset] &- UInt8(ascii: "0"))
-            offset += 1
-        }
-        return offset > start ? value : nil
+        let digits = record[offset...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
+        offset += digits.count
+        return Decimal.parse(UnsafeRawBufferPointer(rebasing: digits)).map { Int64($0) }
     }
 }
 

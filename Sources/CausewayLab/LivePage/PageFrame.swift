@@ -1,4 +1,5 @@
 import Documents
+import Numbers
 
 /// What one event of the page's stream says, put together from JSON that its sources have written. Nothing of it is parsed or copied more
 /// than once: an event comes four times a second for each viewer.
@@ -18,14 +19,8 @@ struct PageFrame {
         guard answer.count > key.count else { return nil }
         for start in 0..<answer.count - key.count
         where answer[start] == key[0] && answer[start..<start + key.count].elementsEqual(key) {
-            var value = 0
-            var digits = 0
-            for byte in answer[(start + key.count)...] {
-                guard byte &- UInt8(ascii: "0") < 10, digits < 18 else { break }
-                value = value * 10 + Int(byte &- UInt8(ascii: "0"))
-                digits += 1
-            }
-            return digits > 0 ? value : nil
+            let digits = answer[(start + key.count)...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
+            return digits.withUnsafeBytes { Decimal.parse($0) }.map { Int($0) }
         }
         return nil
     }

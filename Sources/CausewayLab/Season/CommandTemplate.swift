@@ -1,3 +1,5 @@
+import Numbers
+
 /// A record that is built once and sent to every follower, or to their audience. Only the follower's number and the timestamp change, and
 /// both have a fixed width. For an audience only the timestamp changes.
 struct CommandTemplate {
@@ -90,12 +92,12 @@ struct CommandTemplate {
     }
 
     private mutating func write(_ number: Int64, digits: Int, at offset: Int) {
-        var rest = number
-        for place in stride(from: offset + digits - 1, through: offset, by: -1) {
-            bytes[place] = UInt8(ascii: "0") + UInt8(rest % 10)
-            rest /= 10
+        precondition(number >= 0 && Decimal.digits(of: UInt64(number)) <= digits, "the number fits its place")
+        bytes.withUnsafeMutableBytes { bytes in
+            let place = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digits])
+            guard let start = place.baseAddress else { return }
+            Decimal.write(UInt64(number), digits: digits, to: start)
         }
-        precondition(rest == 0, "the number fits its place")
     }
 
     private static func offsets(of needle: [UInt8], in haystack: [UInt8]) -> [Int] {

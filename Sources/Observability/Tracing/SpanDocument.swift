@@ -3,6 +3,7 @@ import Delivery
 import Documents
 import Glibc
 import LiveActivity
+import Numbers
 
 /// Makes OpenTelemetry's request (`TraceRequest`) of finished traces. A record has up to three spans:
 ///
@@ -131,9 +132,9 @@ package struct SpanDocument: Sendable {
         attributes: [TraceRequest.Attribute]
     ) -> TraceRequest.Span {
         TraceRequest.Span(
-            traceId: hexadecimal(trace.context.traceHigh) + hexadecimal(trace.context.traceLow),
-            spanId: hexadecimal(identifier),
-            parentSpanId: parent.map(hexadecimal),
+            traceId: Hexadecimal.text(trace.context.traceHigh) + Hexadecimal.text(trace.context.traceLow),
+            spanId: Hexadecimal.text(identifier),
+            parentSpanId: parent.map { Hexadecimal.text($0) },
             // Bit 0: sampled. Bit 1: random. Bits 8 and 9: whether the parent is in another process, which is possible
             // only for `consume`.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
@@ -148,11 +149,6 @@ package struct SpanDocument: Sendable {
     }
 
     private static func nanoseconds(_ milliseconds: Int64) -> String { String(max(0, milliseconds)) + "000000" }
-
-    private static func hexadecimal(_ number: UInt64) -> String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
-    }
 }
 
 extension FinishedTrace.Ending {

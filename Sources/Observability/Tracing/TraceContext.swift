@@ -1,3 +1,5 @@
+import Numbers
+
 /// A place in a distributed trace: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2).
 public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
@@ -68,23 +70,14 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
 
     /// Reads at most 16 lower-case hexadecimal digits.
     private static func number(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
-        var value: UInt64 = 0
-        for index in range {
-            switch text[index] {
-            case let byte where (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte):
-                value = value << 4 | UInt64(byte - UInt8(ascii: "0"))
-            case let byte where (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte):
-                value = value << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
-            default: return nil
-            }
-        }
-        return value
+        let digits = UnsafeRawBufferPointer(rebasing: text[range])
+        guard Hexadecimal.isLowerCase(digits) else { return nil }
+        return digits.reduce(0) { $0 << 4 | UInt64(Hexadecimal.value($1) ?? 0) }
     }
 
     private static func write(_ number: UInt64, to output: UnsafeMutableRawBufferPointer, at start: Int) {
-        for digit in 0..<16 {
-            let value = UInt8(truncatingIfNeeded: number >> UInt64(60 - 4 * digit)) & 15
-            output[start + digit] = value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+        withUnsafeBytes(of: number.bigEndian) { bytes in
+            _ = Hexadecimal.write(bytes, to: UnsafeMutableRawBufferPointer(rebasing: output[start..<start + 16]))
         }
     }
 }

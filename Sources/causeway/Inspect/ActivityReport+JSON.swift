@@ -1,5 +1,6 @@
 import ActivityStore
 import LiveActivity
+import Numbers
 
 import enum CausewayRecords.JSONValue
 
@@ -26,7 +27,7 @@ extension ActivityReport {
             "sent": sent.map {
                 .members(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
             } ?? .null,
-            "shownDigest": shownDigest.map { .string(Self.hexadecimal($0)) } ?? .null,
+            "shownDigest": shownDigest.map { .string(Hexadecimal.text($0)) } ?? .null,
             "held": held?.record ?? .null,
             "pace": .members([
                 "spacingMilliseconds": .integer(pace.spacingMilliseconds),

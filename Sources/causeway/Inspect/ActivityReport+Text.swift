@@ -1,5 +1,6 @@
 import ActivityStore
 import LiveActivity
+import Numbers
 
 extension ActivityReport {
     private static let contentWidth = 200
@@ -44,12 +45,7 @@ extension ActivityReport {
         guard let sent else { return "nothing that was sent from here" }
         let push = "last push \(ago(sent.atMilliseconds)) as \(sent.timestamp)"
         guard let shownDigest else { return "\(push); what is shown is not known" }
-        return "\(push); digest \(Self.hexadecimal(shownDigest))"
-    }
-
-    static func hexadecimal(_ digest: UInt64) -> String {
-        let digits = String(digest, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
+        return "\(push); digest \(Hexadecimal.text(shownDigest))"
     }
 
     private func addHeld(to lines: inout LabelledLines) {

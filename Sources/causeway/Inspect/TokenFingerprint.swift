@@ -1,4 +1,5 @@
 import COpenSSL
+import Numbers
 
 /// The text that people see instead of a token. It distinguishes tokens, and nobody can send to it.
 enum TokenFingerprint {
@@ -11,7 +12,6 @@ enum TokenFingerprint {
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
         guard EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha256(), nil) == 1 else { return "not available" }
-        let alphabet = Array("0123456789abcdef")
-        return String(digest.prefix(digits / 2).flatMap { [alphabet[Int($0 >> 4)], alphabet[Int($0 & 15)]] })
+        return digest.prefix(digits / 2).withUnsafeBytes { Hexadecimal.text($0) }
     }
 }
