@@ -2,12 +2,17 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// The configuration file of a worker on the deployment.
-enum WorkerConfigurationText {
+/// The configuration file of a worker on loopback: of a demo, of a fan-out, or of an outage's case.
+struct WorkerConfigurationText {
+    typealias Lines = [(key: String, value: String)]
+
     struct App {
         /// Lower-case letters and digits.
         var name: String
         var bundleIdentifier: String
+        var environment = ServiceName.sandbox
+        /// Nil: the simulator's own key.
+        var keyFile: String?
         /// Which audiences of the app get a broadcast channel; nil: none.
         var channels: Channels?
     }
@@ -19,80 +24,90 @@ enum WorkerConfigurationText {
         var keepSeconds: Int
     }
 
-    /// - Parameter policy: must be named `default`, so that every app uses it.
-    static func text(
-        deployment: Deployment,
-        apps: [App],
-        lanes: Int,
-        policy: Policy = Policy(name: "default"),
-        supersededResults: SupersededResults = .each
-    ) -> String {
+    struct Host {
+        var environment: ServiceName
+        var port: UInt16
+        /// Nil: no app has channels.
+        var managementPort: UInt16?
+    }
+
+    /// The group of workers unless the configuration names another one.
+    static let group = "causeway"
+    /// A worker that was killed is missed after this session, and the embedded broker serves one member of a group alone. The embedded
+    /// broker answers an empty fetch only when the fetch's time is over, whatever arrives meanwhile.
+    static let consumer = [
+        "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
+    ]
+
+    var httpPort: UInt16
+    var bootstrapServers: String
+    var supersededResults = SupersededResults.each
+    var consumer = Self.consumer
+    var redis: Lines
+    /// Keys of `apns` beside the hosts.
+    var apns: Lines
+    var hosts: [Host]
+    /// The key that apps without their own sign with.
+    var teamIdentifier = SimulatorDirectory.ownIdentifier
+    var keyIdentifier = SimulatorDirectory.ownIdentifier
+    var keyFile = ""
+    var apps: [App]
+    /// Keys of the policy `default`, which every app uses.
+    var policy: Lines = []
+    var worker: Lines
+
+    var text: String {
         """
         log:
           format: text
         http:
           host: 127.0.0.1
-          port: \(deployment.httpPort)
+          port: \(httpPort)
         kafka:
-          bootstrapServers: "\(deployment.bootstrapServers)"
+          bootstrapServers: "\(bootstrapServers)"
           supersededResults: \(supersededResults.rawValue)
           consumer:
-            # A worker that was killed is missed after this long, and the embedded broker serves one member of a group alone.
-            session.timeout.ms: "6000"
-            heartbeat.interval.ms: "1000"
-            # The embedded broker answers an empty fetch only when this time is over, whatever arrives meanwhile.
-            fetch.wait.max.ms: "10"
+        \(lines(consumer.sorted { $0.key < $1.key }, indentation: 4))
         redis:
-          url: redis://127.0.0.1:\(deployment.redisPort)/0
+        \(lines(redis, indentation: 2))
         apns:
-          sandbox:
-            host: localhost
-            port: \(deployment.simulator.apnsPort)\(management(of: apps, deployment.simulator))
-          caFile: "\(deployment.simulator.caFile)"
+        \(hosts.map(text).joined(separator: "\n"))
+        \(lines(apns, indentation: 2))
         apps:
-        \(apps.map { app(of: $0, simulator: deployment.simulator) }.joined(separator: "\n"))
-        \(policies(policy))
+        \(apps.map(text).joined(separator: "\n"))
+        \(policy.isEmpty ? "" : "policies:\n  default:\n" + lines(policy, indentation: 4))
         worker:
-          lanes: \(lanes)
+        \(lines(worker, indentation: 2))
 
         """
     }
 
-    /// Empty if the policy has only default numbers.
-    private static func policies(_ policy: Policy) -> String {
-        guard policy != Policy(name: policy.name) else { return "" }
+    private func lines(_ lines: Lines, indentation: Int) -> String {
+        lines.map { String(repeating: " ", count: indentation) + "\($0.key): \($0.value)" }.joined(separator: "\n")
+    }
+
+    private func text(_ host: Host) -> String {
+        let management = host.managementPort.map { "\n    managementHost: localhost\n    managementPort: \($0)" } ?? ""
         return """
-            policies:
-              \(policy.name):
-                spacingMilliseconds: \(policy.spacingMilliseconds)
-                budget: \(bucket(policy.budget))
-                frequentBudget: \(bucket(policy.frequentBudget))
+              \(host.environment.rawValue):
+                host: localhost
+                port: \(host.port)\(management)
             """
     }
 
-    private static func bucket(_ bucket: Policy.Bucket) -> String {
-        "{pushes: \(bucket.pushes), refillPerHour: \(bucket.refillPerHour), "
-            + "reservedForAlerts: \(bucket.reservedForAlerts)}"
-    }
-
-    private static func management(of apps: [App], _ simulator: Deployment.SimulatorPlace) -> String {
-        guard apps.contains(where: { $0.channels != nil }) else { return "" }
-        return "\n    managementHost: localhost\n    managementPort: \(simulator.managementPort)"
-    }
-
-    private static func app(of app: App, simulator: Deployment.SimulatorPlace) -> String {
+    private func text(_ app: App) -> String {
         """
           \(app.name):
             bundleId: \(app.bundleIdentifier)
-            teamId: \(simulator.teamId)
-            keyId: \(simulator.keyId)
-            keyFile: "\(simulator.keyFile)"
-            environments: [sandbox]\(app.channels.map(channels) ?? "")
+            teamId: \(teamIdentifier)
+            keyId: \(keyIdentifier)
+            keyFile: "\(app.keyFile ?? keyFile)"
+            environments: [\(app.environment.rawValue)]\(app.channels.map(text) ?? "")
         """
     }
 
     /// Nothing is stored, or a channel would be kept until the last message, which may wait for phones that are off line, has expired.
-    private static func channels(_ channels: Channels) -> String {
+    private func text(_ channels: Channels) -> String {
         """
 
             channels:
@@ -101,6 +116,65 @@ enum WorkerConfigurationText {
               storage: none
               keepSeconds: \(channels.keepSeconds)
         """
+    }
+}
+
+extension WorkerConfigurationText {
+    /// The worker of a deployment with one Redis and one simulator.
+    init(deployment: Deployment, simulator: Deployment.SimulatorPlace, httpPort: UInt16, apps: [App], lanes: Int) {
+        let hasChannels = apps.contains { $0.channels != nil }
+        self.init(
+            httpPort: httpPort,
+            bootstrapServers: deployment.bootstrapServers,
+            redis: [("url", "redis://127.0.0.1:\(deployment.redisPort)/0")],
+            apns: [("caFile", "\"\(simulator.caFile)\"")],
+            hosts: [
+                Host(
+                    environment: .sandbox,
+                    port: simulator.apnsPort,
+                    managementPort: hasChannels ? simulator.managementPort : nil
+                )
+            ],
+            teamIdentifier: simulator.teamId,
+            keyIdentifier: simulator.keyId,
+            keyFile: simulator.keyFile,
+            apps: apps,
+            worker: [("lanes", "\(lanes)")]
+        )
+    }
+
+    static func text(
+        deployment: Deployment,
+        apps: [App],
+        lanes: Int,
+        policy: Policy = Policy(name: "default"),
+        supersededResults: SupersededResults = .each
+    ) -> String {
+        var configuration = WorkerConfigurationText(
+            deployment: deployment,
+            simulator: deployment.simulator,
+            httpPort: deployment.httpPort,
+            apps: apps,
+            lanes: lanes
+        )
+        configuration.supersededResults = supersededResults
+        configuration.policy = lines(of: policy)
+        return configuration.text
+    }
+
+    /// Empty if the policy has only default numbers.
+    private static func lines(of policy: Policy) -> Lines {
+        guard policy != Policy(name: policy.name) else { return [] }
+        return [
+            ("spacingMilliseconds", "\(policy.spacingMilliseconds)"),
+            ("budget", bucket(policy.budget)),
+            ("frequentBudget", bucket(policy.frequentBudget)),
+        ]
+    }
+
+    private static func bucket(_ bucket: Policy.Bucket) -> String {
+        "{pushes: \(bucket.pushes), refillPerHour: \(bucket.refillPerHour), "
+            + "reservedForAlerts: \(bucket.reservedForAlerts)}"
     }
 }
 

@@ -1,10 +1,11 @@
+import Delivery
 import Foundation
 
 /// The parts of a fan-out. Each is a separate process on loopback.
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    static let group = "causeway"
+    static let group = WorkerConfigurationText.group
     /// The embedded broker keeps 5 MiB of a partition: the registrations that no worker has read yet must fit.
     static let partitions = 16
     /// `worker.memoryMebibytes` for each lane, as in a small pod. A worker without a limit may use a gibibyte and keeps what a crowd of
@@ -77,39 +78,16 @@ final class FanoutDeployment {
     }
 
     private func configuration(httpPort: UInt16) -> String {
-        """
-        log:
-          format: text
-        http:
-          host: 127.0.0.1
-          port: \(httpPort)
-        kafka:
-          bootstrapServers: "\(base.bootstrapServers)"
-          groupId: \(Self.group)
-          consumer:
-            session.timeout.ms: "6000"
-            heartbeat.interval.ms: "1000"
-            # The embedded broker answers an empty fetch only when this time is over, whatever arrives meanwhile.
-            fetch.wait.max.ms: "10"
-        redis:
-          url: redis://127.0.0.1:\(base.redisPort)/0
-        apns:
-          sandbox:
-            host: localhost
-            port: \(simulator.apnsPort)
-          caFile: "\(simulator.caFile)"
-        apps:
-          \(Self.appName):
-            bundleId: \(Self.app)
-            teamId: \(simulator.teamId)
-            keyId: \(simulator.keyId)
-            keyFile: "\(simulator.keyFile)"
-            environments: [sandbox]
-        worker:
-          lanes: \(lanes)
-          memoryMebibytes: \(memoryMebibytes)
-
-        """
+        var configuration = WorkerConfigurationText(
+            deployment: base,
+            simulator: simulator,
+            httpPort: httpPort,
+            apps: [.init(name: Self.appName, bundleIdentifier: Self.app)],
+            lanes: lanes
+        )
+        configuration.supersededResults = .countedWhenBehind
+        configuration.worker.append(("memoryMebibytes", "\(memoryMebibytes)"))
+        return configuration.text
     }
 
     /// - Throws: if one of the parts has ended.

@@ -24,13 +24,15 @@ final class SimulatorPage: Sendable {
         var commandsTopic: String
     }
 
-    private static let turnMilliseconds: Int64 = 250
-    private static let faultPauseMilliseconds: Int64 = 1_000
+    private static let turnMilliseconds = 250
+    private static let faultPauseMilliseconds = 1_000
     private static let stopLimit = DispatchTimeInterval.seconds(2)
 
     let server: PageServer
     private let surroundings: Surroundings
     private let isStopping = Atomic(false)
+    /// Signalled by ``stop()``, so that the thread does not finish its pause.
+    private let stopRequest = DispatchSemaphore(value: 0)
     private let hasEnded = DispatchSemaphore(value: 0)
 
     /// Serves from now on.
@@ -57,6 +59,7 @@ final class SimulatorPage: Sendable {
     /// Sends every viewer the last state, and ends.
     func stop() {
         isStopping.store(true, ordering: .relaxed)
+        stopRequest.signal()
         // librdkafka ends a request to a broker that has gone after a minute only, and nobody needs the answer any more.
         _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
         server.stop()
@@ -100,7 +103,7 @@ final class SimulatorPage: Sendable {
                 desk.show(figures)
             }
             let pause = figures.resultsFault == nil ? Self.turnMilliseconds : Self.faultPauseMilliseconds
-            usleep(UInt32(pause * 1_000))
+            _ = stopRequest.wait(timeout: .now() + .milliseconds(pause))
         }
         reading?.close()
     }

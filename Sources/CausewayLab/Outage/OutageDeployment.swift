@@ -47,7 +47,9 @@ final class OutageDeployment {
     func groupPositions() throws(LabError) -> GroupPositions {
         do throws(KafkaError) {
             return try GroupPositions(
-                properties: [("bootstrap.servers", base.bootstrapServers), ("group.id", OutageConfiguration.group)],
+                properties: [
+                    ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.group),
+                ],
                 topic: CommandWire.commandsTopic,
                 partitions: Int32(outage.partitions)
             )
@@ -132,17 +134,35 @@ final class OutageDeployment {
     private func keyFile(of app: OutageApp) -> String { base.path("\(app.name).p8") }
 
     private func configuration(of number: Int) -> String {
-        OutageConfiguration(
-            workers: outage.workers,
-            apps: outage.apps.map { ($0, keyFile(of: $0)) },
+        WorkerConfigurationText(
+            httpPort: httpPorts[number],
             bootstrapServers: base.bootstrapServers,
+            consumer: outage.workers.consumer.merging(["fetch.wait.max.ms": "50"]) { $1 },
             redis: redis.configuration,
-            servicePorts: services.map { ($0.name, $0.place.apnsPort) },
-            caFile: base.path("authorities.pem"),
-            httpPort: httpPorts[number]
+            apns: sorted(Self.apns.merging(outage.workers.apns) { $1 }) + [
+                ("caFile", "\"\(base.path("authorities.pem"))\"")
+            ],
+            hosts: services.map { .init(environment: $0.name, port: $0.place.apnsPort) },
+            apps: outage.apps.map { app in
+                .init(
+                    name: app.name,
+                    bundleIdentifier: app.bundleIdentifier,
+                    environment: app.service,
+                    keyFile: keyFile(of: app)
+                )
+            },
+            policy: sorted(["spacingMilliseconds": "1000"].merging(outage.workers.policy) { $1 }),
+            worker: [
+                ("lanes", "\(outage.workers.lanes)"), ("drainMilliseconds", "\(outage.workers.drainMilliseconds)"),
+            ] + sorted(outage.workers.worker)
         )
         .text
     }
+
+    /// Outages in a case last seconds, so all waits are shorter than by default.
+    private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
+
+    private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Lines { keys.sorted { $0.key < $1.key } }
 
     func startWorkers() throws(LabError) {
         for number in workers.indices { try startWorker(number) }

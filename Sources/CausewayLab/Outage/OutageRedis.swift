@@ -31,15 +31,17 @@ final class OutageRedis {
         }
     }
 
-    /// The lines about Redis in a worker's configuration.
-    var configuration: String {
+    /// The keys of the section `redis` in a worker's configuration.
+    var configuration: WorkerConfigurationText.Lines {
         let places = servers.map { "127.0.0.1:\($0.port)" }
         return switch kind {
-        case .single: "  url: redis://\(places[0])/0"
+        case .single: [("url", "redis://\(places[0])/0")]
         case .sentinel:
-            "  mode: sentinel\n  url: redis://\(Self.primaryName)\n"
-                + "  sentinelURL: redis://127.0.0.1:\(sentinel?.port ?? 0)"
-        case .cluster: "  mode: cluster\n  url: redis://\(places.joined(separator: ","))"
+            [
+                ("mode", "sentinel"), ("url", "redis://\(Self.primaryName)"),
+                ("sentinelURL", "redis://127.0.0.1:\(sentinel?.port ?? 0)"),
+            ]
+        case .cluster: [("mode", "cluster"), ("url", "redis://\(places.joined(separator: ","))")]
         }
     }
 
