@@ -178,7 +178,7 @@ let package = Package(
         // A redis-server for one test, and a client of it.
         .target(
             name: "RedisTestbed",
-            dependencies: ["CHiredis", "COpenSSL", "Reactor"],
+            dependencies: ["CHiredis", "COpenSSL", "Reactor", "Testbed"],
             path: "Tests/RedisTestbed",
             swiftSettings: settings
         ),

@@ -2,6 +2,8 @@ import Glibc
 import Redis
 
 /// A redis-server for the benchmark. It stores nothing on disk and listens on a Unix socket and on an ephemeral loopback port.
+///
+/// The tests' `RedisServer` is not used here: its target imports the testing library, which is no part of a program that measures.
 final class RedisServerProcess {
     enum Transport: String {
         case unix, tcp

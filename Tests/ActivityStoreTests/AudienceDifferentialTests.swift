@@ -1,5 +1,6 @@
 import LiveActivity
 import Numbers
+import RedisTestbed
 import Testbed
 import Testing
 

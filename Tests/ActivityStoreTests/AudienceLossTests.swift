@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 

@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -228,7 +229,7 @@ import Testing
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == (0..<20).map { .failed($0, .admit, .outOfMemory) })
         #expect(caller.store.isReady)
-        #expect(server.command("DBSIZE") == [Array("0".utf8)])
+        #expect(server.command("DBSIZE") == ["0"])
         caller.store.close()
     }
 
@@ -275,7 +276,7 @@ import Testing
 extension RedisServer {
     /// How often a command ran since the counters were reset, including calls by scripts.
     func calls(_ command: String) -> Int {
-        let statistics = self.command("INFO", "commandstats").map { String(decoding: $0, as: UTF8.self) }.joined()
+        let statistics = self.command("INFO", "commandstats").joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
         return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0
     }

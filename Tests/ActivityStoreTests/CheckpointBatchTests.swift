@@ -1,4 +1,5 @@
 import LiveActivity
+import RedisTestbed
 import Testbed
 import Testing
 

@@ -3,6 +3,7 @@ import Glibc
 import LiveActivity
 import Numbers
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 

@@ -1,4 +1,5 @@
 import LiveActivity
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -33,7 +34,7 @@ import Testing
     }
 
     private func value(_ comparison: ScriptComparison) -> [UInt8] {
-        comparison.server.command("GET", comparison.key.text).first ?? []
+        comparison.server.value(comparison.key.text)
     }
 
     @Test func `An activity's whole life is shown`() throws {

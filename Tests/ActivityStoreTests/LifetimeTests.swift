@@ -1,5 +1,6 @@
 import LiveActivity
 import Numbers
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -76,7 +77,6 @@ import Testing
                 shown[name] = LifetimeKey.keptCommand(value)?.record
             }
             let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
-                .map { String(decoding: $0, as: UTF8.self) }
             for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
         }
         #expect(lives == comparison.model.lives.mapValues(\.text))

@@ -1,4 +1,5 @@
 import LiveActivity
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -152,7 +153,7 @@ import Testing
         // A settlement of an unknown activity creates no value.
         let unknown = TestKey.activity("unknown")
         #expect(comparison.admit(.retire(version: nobody, retirement("aa")), unknown).leaves == nil)
-        #expect(comparison.server.command("EXISTS", unknown.text) == [Array("0".utf8)])
+        #expect(comparison.server.command("EXISTS", unknown.text) == ["0"])
     }
 
     @Test func `A 429 and a start do not change the audiences`() throws {
@@ -192,7 +193,7 @@ import Testing
         #expect(comparison.admit(command(.update, 110, alert: true)).registration == token("ff", at: 500))
         let parts = comparison.server.hash(comparison.key.text)
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
-        let inspection = try ActivityInspection(value: comparison.server.command("GET", comparison.key.text)[0])
+        let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
         #expect(inspection.held?.command == [7] && inspection.answeredAlert == .at(100))
         #expect(ActivityState(inspection).audiences.current == [3])

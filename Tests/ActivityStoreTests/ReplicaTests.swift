@@ -1,5 +1,6 @@
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -61,7 +62,7 @@ import Testing
     private func hasReplica(_ primary: RedisServer) -> Bool { says("state=online", primary) }
 
     private func says(_ text: String, _ server: RedisServer) -> Bool {
-        String(decoding: server.command("INFO", "replication").joined(), as: UTF8.self).contains(text)
+        server.command("INFO", "replication").joined().contains(text)
     }
 
     /// Cuts the replica off: it gets no later write.

@@ -1,4 +1,5 @@
 import LiveActivity
+import RedisTestbed
 import Testing
 
 @testable import ActivityStore
@@ -155,7 +156,7 @@ extension ScriptTests {
         #expect(comparison.settle(retire("aa", 101, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
-        let inspected = try ActivityInspection(value: comparison.server.command("GET", comparison.key.text).first ?? [])
+        let inspected = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspected.token == nil && inspected.held?.command == [7])
         #expect(comparison.admit(register("bbbb", at: 4_000)).heldCommand == [7])
         #expect(

@@ -1,4 +1,5 @@
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -6,11 +7,11 @@ import Testing
 
 /// A cluster of real servers: primaries that share the slots evenly, and a replica of each.
 final class ClusterProcesses {
-    let primaries: [ServerProcess]
-    let replicas: [ServerProcess]
+    let primaries: [RedisServer]
+    let replicas: [RedisServer]
     private(set) var identifiers: [String] = []
 
-    var nodes: [ServerProcess] { primaries + replicas }
+    var nodes: [RedisServer] { primaries + replicas }
     var url: String { "redis://" + primaries.map(\.location).joined(separator: ",") }
 
     init(
@@ -21,8 +22,8 @@ final class ClusterProcesses {
         // The timeout after which a replica replaces its primary. On a busy machine nodes are sometimes silent for a second. If the test
         // expects no failure, no node may be taken for failed.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
-        func node() throws -> ServerProcess {
-            try ServerProcess(
+        func node() throws -> RedisServer {
+            try RedisServer(
                 [
                     "--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMilliseconds),
                     "--cluster-port", String(try Listener.unusedLoopbackPort()), "--cluster-replica-validity-factor",
@@ -63,7 +64,7 @@ final class ClusterProcesses {
         for primary in primaries { primary.command("WAIT", "1", "120000") }
     }
 
-    func keyCount(_ nodes: [ServerProcess]) -> Int {
+    func keyCount(_ nodes: [RedisServer]) -> Int {
         nodes.reduce(0) { $0 + (Int($1.command("DBSIZE").first ?? "") ?? 0) }
     }
 }
@@ -76,6 +77,6 @@ extension [String] {
 }
 
 /// Servers report no changes, so they are asked until the condition holds.
-func waitUntil(_ servers: [ServerProcess], _ condition: (ServerProcess) -> Bool) throws {
+func waitUntil(_ servers: [RedisServer], _ condition: (RedisServer) -> Bool) throws {
     for server in servers { try eventually("\(server.location)", every: .milliseconds(10)) { condition(server) } }
 }

@@ -63,7 +63,7 @@ import Testing
         #expect(Int64(asked) <= resharding.elapsedMilliseconds() / Cluster.refreshSpacingMilliseconds + 4)
     }
 
-    private static func calls(of command: String, on server: ServerProcess) -> Int {
+    private static func calls(of command: String, on server: RedisServer) -> Int {
         let line = server.command("INFO", "commandstats").first?.split(separator: "\r\n")
             .first { $0.hasPrefix("cmdstat_\(command):") }
         return line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0

@@ -8,7 +8,7 @@ import Testing
 /// The slots of keys, and servers' answers about them.
 @Suite(.ownThread) struct KeyPlaceTests {
     @Test func `The slot of a key is the one that a server computes`() throws {
-        let server = try ServerProcess([
+        let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", String(try Listener.unusedLoopbackPort()),
         ])
         let client = try #require(BlockingClient(port: server.port))

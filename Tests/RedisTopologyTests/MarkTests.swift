@@ -1,3 +1,4 @@
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -10,7 +11,7 @@ import Testing
     }
 
     @Test func `A mark stays until its server is emptied`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
         let primary = try #require(try marks.look(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
@@ -30,7 +31,7 @@ import Testing
     }
 
     @Test func `A restarted server counts as another one`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
         let before = try #require(try marks.look([]).first)
         #expect(before.server.runIdentifier?.count == 40 && before.server.majorVersion ?? 0 >= 5)
@@ -42,7 +43,7 @@ import Testing
     }
 
     @Test func `A silent server is left out in time, before and after it was reached`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
         #expect(try marks.look(["a"]).count == 1)
         server.suspend()
@@ -58,7 +59,7 @@ import Testing
     }
 
     @Test func `A call ends with its task`() async throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let url = "redis://\(server.location)"
         server.suspend()
         defer { server.resume() }

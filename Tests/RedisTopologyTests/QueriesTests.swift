@@ -1,5 +1,6 @@
 import Glibc
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -14,7 +15,7 @@ import Testing
     }
 
     @Test func `One server is queried`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         server.command("HSET", "{app:one}", "s", "1", "h", "two")
         server.command("SET", "{app:odd}", "text")
         for index in 0..<3_000 { server.command("HSET", "{other:\(index)}", "s", "1") }
@@ -113,8 +114,8 @@ import Testing
     }
 
     @Test func `The primary that Sentinels name is queried`() throws {
-        let primary = try ServerProcess()
-        let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(primary.port) 1"])
+        let primary = try RedisServer()
+        let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(primary.port) 1"])
         primary.command("HSET", "{app:one}", "s", "1")
         let sentinels = try RedisURL("redis://\(sentinel.location)")
         let queries = try RedisQueries(
@@ -125,7 +126,7 @@ import Testing
     }
 
     @Test func `A silent server is not waited for without end`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         server.suspend()
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(server.location)"))
         configuration.responseDeadlineMilliseconds = 50

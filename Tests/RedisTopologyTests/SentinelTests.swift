@@ -1,6 +1,7 @@
 import ActivityStore
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -11,19 +12,19 @@ import Testing
     private let activities = 0..<2_000
 
     private final class Watched {
-        let servers: [ServerProcess]
-        let sentinels: [ServerProcess]
+        let servers: [RedisServer]
+        let sentinels: [RedisServer]
 
         var sentinelHosts: String { sentinels.map(\.location).joined(separator: ",") }
 
         init() throws {
             let arguments = ["--requirepass", "data", "--masterauth", "data"]
-            let primary = try ServerProcess(arguments)
-            let replica = try ServerProcess(arguments + ["--replicaof", "127.0.0.1 \(primary.port)"])
+            let primary = try RedisServer(arguments)
+            let replica = try RedisServer(arguments + ["--replicaof", "127.0.0.1 \(primary.port)"])
             servers = [primary, replica]
             sentinels = try (0..<3)
                 .map { _ in
-                    try ServerProcess(sentinel: [
+                    try RedisServer(sentinel: [
                         "requirepass watch", "sentinel sentinel-pass watch",
                         "sentinel monitor mymaster 127.0.0.1 \(primary.port) 2", "sentinel auth-pass mymaster data",
                         // On a busy machine a server is sometimes silent for half a second.
@@ -45,11 +46,11 @@ import Testing
             }
         }
 
-        func primary() -> ServerProcess? { servers.first { $0.command("ROLE").first == "master" } }
+        func primary() -> RedisServer? { servers.first { $0.command("ROLE").first == "master" } }
 
         /// Lets the first Sentinel make `server` the primary. Repeat the call until it succeeds: Sentinel gives up if a server does not
         /// answer in time on a busy machine.
-        func move(to server: ServerProcess) {
+        func move(to server: RedisServer) {
             let fact = Self.facts(of: sentinels[0])
             guard let port = fact("port"), port != "\(server.port)",
                 fact("flags")?.contains("failover_in_progress") == false
@@ -57,7 +58,7 @@ import Testing
             sentinels[0].command("SENTINEL", "FAILOVER", "mymaster")
         }
 
-        private static func facts(of sentinel: ServerProcess) -> (_ name: String) -> String? {
+        private static func facts(of sentinel: RedisServer) -> (_ name: String) -> String? {
             let facts = sentinel.command("SENTINEL", "MASTER", "mymaster")
             return { name in facts.firstIndex(of: name).map { facts[$0 + 1] } }
         }
@@ -137,7 +138,7 @@ import Testing
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {
-        let sentinel = try ServerProcess(sentinel: [
+        let sentinel = try RedisServer(sentinel: [
             "requirepass watch", "sentinel monitor mymaster 127.0.0.1 \(try Listener.unusedLoopbackPort()) 1",
         ])
         let unknown = try caller("redis://:watch@\(sentinel.location)", name: "other")
@@ -156,10 +157,10 @@ import Testing
     }
 
     @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
-        let primary = try ServerProcess()
-        let replica = try ServerProcess(["--replicaof", "127.0.0.1 \(primary.port)"])
+        let primary = try RedisServer()
+        let replica = try RedisServer(["--replicaof", "127.0.0.1 \(primary.port)"])
         // Only this Sentinel believes that the replica is the primary, and it cannot decide alone.
-        let sentinel = try ServerProcess(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
+        let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
         let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))
         #expect(caller.turn { caller.events.count > 1 })

@@ -1,6 +1,7 @@
 import ActivityStore
 import LiveActivity
 import Reactor
+import RedisTestbed
 import Testbed
 import Testing
 
@@ -22,14 +23,14 @@ import Testing
     // MARK: - Reaching it
 
     @Test func `A Unix socket`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let caller = try caller("unix://\(server.socketPath)")
         #expect(caller.works() && caller.events == [.ready])
     }
 
     /// A server with TLS only, for `localhost` and 127.0.0.1, that requires a client's certificate.
     private struct Secure {
-        let server: ServerProcess
+        let server: RedisServer
         let port: UInt16
         let caFile: String
         let client: (certificateFile: String, keyFile: String)
@@ -40,7 +41,7 @@ import Testing
             client = try ClientCertificate.write(directory: directory.path)
             caFile = files.caFile
             port = try Listener.unusedLoopbackPort()
-            server = try ServerProcess(
+            server = try RedisServer(
                 [
                     "--tls-port", String(port), "--tls-cert-file", files.certificateFile, "--tls-key-file",
                     files.keyFile, "--tls-ca-cert-file", client.certificateFile, "--tls-auth-clients", "yes",
@@ -108,7 +109,7 @@ import Testing
     }
 
     @Test func `The server is no cluster, although the configuration says so`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let caller = try caller("redis://\(server.location)", topology: .cluster)
         #expect(caller.turn { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.unknown))
@@ -118,7 +119,7 @@ import Testing
 
     /// Calls for several keys would fail with CROSSSLOT, but only under load.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
-        let server = try ServerProcess([
+        let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",
         ])
         let caller = try caller("redis://\(server.location)", topology: .single)
@@ -131,7 +132,7 @@ import Testing
     // MARK: - What can happen to it
 
     @Test func `A server that loses all data and scripts under load is used again`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let caller = try caller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)
         #expect(caller.turnUntilAllAnswered())
@@ -149,7 +150,7 @@ import Testing
     }
 
     @Test func `The server goes down and comes back repeatedly`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let caller = try caller("redis://\(server.location)")
         for round in 1...3 as ClosedRange<UInt64> {
             caller.enqueue(0..<1_000, claim: round)
@@ -164,7 +165,7 @@ import Testing
     }
 
     @Test func `A server that hangs is left, and used again when it continues`() throws {
-        let server = try ServerProcess()
+        let server = try RedisServer()
         let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 1_000)
         #expect(caller.works())
         caller.forget()

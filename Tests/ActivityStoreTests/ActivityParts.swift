@@ -1,0 +1,53 @@
+import LiveActivity
+import RedisTestbed
+
+@testable import ActivityStore
+@testable import Redis
+
+extension RedisServer {
+    /// Empty if there is none.
+    func value(_ key: String) -> [UInt8] { command(bytes: [Array("GET".utf8), Array(key.utf8)]).first ?? [] }
+
+    /// A hash's fields that are not empty, or the parts of an activity's value.
+    func hash(_ key: String) -> [String: [UInt8]] {
+        if command("TYPE", key) == ["string"] {
+            return activityParts(value(key))
+        }
+        let flat = command(bytes: [Array("HGETALL".utf8), Array(key.utf8)])
+        var fields: [String: [UInt8]] = [:]
+        for index in stride(from: 0, to: flat.count - 1, by: 2) where !flat[index + 1].isEmpty {
+            fields[String(decoding: flat[index], as: UTF8.self)] = flat[index + 1]
+        }
+        return fields
+    }
+}
+
+/// The parts of an activity's value: its record `r`, the token `t`, its audiences `a`, the last 429 `l`, the start `b` and the held command
+/// `h`.
+func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
+    let kind = value[StoredRecord.kind]
+    var rest = value[...]
+    var parts: [String: [UInt8]] = [:]
+    func take(_ name: String, _ count: Int) {
+        if count > 0 { parts[name] = Array(rest.prefix(count)) }
+        rest = rest.dropFirst(count)
+    }
+    take("r", StoredRecord.token)
+    // Parts that do not count may hold anything.
+    if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
+        for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
+    }
+    let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
+    take("t", count & ~StoredRecord.countFlags)
+    if count & StoredRecord.answeredAlertFollows != 0 { take("e", StoredVersion.bytes) }
+    if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
+    if kind & StoredRecord.Flag.retired != 0 {
+        take("d", StoredRecord.retiredBytes)
+        // The replies say which part this is.
+        parts["d"] = [1]
+    }
+    if kind & StoredRecord.Flag.limited != 0 { take("l", 7) }
+    if kind & StoredRecord.Flag.started != 0 { take("b", kind & StoredRecord.Flag.claimed != 0 ? 27 : 13) }
+    take("h", rest.count)
+    return parts
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Reactor
+import Testbed
+
+/// A redis-server for one test, as a server, a cluster's node or a Sentinel. It stores nothing on disk, and listens on a Unix socket and
+/// on an ephemeral loopback port.
+public final class RedisServer {
+    public struct CertificateFiles {
+        var authority: String
+        var certificate: String
+        var key: String
+
+        public init(authority: String, certificate: String, key: String) {
+            (self.authority, self.certificate, self.key) = (authority, certificate, key)
+        }
+    }
+
+    public let port: UInt16
+    /// 0 without certificates.
+    public let tlsPort: UInt16
+    /// The credentials for the test's own commands.
+    public var password: String?
+    private let directory: TemporaryDirectory
+    private let process: RedisProcess
+
+    public var location: String { "127.0.0.1:\(port)" }
+    public var socketPath: String { directory.path("redis.sock") }
+    public var unixURL: String { "unix://\(socketPath)" }
+
+    /// - Parameter directory: the server's directory, if it needs the test's files in it.
+    public init(
+        _ arguments: [String] = [],
+        certificateFiles: CertificateFiles? = nil,
+        directory: TemporaryDirectory? = nil
+    ) throws {
+        self.directory = try directory ?? TemporaryDirectory()
+        port = try Listener.unusedLoopbackPort()
+        tlsPort = try certificateFiles == nil ? 0 : Listener.unusedLoopbackPort()
+        var all = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
+        all += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
+        // A replica follows at once, and the primary notices at once that it has gone.
+        all += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+        if let files = certificateFiles {
+            all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority]
+            all += ["--tls-cert-file", files.certificate, "--tls-key-file", files.key]
+        }
+        process = try RedisProcess(all + arguments)
+    }
+
+    /// A Sentinel; it writes what it learns into its configuration file.
+    public init(sentinel configuration: [String]) throws {
+        directory = try TemporaryDirectory()
+        port = try Listener.unusedLoopbackPort()
+        tlsPort = 0
+        let path = directory.path("sentinel.conf")
+        let lines = ["port \(port)", "bind 127.0.0.1", "dir \(directory.path)", "logfile \"\""] + configuration
+        try (lines.joined(separator: "\n") + "\n").write(toFile: path, atomically: true, encoding: .utf8)
+        process = try RedisProcess([path, "--sentinel"], readyLine: "Sentinel ID is")
+    }
+
+    deinit {
+        // Before its directory is removed.
+        process.kill()
+    }
+
+    public func start() throws { try process.start() }
+    public func kill() { process.kill() }
+    public func suspend() { process.suspend() }
+    public func resume() { process.resume() }
+
+    public func restart() throws {
+        process.kill()
+        try process.start()
+    }
+
+    /// Runs a command on a separate connection, and returns all strings and numbers of the reply.
+    @discardableResult
+    public func command(_ arguments: String...) -> [String] {
+        command(bytes: arguments.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The same for arguments and replies of any bytes.
+    @discardableResult
+    public func command(bytes words: [[UInt8]]) -> [[UInt8]] {
+        guard let client = BlockingClient(port: port) else { return [] }
+        if let password { client.command("AUTH", password) }
+        client.append(bytes: words)
+        return client.replyBytes()
+    }
+}
