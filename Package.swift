@@ -289,8 +289,8 @@ let package = Package(
         .testTarget(
             name: "AgreementTests",
             dependencies: [
-                "causeway", "CausewayCommandLine", "CausewayRecords", "Delivery", "LiveActivity", "Numbers",
-                "RecordReference", "RecordTestbed", "Testbed",
+                "causeway", "CausewayCommandLine", "CausewayRecords", "CausewayWorker", "Delivery", "Documents",
+                "LiveActivity", "Numbers", "RecordReference", "RecordTestbed", "Testbed",
             ],
             swiftSettings: settings
         ),

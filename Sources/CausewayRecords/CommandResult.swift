@@ -159,9 +159,26 @@ public struct MemberCounts: Codable, Hashable, Sendable {
 
     public subscript(outcome: Outcome) -> Int { counts[outcome] ?? 0 }
 
+    private static let outcomes: Set<Outcome> = [.delivered, .superseded, .failed, .unregistered, .expired, .started]
+
+    private struct AnyKey: CodingKey {
+        var stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
     public init(from decoder: any Decoder) throws {
-        let names = try decoder.singleValueContainer().decode([String: Int].self)
-        counts = Dictionary(uniqueKeysWithValues: names.map { (Outcome(rawValue: $0.key), $0.value) })
+        let container = try decoder.container(keyedBy: AnyKey.self)
+        counts = [:]
+        for key in container.allKeys {
+            let outcome = Outcome(rawValue: key.stringValue)
+            // A later version may add members that are no counts.
+            counts[outcome] =
+                Self.outcomes.contains(outcome)
+                ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
+        }
     }
 
     public func encode(to encoder: any Encoder) throws {

@@ -25,4 +25,12 @@ enum Kit {
             return refusal
         }
     }
+
+    static func rewritten(_ value: Data, _ topic: WrittenRecordTests.Topic) throws -> Data {
+        switch topic {
+        case .results: try LiveActivityResult(value: value).value()
+        case .invalidations: try Invalidation(value: value).value()
+        case .channels: try Channel(value: value).value()
+        }
+    }
 }

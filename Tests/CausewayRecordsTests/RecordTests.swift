@@ -76,6 +76,7 @@ struct RecordTests {
         #expect(range.members[.delivered] == 247_484 && range.members[.failed] == 0)
         #expect(audience.broadcasts?[.unregistered] == 48)
         #expect(broadcast.environment == .production)
+        #expect([command.dropped, audience.dropped, broadcast.dropped].allSatisfy { $0 == ["lineups", "odds"] })
         #expect(results[2...].map(\.key) == ["cup-final", "cup-final", "cup-final"])
     }
 

@@ -62,14 +62,22 @@ enum Worker {
         try Array(text.utf8).withUnsafeBytes(body)
     }
 
+    private static func withTexts<Value>(
+        _ first: String,
+        _ second: String,
+        _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Value
+    ) -> Value {
+        withText(first) { first in withText(second) { second in body(first, second) } }
+    }
+
     /// A result of a command with every field.
     static func commandResult() -> Data {
         withText("ride-3") { text in
-            withText("Y2g=") { channel in
+            withTexts("Y2g=", "lineups,odds") { channel, dropped in
                 var result = ResultRecord(outcome: .accepted, sourceTopic: text, sourcePartition: 3, sourceOffset: 17)
                 (result.command, result.app, result.activity, result.audience) = (text, text, text, text)
                 (result.device, result.reason, result.policy) = (text, text, text)
-                result.channel = (channel, .sandbox)
+                (result.channel, result.dropped) = ((channel, .sandbox), dropped)
                 (result.superseded, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
                 result.isOfLifetime = true
                 (result.budgetLeft, result.attempts, result.timestamp) = (14, 2, 1_790_000_000)
@@ -105,6 +113,13 @@ enum Worker {
         }
     }
 
+    /// And the names of the fields that were dropped.
+    private static func withNameAndDropped<Value>(_ body: (AudienceCommandName, UnsafeRawBufferPointer) -> Value)
+        -> Value
+    {
+        withName { name in withText("lineups,odds") { dropped in body(name, dropped) } }
+    }
+
     private static var counts: MemberCounts {
         var counts = MemberCounts()
         (counts[.delivered], counts[.unregistered]) = (247_484, 48)
@@ -124,7 +139,7 @@ enum Worker {
     }
 
     static func audienceResult() -> Data {
-        withName { name in
+        withNameAndDropped { name, dropped in
             var result = AudienceResultRecord(
                 command: name,
                 members: counts,
@@ -134,6 +149,7 @@ enum Worker {
             )
             (result.broadcasts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
             (result.isAlertExpired, result.recordMilliseconds, result.admittedMilliseconds) = (true, 1, 2)
+            result.dropped = dropped
             return written { result.write(to: &$0) }
         }
     }
@@ -141,7 +157,7 @@ enum Worker {
     static func broadcastResult() throws -> Data {
         guard let identifier = ChannelIdentifier("Y2g=") else { throw CocoaError(.featureUnsupported) }
         return withText("BadChannelId") { reason in
-            withName { name in
+            withNameAndDropped { name, dropped in
                 var result = BroadcastResultRecord(
                     command: name,
                     channel: AudienceChannel(environment: .production, storage: .newest, identifier: identifier),
@@ -149,7 +165,7 @@ enum Worker {
                     reason: reason,
                     times: times
                 )
-                (result.status, result.advice) = (400, "create one")
+                (result.status, result.advice, result.dropped) = (400, "create one", dropped)
                 return written { result.write(to: &$0) }
             }
         }

@@ -1,0 +1,139 @@
+import Documents
+import Foundation
+import Numbers
+import RecordTestbed
+import Testbed
+import Testing
+
+@testable import RecordReference
+
+/// The records that workers write, their schemas and the library that reads them.
+///
+/// What the worker writes is valid, and the library keeps all of it. Of other records the library reads each that is valid. It reads more:
+/// any value of the right type, because a later worker may write other outcomes and reasons, and null as an absent field.
+@Suite("The readers of the worker's records agree", .ownThread)
+struct WrittenRecordTests {
+    enum Topic: String, CaseIterable, CustomTestStringConvertible {
+        case results, invalidations, channels
+
+        var format: RecordFormat {
+            switch self {
+            case .results: .result
+            case .invalidations: .invalidation
+            case .channels: .channel
+            }
+        }
+
+        var testDescription: String { rawValue }
+
+        func write(_ writer: inout WorkerWriter) -> [UInt8] {
+            switch self {
+            case .results: writer.result()
+            case .invalidations: writer.invalidation()
+            case .channels: writer.channel()
+            }
+        }
+    }
+
+    private static let writtenCount = 2_000
+    private static let mutatedCount = 10_000
+
+    @Test(arguments: Topic.allCases)
+    func `Records of the worker are valid, and read with all that they say`(topic: Topic) throws {
+        let schema = try SchemaEvaluator(topic.format.schema)
+        var writer = WorkerWriter(seed: 31)
+        for _ in 0..<Self.writtenCount {
+            let text = topic.write(&writer)
+            let value = try #require(FoundationValue(text), "\(shown(text))")
+            #expect(try schema.accepts(value), "\(shown(text))")
+            #expect(try FoundationValue(Kit.rewritten(Data(text), topic)) == value, "\(shown(text))")
+        }
+    }
+
+    @Test(arguments: Topic.allCases)
+    func `10,000 mutated records are read if they are valid`(topic: Topic) throws {
+        let schema = try SchemaEvaluator(topic.format.schema)
+        let types = try SchemaEvaluator(topic.format.schema.withTypesAlone)
+        var writer = WorkerWriter(seed: 32)
+        let seeds = (0..<200).map { _ in topic.write(&writer) }
+        var stream = Mutation(randomness: SplitMix64(seed: 33), seeds: seeds)
+        var (valid, read) = (0, 0)
+        for _ in 0..<Self.mutatedCount {
+            let text = stream.next()
+            // Without a value that Foundation reads, there is no verdict of the schema.
+            guard let value = FoundationValue(text) else { continue }
+            let isValid = try schema.accepts(value)
+            let rewritten = try? Kit.rewritten(Data(text), topic)
+            if isValid { valid += 1 }
+            if rewritten != nil { read += 1 }
+            if let rewritten {
+                #expect(try types.accepts(value.withoutNulls), "the kit reads \(shown(text))")
+                // Other keys are ignored, and a `Date` holds no millisecond of a distant year.
+                let isKept = try #require(FoundationValue(rewritten)).isPart(of: value) || hasDistantTime(text)
+                #expect(isKept || !isValid, "\(shown(text)) is read as \(shown(Array(rewritten)))")
+            } else {
+                #expect(!isValid || isBroadcastWithOtherMark(value), "the kit does not read \(shown(text))")
+            }
+        }
+        #expect(valid > 1_000 && read > valid && read < Self.mutatedCount - 1_000, "\(valid) valid, \(read) read")
+    }
+
+    /// A broadcast with a field that only another kind of result has. No worker writes it.
+    private func isBroadcastWithOtherMark(_ value: FoundationValue) -> Bool {
+        guard let members = value.object, members["environment"] != nil else { return false }
+        return members["segments"] != nil || members["ranges"] != nil
+    }
+
+    /// Whether a text has an integer of more than 15 digits.
+    private func hasDistantTime(_ text: [UInt8]) -> Bool {
+        text.split { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains { $0.count > 15 }
+    }
+
+    private func shown(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
+}
+
+extension DocumentValue {
+    /// A schema that only says which fields there are and their types, for one of the kinds of record.
+    fileprivate var withTypesAlone: DocumentValue {
+        switch self {
+        case .object(let members):
+            .object(members.flatMap(\.withTypesAlone))
+        case .array(let elements): .array(elements.map(\.withTypesAlone))
+        case .null, .text, .number, .boolean: self
+        }
+    }
+}
+
+extension DocumentValue.Member {
+    fileprivate var withTypesAlone: [DocumentValue.Member] {
+        switch (name, value) {
+        case ("oneOf", _): [.init("anyOf", value.withTypesAlone)]
+        case ("enum", .array(let values)):
+            if case .text = values.first { [.init("type", "string")] } else { [.init("type", "number")] }
+        case ("type", "integer"): [.init("type", "number")]
+        case ("properties", .object(let fields)):
+            // A field may have the name of a keyword.
+            [.init(name, .object(fields.map { .init($0.name, $0.value.withTypesAlone) }))]
+        case ("definitions", .object(let shapes)):
+            [.init(name, .object(shapes.map { .init($0.name, $0.value.withTypesAlone) }))]
+        case ("allOf", _), ("minimum", _), ("maximum", _), ("minLength", _), ("maxLength", _), ("pattern", _),
+            ("not", _),
+            ("minItems", _), ("maxItems", _):
+            []
+        default: [.init(name, value.withTypesAlone)]
+        }
+    }
+}
+
+extension FoundationValue {
+    fileprivate var withoutNulls: FoundationValue {
+        guard case .object(let members) = self else { return self }
+        return .object(members.filter { $0.value != .null }.mapValues(\.withoutNulls))
+    }
+
+    /// Whether the other value has all members of this one.
+    fileprivate func isPart(of other: FoundationValue) -> Bool {
+        guard case .object(let mine) = self, case .object(let others) = other else { return self == other }
+        return mine.allSatisfy { key, value in others[key].map { value.isPart(of: $0) } ?? false }
+    }
+}
