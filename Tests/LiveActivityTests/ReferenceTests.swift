@@ -17,8 +17,10 @@ struct ReferenceTests {
         let format = try #require(RecordFormat.all.first { $0.name == name })
         let schema = try SchemaEvaluator(format.schema)
         for variant in format.variants {
-            let value = try #require(FoundationValue(Array(variant.example.utf8)), "\(variant.name)")
-            #expect(try schema.accepts(value), "\(variant.name)")
+            for example in [variant.example] + variant.moreExamples.map(\.record) {
+                let value = try #require(FoundationValue(Array(example.utf8)), "\(example)")
+                #expect(try schema.accepts(value), "\(example)")
+            }
             switch name {
             case "command": _ = try Record(variant.example).command()
             case "registration": _ = try Record(variant.example).registration()

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// A dead letter: an invalid record, unchanged, with headers. It has no format of its own.
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
@@ -12,4 +14,20 @@ package enum DeadLetterReference {
         ("traceparent", "As the record's."),
         ("tracestate", "As the record's."),
     ]
+
+    /// A record with its time in milliseconds.
+    static let exampleRecord =
+        #"{"app": "com.example.match", "activity": "final-phone-21", "aps": {"event": "update", "timestamp": 1790000006000, "#
+        + #""content-state": {"home": 1, "away": 0}}}"#
+    static let exampleSource = "causeway.commands/3/19"
+    /// What the worker's decoder says about the record.
+    static let exampleFault = Array(exampleRecord.utf8)
+        .withUnsafeBytes { bytes -> (error: String, detail: String) in
+            do throws(Fault) {
+                _ = try Command.decode(bytes)
+                preconditionFailure("the example of an invalid record is valid")
+            } catch {
+                return (error.code.name.description, error.message(in: bytes))
+            }
+        }
 }

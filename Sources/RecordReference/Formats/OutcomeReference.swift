@@ -50,7 +50,8 @@ package struct OutcomeReference: Sendable {
             self.init(
                 outcome.name,
                 "Its time was over before it could be sent.",
-                "Nothing for updates. If a start or an end expired, decide whether it is still of use."
+                "With a `reason`, what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; if a start "
+                    + "or an end expired, decide whether it is still of use."
             )
         case .invalid:
             self.init(

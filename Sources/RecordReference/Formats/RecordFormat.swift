@@ -139,6 +139,8 @@ package struct RecordFormat: Sendable {
         package var introduction: String
         package var shape: RecordShape
         package var example: String
+        /// Other records, each with what it shows.
+        package var moreExamples: [(text: String, record: String)] = []
     }
 
     /// The name of its schema: `command`.

@@ -34,13 +34,16 @@ package enum RecordPage {
             """
         for variant in format.variants {
             if format.variants.count > 1 { text += "\n### \(variant.title)\n\n\(variant.introduction)\n" }
-            text += "\n" + table(variant.shape) + "\n" + rules(variant.shape) + "```json\n\(variant.example)\n```\n"
+            text += "\n" + table(variant.shape) + "\n" + rules(variant.shape) + json(variant.example)
+            for (meaning, record) in variant.moreExamples { text += "\n\(meaning)\n\n" + json(record) }
         }
         if !format.headers.isEmpty {
             text += "\n" + markdownTable(["header", "meaning"], format.headers.map { ["`\($0.name)`", $0.meaning] })
         }
         return text
     }
+
+    private static func json(_ record: String) -> String { "```json\n\(record)\n```\n" }
 
     private static func table(_ shape: RecordShape) -> String {
         markdownTable(["field", "type", "present", "meaning"], rows(shape, ""))
@@ -84,6 +87,16 @@ package enum RecordPage {
 
 
         """ + markdownTable(["header", "meaning"], DeadLetterReference.headers.map { ["`\($0.name)`", $0.meaning] })
+        + "\nThis record has its time in milliseconds:\n\n" + json(DeadLetterReference.exampleRecord)
+        + "\nIts dead letter has the same key and the same value, and these headers:\n\n"
+        + markdownTable(
+            ["header", "value"],
+            [
+                ["`error`", "`\(DeadLetterReference.exampleFault.error)`"],
+                ["`detail`", "`\(DeadLetterReference.exampleFault.detail)`"],
+                ["`source`", "`\(DeadLetterReference.exampleSource)`"],
+            ]
+        )
 
     static func markdownTable(_ head: [String], _ rows: [[String]]) -> String {
         ([head, head.map { _ in "---" }] + rows).map { "| " + $0.joined(separator: " | ") + " |\n" }.joined()
