@@ -45,7 +45,7 @@ public final class Pool {
 
     /// Whether a push was turned away, so that the handler waits for ``PushHandler/poolHasRoom(_:)``.
     private var isRoomWanted = false
-    /// Since when no stream has been free for a push that was turned away; nil if one is free.
+    /// When the pool last had no free stream for a push and refused it; nil if a stream has been free since.
     var starvedSinceMilliseconds: Int64?
 
     /// Tags of malformed pushes, which are answered at the end of the turn.

@@ -234,7 +234,7 @@ public struct AudienceCounters: Sendable {
     public var records: UInt64 = 0
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
-    /// Changes of members' audiences that were handed over.
+    /// Changes of a member's audiences that a lane handed to this core.
     public var memberships: UInt64 = 0
     public var pushes: UInt64 = 0
     /// How many of `pushes` went to members that had just joined.

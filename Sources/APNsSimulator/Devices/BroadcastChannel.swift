@@ -88,7 +88,7 @@ struct ChannelTable {
         channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 
-    /// Nil if there are too many channels.
+    /// - Returns: nil if the app has as many channels as it may.
     mutating func create(
         application: Int,
         storesNewest: Bool,

@@ -136,7 +136,7 @@ enum LightToken {
         return random.next()
     }
 
-    /// Lower case, with the highest digit of each word first.
+    /// Sixteen digits for each word, in lower case, the most significant one first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
         words.map(\.bigEndian)
             .withUnsafeBytes { bytes in

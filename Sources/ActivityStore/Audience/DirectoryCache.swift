@@ -6,7 +6,7 @@ import Redis
 /// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script checks the page's
 /// own bounds. Two segments with the same place evict each other, so the cache is bounded.
 struct DirectoryCache: ~Copyable {
-    /// A power of two: the segments of 32 audiences.
+    /// The number of places: one for each segment of 32 audiences. A power of two.
     static let capacity = 8_192
     /// The maximum number of bounds of all segments together, four bytes each. A page has about 60 members. Beyond this limit the
     /// whole cache is dropped.

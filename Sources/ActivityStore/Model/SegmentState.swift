@@ -2,9 +2,9 @@ import LiveActivity
 
 /// A segment of an audience in the model, with the rules of the scripts `append` and `arrange`.
 struct SegmentState: Sendable {
-    /// By lower bound.
+    /// The pages, by their lower bounds.
     private(set) var pages: [UInt32: PageState] = [:]
-    /// The directory: lower bounds, ascending.
+    /// The directory: the lower bound of each page, in ascending order.
     private(set) var bounds: [UInt32] = []
     private var expiresAtMilliseconds: Int64 = 0
     private let pageBytesMax: Int

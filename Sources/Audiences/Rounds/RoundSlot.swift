@@ -112,7 +112,7 @@ struct RoundSlot: BitwiseCopyable {
     /// The pages were too old when the round's turn came. Once they are read again the round precedes the others; otherwise the pages
     /// would be too old again.
     var hasPriority = false
-    /// Pushes handed out since the round came to the front of the line.
+    /// Pushes that the round has handed out since its turn began.
     var burst: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restored = RestoredRound.none

@@ -38,7 +38,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Phones that got something older than what they showed.
     var reversed: Int
     var alertedTwice: Int
-    /// Phones on which the goal did not ring.
+    /// Phones that did not get the alert of the goal.
     var unalerted: Int
 
     /// One result for each of at most 256 ranges, and one for the command.

@@ -34,7 +34,7 @@ final class PageDesk: Sendable {
 
     var parts: Parts? { state.withLock { $0.parts } }
     var allowed: Set<PageAction> { state.withLock { $0.allowed } }
-    /// By action: what a visitor must know of it, such as why it is not allowed.
+    /// What the page says about an action, such as why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }

@@ -1,4 +1,4 @@
-import Documents
+import Foundation
 
 /// How far a run is, for the page. What is nil is not known in this run.
 struct PageFigures: Encodable, Equatable, Sendable {
@@ -12,7 +12,7 @@ struct PageFigures: Encodable, Equatable, Sendable {
         /// The run has its verdict.
         case over
         case failed
-        /// A simulator without a demo: it knows only the commands that have a result, and has no end.
+        /// A simulator without a demo. It never ends, and knows only the commands that have a result.
         case open
     }
 
@@ -40,7 +40,7 @@ struct PageFigures: Encodable, Equatable, Sendable {
     /// Commands without a result although they were written this long ago.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why nothing is known of the results, although they are asked for.
+    /// Why the results cannot be read; nil if they are read, or if nobody asked for them.
     var resultsFault: String?
     /// Of the pushes answered in the last second.
     var freshness: Freshness?
@@ -55,8 +55,10 @@ struct PageFigures: Encodable, Equatable, Sendable {
     var failure: String?
 
     var json: [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys]
         // Texts and numbers always have a JSON form.
-        (try? StableJSON.bytes(self)) ?? Array("{}".utf8)
+        return (try? encoder.encode(self)).map { Array($0) } ?? Array("{}".utf8)
     }
 }
 

@@ -51,7 +51,7 @@ package actor ChannelKeeper {
     let note: @Sendable (ChannelNote) -> Void
     /// Places whose register was complete once. If it is not complete any more, Redis has lost it.
     var restoredPlaces: Set<Place> = []
-    /// Why the last restoring failed. Until its time is over nobody tries again.
+    /// Why the last restoring failed, and until when no other one begins.
     var restoringRefusal: ChannelRefusal?
     /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
     private var refusals: [Refused: ChannelRefusal] = [:]

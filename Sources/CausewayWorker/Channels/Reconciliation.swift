@@ -16,13 +16,13 @@ package struct Reconciliation: Equatable, Sendable {
         package init() {}
     }
 
-    /// Channels that are other people's, or that may be.
+    /// Channels that other programs created, or may have created.
     package var unknown: [String] = []
-    /// Channels of open attempts of ours. To be deleted.
+    /// Channels of our own attempts to create one, which nobody has recorded. They must be deleted.
     package var orphans: [String] = []
     /// Other people's channels that this list shows for the first time.
     package var newlyForeign: [String] = []
-    /// Entries whose channel APNs does not have any more. To be created again.
+    /// Entries whose channel APNs no longer has. It must be created again.
     package var lost: [ChannelEntry] = []
     /// Entries that are not in the topic yet.
     package var unpublished: [ChannelEntry] = []

@@ -26,7 +26,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// still in the processor's cache then.
     static let recordsPerProduction = 256
     static let deliveryReportsPerTurnMax = 16_384
-    /// How many reports ahead a record is prefetched: as many as are handled while memory answers.
+    /// How many reports before its turn a record is prefetched. A lane handles about so many in the time of one access to memory.
     static let reportsExpected = 6
     /// How often the Kafka thread is told what may be committed.
     static let offsetReportMilliseconds: Int64 = 100

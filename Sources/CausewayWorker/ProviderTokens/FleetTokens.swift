@@ -13,7 +13,7 @@ actor FleetTokens {
     static let interval = Duration.seconds(5)
     /// Time between two looks while another process is signing.
     static let shortInterval = Duration.milliseconds(200)
-    /// How long the other workers leave the signing to the one that has the lease.
+    /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
     /// How often the first look is repeated before a process signs for itself.
     static let firstLooksMax = 15

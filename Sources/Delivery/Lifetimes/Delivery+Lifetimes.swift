@@ -246,8 +246,8 @@ extension Delivery {
         return false
     }
 
-    /// Merges two commands of which one or both end the activity because of its lifetime. Such an end has no state and replaces none:
-    /// updates up to its version precede it, whenever they come, and any start or end of the producer replaces it.
+    /// Merges two commands, if one or both end the activity because its lifetime is over. Such an end has no state, so it replaces no state.
+    /// An update with its version or an older one is sent before it, also if it comes later. A start or an end of the producer replaces it.
     /// - Returns: whether the record is in the list.
     mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {

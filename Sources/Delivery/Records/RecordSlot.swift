@@ -121,7 +121,7 @@ struct RecordSlot: BitwiseCopyable {
     var shows: Version?
     /// The version of the command whose alert was put into the body, or of a held command whose alert may belong to an older one.
     var olderAlertVersion: Version?
-    /// The digest of the body that is admitted; nil: a carried alert may not be in the body yet.
+    /// The digest of the body that is admitted; nil if the body may still lack an alert that it must carry.
     var digest: UInt64?
     /// Drawn for a start when it is laid out. It distinguishes this record from every other record of the same start, here or at
     /// another worker. If the reply to the admission is lost, Redis admits this record again, but not another record of the

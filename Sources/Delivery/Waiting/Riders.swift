@@ -61,7 +61,7 @@ extension RecordSlot {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// The alert came out of Redis. It is under way with this command only, and may be needed again.
+    /// The alert comes from Redis, and no other command in this lane has it. If this command is not sent, the alert must not be lost.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 

@@ -7,7 +7,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     }
 
     var problem: Problem
-    /// The declared value in ``Contract``.
+    /// The value of the ``Contract`` that the record does not fit, by its index.
     var node: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int

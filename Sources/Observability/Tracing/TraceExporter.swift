@@ -28,12 +28,12 @@ package actor TraceExporter {
     static let interval = Duration.seconds(1)
     /// The most records in one request. Each has at most three spans.
     static let tracesPerRequest = 512
-    /// The most requests in one look, so that a look ends.
+    /// The most requests in one look. It limits the time of a look.
     static let requestsPerLook = 64
     static let attemptsMax = 5
     /// The time limit of one request.
     static let requestMilliseconds = 5_000
-    /// After this time the last look, when the worker has stopped, starts no further request.
+    /// When the worker has stopped, the last look begins requests only for this time.
     static let finishMilliseconds = 2_000
 
     private let collector: TraceCollector

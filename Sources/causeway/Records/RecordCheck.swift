@@ -92,7 +92,7 @@ struct RecordCheck {
     private struct Fitting {
         var bodyCount: Int
         var dropped: String
-        /// Why no phone could decode what is left.
+        /// Why no phone could decode the state after these fields were dropped.
         var mismatch: (offset: Int, message: String)?
     }
 
