@@ -90,7 +90,7 @@ struct CheckCommand: ParsableCommand {
         }
         for remark in check.remarks { StandardStreams.printError(remark) }
         let recordFaults = check.faults + inputFaults
-        if config != nil {
+        if file.config != nil {
             StandardStreams.printError("configuration: \(Self.count(faults: configurationFaults))")
         }
         if !commands.isEmpty || !registrations.isEmpty {
