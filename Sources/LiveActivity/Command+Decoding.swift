@@ -108,6 +108,8 @@ extension Command {
     )
 
     /// Reads the value of a key beside `aps`.
+    ///
+    /// Each case stores its own name: a helper that takes the field as `inout` costs up to 2 % of the instructions of a decoding.
     @inline(__always)
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {

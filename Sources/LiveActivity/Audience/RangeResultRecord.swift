@@ -17,8 +17,7 @@ public struct RangeResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        command.write(to: &writer)
+        command.writeBeginning(to: &writer)
         writer.key("segments")
         writer.append(UInt8(ascii: "["))
         writer.integer(Int64(range.firstSegment))
@@ -26,12 +25,7 @@ public struct RangeResultRecord {
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
         writer.roundMembers(members, isOvertaken: isOvertaken)
-        command.writeSource(to: &writer)
-        writer.key("times")
-        writer.beginObject()
-        writer.roundTimes(times)
-        writer.endObject()
-        writer.endObject()
+        command.writeEnd(times, to: &writer)
     }
 }
 
@@ -76,8 +70,7 @@ public struct AudienceResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        command.write(to: &writer)
+        command.writeBeginning(to: &writer)
         writer.roundMembers(members, isOvertaken: isOvertaken)
         if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
         if let channelAbsence {
@@ -97,14 +90,12 @@ public struct AudienceResultRecord {
         }
         writer.dropped(dropped)
         writer.member("timestamp", timestamp)
-        command.writeSource(to: &writer)
-        writer.key("times")
-        writer.beginObject()
-        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
-        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
-        writer.roundTimes(times)
-        writer.endObject()
-        writer.endObject()
+        command.writeEnd(
+            times,
+            recordMilliseconds: recordMilliseconds,
+            admittedMilliseconds: admittedMilliseconds,
+            to: &writer
+        )
     }
 }
 
@@ -138,8 +129,7 @@ public struct BroadcastResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        writer.beginObject()
-        command.write(to: &writer)
+        command.writeBeginning(to: &writer)
         channel.identifier.withBytes { writer.member("channel", $0) }
         writer.key("environment")
         writer.string(channel.environment.name)
@@ -152,12 +142,7 @@ public struct BroadcastResultRecord {
             writer.string(advice)
         }
         writer.dropped(dropped)
-        command.writeSource(to: &writer)
-        writer.key("times")
-        writer.beginObject()
-        writer.roundTimes(times)
-        writer.endObject()
-        writer.endObject()
+        command.writeEnd(times, to: &writer)
     }
 }
 
@@ -189,14 +174,30 @@ public struct AudienceCommandName {
         self.sourceOffset = sourceOffset
     }
 
-    fileprivate func write(to writer: inout JSONWriter) {
+    /// Begins a result with the names of its command.
+    fileprivate func writeBeginning(to writer: inout JSONWriter) {
+        writer.beginObject()
         writer.commandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("audience", audience)
     }
 
-    fileprivate func writeSource(to writer: inout JSONWriter) {
+    /// Ends a result with its source and its times. A time of -1 is not known.
+    fileprivate func writeEnd(
+        _ times: RoundTimes,
+        recordMilliseconds: Int64 = -1,
+        admittedMilliseconds: Int64 = -1,
+        to writer: inout JSONWriter
+    ) {
         writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.key("times")
+        writer.beginObject()
+        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
+        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        if times.firstAnswerMilliseconds >= 0 { writer.member("first", times.firstAnswerMilliseconds) }
+        if times.lastAnswerMilliseconds >= 0 { writer.member("last", times.lastAnswerMilliseconds) }
+        writer.endObject()
+        writer.endObject()
     }
 }
 
@@ -245,10 +246,5 @@ extension JSONWriter {
             member(outcome.name, Int64(counts[outcome]))
         }
         endObject()
-    }
-
-    fileprivate mutating func roundTimes(_ times: RoundTimes) {
-        if times.firstAnswerMilliseconds >= 0 { member("first", times.firstAnswerMilliseconds) }
-        if times.lastAnswerMilliseconds >= 0 { member("last", times.lastAnswerMilliseconds) }
     }
 }
