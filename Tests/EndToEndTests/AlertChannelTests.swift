@@ -14,16 +14,7 @@ struct AlertChannelTests {
                 let control = ControlClient(port: deployment.simulator.controlPort)
                 let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
                 for _ in 0...8_000 { _ = try control.body("POST", "/channels", body: channel) }
-                let port = "    port: \(deployment.simulator.apnsPort)\n"
-                let management =
-                    "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-                let app = "    bundleId: com.example.ride\n"
-                try #require(text.contains(port) && text.contains(app))
-                return text.replacingOccurrences(of: port, with: port + management)
-                    .replacingOccurrences(
-                        of: app,
-                        with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
-                    )
+                return try ExampleRun.withChannels("ride-*", of: "com.example.ride")(text, deployment)
             }
             defer { run.close() }
             var history = AlertHistory()

@@ -14,18 +14,7 @@ struct ChannelAudienceTests {
     private static let devices = onChannel + onTokens
 
     private func run() throws -> ExampleRun {
-        try ExampleRun(["match"]) { text, deployment in
-            let port = "    port: \(deployment.simulator.apnsPort)\n"
-            let management =
-                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-            let app = "    bundleId: \(Self.app)\n"
-            try #require(text.contains(port) && text.contains(app))
-            return text.replacingOccurrences(of: port, with: port + management)
-                .replacingOccurrences(
-                    of: app,
-                    with: app + "    channels: {audiences: [\"cup-*\"], environments: [sandbox]}\n"
-                )
-        }
+        try ExampleRun(["match"], configure: ExampleRun.withChannels("cup-*", of: Self.app))
     }
 
     private func command(_ number: Int, _ event: String, goals: Int) -> JSONObject {

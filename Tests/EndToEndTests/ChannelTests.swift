@@ -10,18 +10,7 @@ struct ChannelTests {
     private static let audience = "ride-all"
 
     private func run() throws -> ExampleRun {
-        try ExampleRun(["ride"]) { text, deployment in
-            let port = "    port: \(deployment.simulator.apnsPort)\n"
-            let management =
-                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-            let app = "    bundleId: com.example.ride\n"
-            try #require(text.contains(port) && text.contains(app))
-            return text.replacingOccurrences(of: port, with: port + management)
-                .replacingOccurrences(
-                    of: app,
-                    with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
-                )
-        }
+        try ExampleRun(["ride"], configure: ExampleRun.withChannels("ride-*", of: "com.example.ride"))
     }
 
     /// The channels that APNs has now, with the number of broadcasts of each.

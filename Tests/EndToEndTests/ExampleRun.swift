@@ -81,6 +81,23 @@ final class ExampleRun {
         deployment.bootstrapServers = broker.bootstrapServers
     }
 
+    /// For `configure`: the audiences of an app whose names fit the pattern get channels.
+    static func withChannels(
+        _ audiences: String,
+        of application: String
+    ) -> (_ text: String, _ deployment: Deployment) throws -> String {
+        { text, deployment in
+            let port = "    port: \(deployment.simulator.apnsPort)\n"
+            let management =
+                "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
+            let app = "    bundleId: \(application)\n"
+            let channels = "    channels: {audiences: [\"\(audiences)\"], environments: [sandbox]}\n"
+            try #require(text.contains(port) && text.contains(app))
+            return text.replacingOccurrences(of: port, with: port + management)
+                .replacingOccurrences(of: app, with: app + channels)
+        }
+    }
+
     /// For `configure`: a push stays unanswered for as long as the test wants, even on a slow machine.
     static func waitingForAnswers(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
