@@ -12,7 +12,9 @@ import LiveActivity
 /// reached since that checkpoint get the same state once more. A round that begins meanwhile waits too.
 ///
 /// If an operator empties a server that keeps running, no worker notices it for up to a second. A command that is admitted in that second
-/// may end before the members are back. They get its state when they are registered again, but no alert (simulation `wipes`, seed 202).
+/// may end before the members are back. They get no alert of it (simulation `wipes`, seed 202). They get its state when they are registered
+/// again, unless a later start supersedes the command that is read again: then a member keeps its old state until the next command (seed
+/// 1602).
 ///
 /// After partitions were added to the fan-out topic, two workers may hold versions of the same range, and each claims the range from the
 /// other. Phones end with the newest state, but a command whose round was claimed may have no result (simulation `partitions`, seeds 9
