@@ -34,6 +34,12 @@ extension RedisConfiguration {
         replicas = configuration.replicas
     }
 
+    /// Where Redis, or its sentinels, are looked for. Without credentials.
+    package var addresses: String {
+        if case .sentinel(let sentinels) = topology { return "\(sentinels)" }
+        return "\(url)"
+    }
+
     private static func url(
         _ text: String,
         portDefault: UInt16 = RedisURL.portDefault,

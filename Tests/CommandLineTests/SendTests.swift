@@ -112,6 +112,22 @@ struct SendTests {
         #expect(records.map(\.key) == [nil])
     }
 
+    @Test(arguments: ["commands", "registrations"])
+    func `Invalid records are counted, and the message says how to find their faults`(kind: String) throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.\(kind)", partitions: 1)
+        let process = ProgramRun.process(
+            ["send", "-b", broker.bootstrapServers] + (kind == "registrations" ? ["--registrations"] : [])
+        )
+        let run = try ProgramRun.run(process, input: "nonsense\n{\"app\":\"x\"}")
+        #expect(run.exitCode == 0 && run.output.hasPrefix("2 sent, 2 acknowledged"))
+        #expect(
+            run.errorLines == [
+                "causeway send: 2 of the records are no valid \(kind): causeway check --\(kind) FILE says why"
+            ]
+        )
+    }
+
     @Test func `A broker that refuses: failed, with the reason, exit code 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitions: 1)

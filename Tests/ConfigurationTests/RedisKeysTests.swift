@@ -23,6 +23,7 @@ struct RedisKeysTests {
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
         #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
         #expect(server.responseDeadlineMilliseconds == 250 && server.tls == nil)
+        #expect(server.addresses == "redis://cache:7000/3", "without the password")
         #expect(try redis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
         #expect(try redis("url: rediss://cache").tls != nil)
     }
@@ -55,6 +56,7 @@ struct RedisKeysTests {
         // TLS of the Sentinels alone is a reason to require it.
         #expect(!watched.url.usesTLS && sentinels.usesTLS && watched.tls != nil)
         #expect(!"\(watched)".contains("secret"))
+        #expect(watched.addresses == "rediss://s1:26379,s2:7000/0")
     }
 
     @Test(arguments: [

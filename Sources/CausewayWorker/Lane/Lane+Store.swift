@@ -1,5 +1,6 @@
 import ActivityStore
 import Audiences
+import CausewayConfiguration
 import Delivery
 import LiveActivity
 import Logging
@@ -80,7 +81,7 @@ extension Lane {
 
     func redisLost(_ reason: RedisError) {
         redisHistory.noteLost()
-        note(.redisLost, ["lane": "\(number)", "reason": "\(reason)"])
+        note(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
     }
 
     func redisWarns(_ warning: RedisWarning) {

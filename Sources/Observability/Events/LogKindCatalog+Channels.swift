@@ -20,7 +20,7 @@ extension LogKindCatalog {
             .channelLost,
             "channel-lost",
             .warning,
-            "a channel is gone from APNs",
+            "APNs no longer has a channel",
             "Somebody else deleted the channel, or the app's capability was turned off. A new channel is "
                 + "created and published, but subscribers of the old one get no more broadcasts.",
             "Find out who deletes channels. Activities that start from now on subscribe to the new channel."
@@ -54,7 +54,7 @@ extension LogKindCatalog {
             "channel-trouble",
             .warning,
             "channels cannot be maintained",
-            "Redis, Kafka or APNs' management service does not answer. The next check does what is due.",
+            "Redis, Kafka or APNs' management service does not answer. The next check tries again.",
             "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."
         ),
     ]

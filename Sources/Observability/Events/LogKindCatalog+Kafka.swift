@@ -72,8 +72,8 @@ extension LogKindCatalog {
             "kafka-error",
             .error,
             "Kafka",
-            "A Kafka client reports an error that it may survive.",
-            "Read `error`: authorization errors and unknown topics need an operator; transport errors pass."
+            "A Kafka client reports an error, and continues if it can.",
+            "Read `error`: authorization errors and unknown topics need an operator; transport errors end by themselves."
         ),
         line(
             .kafkaFatal,

@@ -50,7 +50,7 @@ package enum LogKindCatalog {
             "lifetimes-away",
             .warning,
             "activities whose lifetime is over cannot be ended now",
-            "Redis does not tell what is due, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
+            "Redis does not say which activities must end, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
             "Repair Redis or Kafka; see `error`. The user of Kafka must be allowed to write to the commands topic."
         ),
         line(
@@ -103,7 +103,7 @@ package enum LogKindCatalog {
             .warning,
             "the connection to Redis is lost",
             "A lane lost its connection. Its commands wait, unsent, until it is connected again.",
-            "Check Redis, the network policy and the credentials; `reason` has the error."
+            "Check Redis at `servers`, the network policy and the credentials; `reason` has the error."
         ),
         line(
             .redisWarning,
@@ -311,9 +311,9 @@ package enum LogKindCatalog {
             .fleetTokensAway,
             "fleet-tokens-away",
             .warning,
-            "the fleet's provider token cannot be fetched from Redis: the last one is used to its end",
+            "the fleet's provider token cannot be fetched from Redis: the last one is used until it expires",
             "Redis is away, or rejects the user.",
-            "Repair Redis within an hour, before the last token ends; see `error`."
+            "Repair Redis within an hour, before the last token expires; see `error`."
         ),
         line(
             .fleetTokensBack,

@@ -17,7 +17,7 @@ extension Diagnosis {
                         ? "\(Numeral.grouped(turns)) members had their turn in the last minute, but newer commands come before all have had theirs."
                         : "No member had its turn in the last minute: the rounds do not advance.",
                     action: turns > 0
-                        ? "If lanes are busy, add workers. Otherwise send to the audience less often, or widen its policy's spacing."
+                        ? "If lanes are busy, add workers. Otherwise send to the audience less often, or increase its policy's spacing."
                         : "See the other findings: the rounds wait for these faults, and then continue by themselves."
                 )
             }

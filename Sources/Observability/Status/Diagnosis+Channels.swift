@@ -19,7 +19,7 @@ extension Diagnosis {
                 alert: "CausewayChannelsNearLimit",
                 observation: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
                 meaning:
-                    "At \(Numeral.grouped(Limits.channelsPerApp)) APNs creates no other, and audiences without one are pushed to by tokens alone.",
+                    "At \(Numeral.grouped(Limits.channelsPerApp)) APNs refuses further channels. Audiences without one get pushes only by tokens.",
                 action:
                     "Shorten channels.keepSeconds, give fewer audiences a channel, or run causeway channels reconcile."
             )
@@ -34,8 +34,8 @@ extension Diagnosis {
                 alert: "",
                 observation:
                     "\(Numeral.grouped(refused)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
-                meaning: "Their audiences are pushed to by tokens alone, and devices start without a channel.",
-                action: "Read the error below. It names what to do where only an operator can help.",
+                meaning: "Their audiences get pushes only by tokens, and devices start without a channel.",
+                action: "Read the error below. If only an operator can help, it says how.",
                 kinds: [.channelRefused]
             )
         ]

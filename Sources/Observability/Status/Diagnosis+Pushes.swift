@@ -19,8 +19,8 @@ extension Diagnosis {
                         meaning:
                             "Pushes cannot succeed now. One probe at a time is sent; newer states replace the waiting ones.",
                         action:
-                            "The event apns-breaker-open below says why: availability is Apple; deviceTokens a wrong "
-                            + "environment or bundle; providerToken a wrong key, team or environment.",
+                            "The event apns-breaker-open below says why. availability: Apple; deviceTokens: a wrong "
+                            + "environment or bundle; providerToken: a wrong key, team or environment.",
                         kinds: [.apnsBreakerOpen]
                     )
                 )
@@ -117,7 +117,8 @@ extension Diagnosis {
                     alert: "CausewayTokensDying",
                     observation: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
-                    action: "Have the producers read the invalidations topic. After a big event it passes by itself."
+                    action:
+                        "Let the producers read the invalidations topic. After a large event the number falls by itself."
                 )
             )
         }
@@ -184,7 +185,7 @@ extension Diagnosis {
                     alert: "CausewayRetryBudgetSpent",
                     observation: "The retry budget of \(app) is spent.",
                     meaning: "Pushes that need a retry wait.",
-                    action: "APNs, or the way to it, has been failing: see pushes by answer."
+                    action: "APNs or the network to it has failed. See pushes by answer."
                 )
             )
         }
@@ -197,7 +198,7 @@ extension Diagnosis {
                     alert: "CausewayBudgetExhausted",
                     observation:
                         "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and were sent at 5.",
-                    meaning: "Their activities' budgets are spent: phones show them later, when idle.",
+                    meaning: "Their activities have no budget left. Phones may show these pushes later.",
                     action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )
             )

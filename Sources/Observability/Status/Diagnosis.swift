@@ -82,7 +82,7 @@ struct Diagnosis {
                 meaning: "A lane at 100 % falls behind, and pushes come late.",
                 action: busy.count == now.lanes.count
                     ? "Add workers, up to the number of partitions, or lanes where there are cores."
-                    : "Some partitions are hotter than others: look for one activity with very many commands, or few partitions."
+                    : "Some partitions have more load than others. Look for one activity with very many commands, or for too few partitions."
             )
         ]
     }

@@ -3,6 +3,7 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Foundation
 import Kafka
+import LiveActivity
 
 /// `causeway send`: sends records from files to Kafka.
 struct SendCommand: ParsableCommand {
@@ -11,7 +12,8 @@ struct SendCommand: ParsableCommand {
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
             A file holds JSON records, one on each line or spread over lines; - is standard input. A record's key is its \
-            activity, else its audience, else its device. Records are sent without a check; causeway check finds faults.
+            activity, else its audience, else its device. Invalid records are sent, too, and counted on standard error; \
+            causeway check finds their faults.
 
             Examples:
               causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl
@@ -85,12 +87,19 @@ struct SendCommand: ParsableCommand {
             rate: rate,
             contact: contact
         )
-        let inputFailure = Result { try feed(&sender) }
+        var invalid = 0
+        let inputFailure = Result { try feed(&sender, invalid: &invalid) }
         let tally = sender.finish()
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         StandardStreams.printOutput(
             "\(tally.sent) sent, \(tally.acknowledged) acknowledged, \(tally.failed) failed, \(seconds) s"
         )
+        if invalid > 0 {
+            let kind = registrations ? "registrations" : "commands"
+            StandardStreams.printError(
+                "causeway send: \(invalid) of the records are no valid \(kind): causeway check --\(kind) FILE says why"
+            )
+        }
         if let reason = tally.reason { StandardStreams.printError("causeway send: \(reason)") }
         if case .failure(let error) = inputFailure { StandardStreams.printError("causeway send: \(error)") }
         guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
@@ -99,7 +108,8 @@ struct SendCommand: ParsableCommand {
     /// A person should not wait longer than half a minute. The worker's producer waits longer.
     private static let patience = [(name: "delivery.timeout.ms", value: "30000")]
 
-    private func feed(_ sender: inout RecordSender) throws {
+    /// - Parameter invalid: counts the records that a worker refuses. Records for a topic that `--topic` names are not judged.
+    private func feed(_ sender: inout RecordSender, invalid: inout Int) throws {
         var stamp = RecordStamp()
         func dated(_ record: [UInt8]) -> [UInt8] {
             guard now else { return record }
@@ -107,7 +117,7 @@ struct SendCommand: ParsableCommand {
         }
         guard let count else {
             for file in files {
-                try InputFile(path: file).forEachRecord { sender.send(dated($0.bytes)) }
+                try InputFile(path: file).forEachRecord { send(dated($0.bytes), &sender, &invalid) }
             }
             return
         }
@@ -117,7 +127,19 @@ struct SendCommand: ParsableCommand {
         }
         guard !records.isEmpty else { return }
         for index in 0..<count {
-            sender.send(dated(records[index % records.count]))
+            send(dated(records[index % records.count]), &sender, &invalid)
+        }
+    }
+
+    private func send(_ record: [UInt8], _ sender: inout RecordSender, _ invalid: inout Int) {
+        if topic == nil, !isValid(record) { invalid += 1 }
+        sender.send(record)
+    }
+
+    private func isValid(_ record: [UInt8]) -> Bool {
+        record.withUnsafeBytes { bytes in
+            registrations
+                ? (try? Registration.decode(bytes)) != nil : (try? Command.decodeAnySize(bytes)) != nil
         }
     }
 
