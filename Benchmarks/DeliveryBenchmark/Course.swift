@@ -57,7 +57,7 @@ final class Course {
         if workload == .alternatingShaped { precondition(delivery.statesWalked <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.statesWalked <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.statesWalked) > nextOffset * 9 / 10) }
-        precondition(delivery.recordsHeld == 0 && delivery.committableOffset(partition) == nextOffset)
+        precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
         return batches * perBatch
     }
 

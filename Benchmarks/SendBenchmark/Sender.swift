@@ -124,7 +124,7 @@ final class Sender: PushHandler, TimerHandler {
 
     func poolHasRoom(_ pool: Pool) { fill() }
 
-    func poolNotice(_ notice: PoolNotice) {
+    func poolNotice(_ notice: PoolEvent) {
         switch notice {
         case .authenticated:
             authenticated += 1

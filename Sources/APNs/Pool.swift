@@ -137,7 +137,7 @@ public final class Pool {
         return true
     }
 
-    /// Takes no more pushes, waits for those in flight, closes, and sends ``PoolNotice/drained``. Each push gets its
+    /// Takes no more pushes, waits for those in flight, closes, and sends ``PoolEvent/drained``. Each push gets its
     /// answer within the request timeout.
     public func drain() {
         guard phase == .created || phase == .running else { return }
@@ -310,7 +310,7 @@ public final class Pool {
         }
     }
 
-    func report(_ notice: PoolNotice) {
+    func report(_ notice: PoolEvent) {
         handler.poolNotice(notice)
     }
 }

@@ -120,5 +120,5 @@ public protocol PushHandler: AnyObject {
     /// A stream is free again after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
     /// An event for logs and metrics. Rare.
-    func poolNotice(_ notice: PoolNotice)
+    func poolNotice(_ notice: PoolEvent)
 }

@@ -103,7 +103,7 @@ public final class Simulator: Sendable {
             environment: configuration.environment,
             limits: configuration.limits,
             tls: tls,
-            world: World(model: model, isShared: configuration.threads > 1),
+            world: SimulatorState(model: model, isShared: configuration.threads > 1),
             notifier: notifier,
             pushLogFile: try configuration.pushLog.map { path throws(SimulatorError) in try PushLogFile(path: path) }
         )

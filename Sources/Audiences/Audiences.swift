@@ -67,9 +67,9 @@ public struct Audiences: ~Copyable {
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
     var pageQuestions: PageQuestions
-    var lines: [ApplicationLine]
+    var lines: [ApplicationQueues]
     var parked: Slab<ParkedMember>
-    var notices: Slab<NoticeSlot>
+    var notices: Slab<RefusedMemberSlot>
 
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
@@ -124,7 +124,7 @@ public struct Audiences: ~Copyable {
         let pagesMax = configuration.pagesPerApplication * applications
         pages = Slab(limit: pagesMax)
         pageQuestions = PageQuestions(limit: pagesMax)
-        lines = configuration.applications.map { _ in ApplicationLine() }
+        lines = configuration.applications.map { _ in ApplicationQueues() }
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
@@ -174,7 +174,7 @@ public struct Audiences: ~Copyable {
     /// Number of commands that are not handed back yet.
     public var commandsHeld: Int { commands.count }
     /// Number of fan-out records that are not settled.
-    public var recordsHeld: Int { versions.count + broadcasts.count }
+    public var recordsInProgress: Int { versions.count + broadcasts.count }
     public var roundsHeld: Int { rounds.count }
     /// Number of members that wait for another attempt.
     public var membersParked: Int { parked.count }

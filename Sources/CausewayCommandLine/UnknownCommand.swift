@@ -12,7 +12,7 @@ package enum UnknownCommand {
     package static func refusal(
         of arguments: [String],
         root: any ParsableCommand.Type,
-        other: OtherProgram
+        other: SiblingProgram
     ) -> String? {
         var words = arguments.dropFirst()
         if words.first == "help" { words = words.dropFirst() }

@@ -28,7 +28,7 @@ struct CausewayLab: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        if let refusal = OtherProgram.causeway.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
+        if let refusal = SiblingProgram.causeway.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
         if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .causeway) {
             StandardStreams.printError(refusal)
             exit(withError: ExitCode.validationFailure)

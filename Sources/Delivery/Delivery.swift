@@ -119,7 +119,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// Records between their receipt and their settlement.
-    public var recordsHeld: Int { records.count }
+    public var recordsInProgress: Int { records.count }
 
     /// Records that have their outcome, or need none, and wait for acknowledgements only.
     public var recordsFinished: Int { records.awaitingAcknowledgementsCount }

@@ -39,7 +39,7 @@ struct Causeway: AsyncParsableCommand {
 
     static func main() async {
         let arguments = CommandLine.arguments
-        if let refusal = OtherProgram.lab.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
+        if let refusal = SiblingProgram.lab.refusal(of: arguments) { exit(withError: ValidationError(refusal)) }
         if let refusal = UnknownCommand.refusal(of: arguments, root: Self.self, other: .lab) {
             StandardStreams.printError(refusal)
             exit(withError: ExitCode.validationFailure)

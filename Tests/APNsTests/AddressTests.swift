@@ -29,20 +29,20 @@ import Testing
     }
 
     /// Three services on the same port of three addresses. Each closes a connection after 200 requests.
-    private func withServices(_ body: (SimulatorStage, [Simulator]) async throws -> Void) async throws {
+    private func withServices(_ body: (SimulatorFixture, [Simulator]) async throws -> Void) async throws {
         let adjust = { (configuration: inout SimulatorConfiguration, host: String, port: UInt16) in
             configuration.host = host
             configuration.port = port
             configuration.faults.goAwayAfterRequests = 200
         }
-        try await SimulatorStage.run {
+        try await SimulatorFixture.run {
             adjust(&$0, "127.0.0.1", 0)
         } _: { first in
             let port = first.simulator.port
-            try await SimulatorStage.run {
+            try await SimulatorFixture.run {
                 adjust(&$0, "127.0.0.2", port)
             } _: { second in
-                try await SimulatorStage.run {
+                try await SimulatorFixture.run {
                     adjust(&$0, "127.0.0.3", port)
                 } _: { third in
                     try await body(first, [first.simulator, second.simulator, third.simulator])

@@ -14,7 +14,7 @@ import Testing
         timeoutMilliseconds: Int64 = 10_000,
         _ body: (Simulator, ChannelManagement) async throws -> Void
     ) async throws {
-        try await SimulatorStage.run(adjust) { stage in
+        try await SimulatorFixture.run(adjust) { stage in
             let management = try Self.client(
                 port: stage.simulator.managementPort,
                 timeoutMilliseconds: timeoutMilliseconds
@@ -24,7 +24,7 @@ import Testing
     }
 
     private static func client(
-        app: String = SimulatorStage.app,
+        app: String = SimulatorFixture.app,
         port: UInt16,
         timeoutMilliseconds: Int64 = 10_000
     ) throws -> ChannelManagement {
@@ -76,9 +76,9 @@ import Testing
             #expect(try await management.list() == [])
             let made = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
                 for _ in 0..<10_000 {
-                    _ = try devices.createChannel(app: SimulatorStage.app, storesNewest: true, nowMilliseconds: now)
+                    _ = try devices.createChannel(app: SimulatorFixture.app, storesNewest: true, nowMilliseconds: now)
                 }
-                return try devices.channelIdentifiers(app: SimulatorStage.app)
+                return try devices.channelIdentifiers(app: SimulatorFixture.app)
             }
             #expect(try await management.list() == made)
             let error = await Self.failure { () throws(ChannelError) in
@@ -92,7 +92,7 @@ import Testing
     @Test func `The error for an app without the capability says what to do`() async throws {
         try await Self.run { simulator, management in
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.setBroadcasts(false, app: SimulatorStage.app, nowMilliseconds: now)
+                try devices.setBroadcasts(false, app: SimulatorFixture.app, nowMilliseconds: now)
             }
             let error = await Self.failure { () throws(ChannelError) in _ = try await management.list() }
             #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)
@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test func `Another app's channels are not ours`() async throws {
-        try await SimulatorStage.run { stage in
+        try await SimulatorFixture.run { stage in
             let other = try Self.client(app: "com.example.none", port: stage.simulator.managementPort)
             let error = await Self.failure { () throws(ChannelError) in _ = try await other.list() }
             #expect(error?.cause == .refused(.topicDisallowed))

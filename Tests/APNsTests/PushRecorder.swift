@@ -18,7 +18,7 @@ struct Outcome: Equatable {
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [Outcome]] = [:]
     private(set) var answers = 0
-    private(set) var notices: [PoolNotice] = []
+    private(set) var notices: [PoolEvent] = []
     var onAnswer: ((borrowing PushAnswer) -> Void)?
     var onRoom: ((Pool) -> Void)?
 
@@ -43,7 +43,7 @@ final class PushRecorder: PushHandler {
 
     func poolHasRoom(_ pool: Pool) { onRoom?(pool) }
 
-    func poolNotice(_ notice: PoolNotice) { notices.append(notice) }
+    func poolNotice(_ notice: PoolEvent) { notices.append(notice) }
 
     /// The only answer of a push; fails the test if there are more or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {

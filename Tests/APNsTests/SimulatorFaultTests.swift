@@ -180,7 +180,7 @@ import Testing
     ]
 
     @Test(arguments: ends + answers) func `Each push gets one outcome`(_ given: Case) async throws {
-        try await SimulatorStage.run {
+        try await SimulatorFixture.run {
             $0.faults = given.faults
         } _: { stage in
             let timeout = given.requestTimeoutMilliseconds
@@ -194,7 +194,7 @@ import Testing
 
     /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 with a thousand in flight, and back.
     @Test func `The limit of streams falls and rises`() async throws {
-        try await SimulatorStage.run { stage in
+        try await SimulatorFixture.run { stage in
             var faults = Faults()
             // So long that the limit falls while the first thousand wait for their answers, even if this task comes late.
             faults.latencyMilliseconds = 4_000...4_000
@@ -233,7 +233,7 @@ import Testing
     }
 
     /// The expectations for every fault.
-    private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorStage.Entry]]) throws {
+    private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.Entry]]) throws {
         #expect(log.keys.allSatisfy { sent.answers[$0] != nil })
         var faults: [String] = []
         for (tag, answers) in sent.answers {

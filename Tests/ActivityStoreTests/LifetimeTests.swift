@@ -14,7 +14,7 @@ import Testing
 
     @Test func `A start's time is exact, and of others the earliest counts`() throws {
         let comparison = try ScriptComparison()
-        func note(_ note: LifeNote) { #expect(comparison.admit(.noteLife(note)).verdict == .settled) }
+        func note(_ note: LifetimeEvent) { #expect(comparison.admit(.noteLife(note)).verdict == .settled) }
         func begins(_ milliseconds: Int64) -> Bool {
             comparison.admit(.checkLife(beganMilliseconds: milliseconds, state: nil, leaseMilliseconds: 0)).verdict
                 == .retry
@@ -98,7 +98,7 @@ import Testing
     @Test func `What was started is kept until its life is over, and the end makes it due to be started again`() throws
     {
         let comparison = try ScriptComparison()
-        func note(_ note: LifeNote, _ kept: KeptCommand<[UInt8]>? = nil) {
+        func note(_ note: LifetimeEvent, _ kept: KeptCommand<[UInt8]>? = nil) {
             #expect(comparison.admit(.noteLife(note, keeping: kept)).verdict == .settled)
         }
         func life() -> LifeState? { comparison.model.lives.values.first }

@@ -11,8 +11,8 @@ import Testing
     private static let periodMilliseconds: Int64 = 5_000
 
     /// Two of four members have had their turn when the host goes away.
-    private func bench(hasAlert: Bool, answer: PushResult.Disposition) -> RoundBench {
-        let bench = RoundBench()
+    private func bench(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
+        let bench = RoundHarness()
         for name in Self.names { bench.join(name) }
         bench.command(1, hasAlert: hasAlert)
         bench.settle()
@@ -22,12 +22,12 @@ import Testing
     }
 
     /// A command every five seconds, for an hour.
-    private func hour(_ bench: RoundBench, _ numbers: ClosedRange<Int> = 2...720, heldMax: Int) {
+    private func hour(_ bench: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, heldMax: Int) {
         var most = 0
         for number in numbers {
             bench.command(number)
             bench.pass(milliseconds: Self.periodMilliseconds)
-            most = max(most, bench.core.recordsHeld)
+            most = max(most, bench.core.recordsInProgress)
         }
         #expect(most <= heldMax)
     }
@@ -37,11 +37,11 @@ import Testing
         let bench = bench(hasAlert: false, answer: answer)
         // The versions from before the core knew that the host is away, and the version that is being recorded.
         hour(bench, heldMax: 4)
-        #expect(bench.core.recordsHeld == 1)
+        #expect(bench.core.recordsInProgress == 1)
         #expect(bench.committableOffset == 719, "the newest is not settled, and all before it are")
         #expect(bench.finish().map(\.content) == [720, 720, 720, 720])
         bench.pass(milliseconds: 1_000)
-        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0 && bench.core.roundsHeld == 0)
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
     }
 
@@ -50,19 +50,19 @@ import Testing
     func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let bench = bench(hasAlert: true, answer: answer)
         hour(bench, 2...600, heldMax: 4)
-        #expect(bench.core.recordsHeld == 2)
+        #expect(bench.core.recordsInProgress == 2)
         #expect(bench.committableOffset == 0)
         let heard = bench.finish().filter { $0.alert == 1 }.map(\.member)
         #expect(Set(heard) == Set(answer == .accepted ? Array(Self.names[2...]) : Self.names))
         #expect(heard.count == Set(heard).count)
         bench.pass(milliseconds: 1_000)
-        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0 && bench.core.roundsHeld == 0)
     }
 
     @Test func `An alert that is too old holds no version`() {
         let bench = bench(hasAlert: true, answer: .retryLater)
         hour(bench, 2...730, heldMax: 4)
-        #expect(bench.core.recordsHeld == 1)
+        #expect(bench.core.recordsInProgress == 1)
         #expect(bench.committableOffset == 729)
     }
 
@@ -73,7 +73,7 @@ import Testing
         #expect(first.revoke())
         let progress = first.core.progress(first.place)
         #expect(progress?.committableOffset == 0)
-        let second = RoundBench(store: first.store, seed: 2)
+        let second = RoundHarness(store: first.store, seed: 2)
         second.now = first.now
         for name in Self.names { second.join(name) }
         second.log = first.log
@@ -83,16 +83,16 @@ import Testing
         #expect(Set(sent.map(\.content)) == [100])
         #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
         second.pass(milliseconds: 1_000)
-        #expect(second.core.recordsHeld == 0 && second.core.roundsHeld == 0)
+        #expect(second.core.recordsInProgress == 0 && second.core.roundsHeld == 0)
     }
 
     /// Nobody asks for a push, and the version expires.
     @Test func `An expired version settles without the host`() {
         let bench = bench(hasAlert: false, answer: .accepted)
         bench.pass(milliseconds: 3_500_000)
-        #expect(bench.core.recordsHeld == 1)
+        #expect(bench.core.recordsInProgress == 1)
         for _ in 0..<10 { bench.pass(milliseconds: 30_000) }
-        #expect(bench.core.recordsHeld == 0 && bench.core.roundsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0 && bench.core.roundsHeld == 0)
         #expect(bench.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: bench.result(of: 1) ?? ""))
     }

@@ -19,20 +19,20 @@ import Testing
         )
     }
 
-    private func result(of command: Int, in bench: RoundBench) -> String {
+    private func result(of command: Int, in bench: RoundHarness) -> String {
         bench.results.last {
             SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
                 && SimulatedText.contains("\"channel\"", in: $0)
         } ?? ""
     }
 
-    private func outcome(of command: Int, in bench: RoundBench) -> String? {
+    private func outcome(of command: Int, in bench: RoundHarness) -> String? {
         let parts = result(of: command, in: bench).split(separator: "\"outcome\":\"")
         return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
     }
 
     @Test func `A channel gets one push`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         let sent = bench.send()
@@ -42,12 +42,12 @@ import Testing
         bench.answerPushes()
         #expect(outcome(of: 1, in: bench) == "delivered")
         #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: bench)))
-        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 1)
+        #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 1)
     }
 
     /// APNs accepts no other expiration for a channel without storage.
     @Test func `The expiration is zero on a channel without storage`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel(storage: .none))
         bench.send()
         #expect(bench.underWay.map(\.push.expiration) == [0])
@@ -55,7 +55,7 @@ import Testing
 
     /// At any rate of commands, the first state is sent at once, then the newest state each second.
     @Test func `A channel gets one push a second`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         var sent: [(at: Int64, content: Int)] = []
         let start = bench.now
         for number in 1...40 {
@@ -72,7 +72,7 @@ import Testing
         #expect(sent.map(\.content) == sent.map(\.content).sorted())
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: bench) == "superseded" } == 35)
-        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 40)
+        #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 40)
         bench.pass(milliseconds: ChannelPace.idleMilliseconds + 1_000)
         #expect(bench.core.channels.count == 0)
     }
@@ -80,7 +80,7 @@ import Testing
     /// Admission raised the timestamp of version 1, and Redis lost that. A phone shows only a state with a newer timestamp.
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel(), grantedTimestamp: 1_790_000_000 + seconds)
         bench.send()
         bench.answerPushes()
@@ -91,12 +91,12 @@ import Testing
         #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
         bench.answerPushes()
         #expect(outcome(of: 2, in: bench) == "delivered")
-        #expect(bench.core.recordsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0)
     }
 
     /// An end may have an older version than the update before. Kafka repeats the update.
     @Test func `An update from before a later state is not sent again`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(5, channel: try channel())
         bench.send()
         bench.answerPushes()
@@ -110,11 +110,11 @@ import Testing
         bench.read()
         #expect(bench.send().isEmpty)
         bench.settle()
-        #expect(bench.core.recordsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0)
     }
 
     @Test func `Limits double the spacing, and successes halve it`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         for spacing in [2_000, 4_000, 8_000] as [Int64] {
@@ -138,7 +138,7 @@ import Testing
 
     /// A waiting alert is sent with the newer state, once.
     @Test func `An alert rides on a newer state`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         #expect(bench.finish().map(\.alert) == [nil])
         bench.command(2, hasAlert: true, channel: try channel())
@@ -154,11 +154,11 @@ import Testing
         bench.command(5, channel: try channel())
         bench.pass(milliseconds: 1_000)
         #expect(bench.finish().map(\.alert) == [nil])
-        #expect(bench.committableOffset == 5 && bench.core.recordsHeld == 0)
+        #expect(bench.committableOffset == 5 && bench.core.recordsInProgress == 0)
     }
 
     @Test func `An old alert is not sent`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, hasAlert: true, channel: try channel())
         bench.settle()
         for _ in 0..<3 {
@@ -172,7 +172,7 @@ import Testing
 
     /// Faults of the service have no limit of attempts: when the service is back, the state is sent, or the newer one that came meanwhile.
     @Test func `After a fault of the service the broadcast waits`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test func `The result of a refusal says what to do`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         bench.send()
@@ -203,35 +203,35 @@ import Testing
 
     /// A new channel replaces one that somebody has deleted, and gets the newest state.
     @Test func `A lost channel is replaced`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         bench.send()
         bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         let gone = try channel()
-        #expect(bench.needs() == [ChannelNeed(kind: .lost(gone), application: 0, audience: RoundBench.audience)])
+        #expect(bench.needs() == [ChannelNeed(kind: .lost(gone), application: 0, audience: RoundHarness.audience)])
         bench.command(2, channel: try channel())
         bench.pass(milliseconds: 5_000)
         #expect(bench.send().isEmpty)
-        bench.core.channelKnown(application: 0, audience: RoundBench.digest, try channel("bmV3"), now: bench.moment)
+        bench.core.channelKnown(application: 0, audience: RoundHarness.digest, try channel("bmV3"), now: bench.moment)
         #expect(bench.finish().map(\.member) == ["bmV3"])
         #expect([1, 2].map { outcome(of: $0, in: bench) } == ["superseded", "delivered"])
     }
 
     /// Nobody has subscribed to a channel that would be created for the end.
     @Test func `If an end's channel is lost, no new channel is requested`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, event: .end, channel: try channel())
         bench.settle()
         bench.send()
         bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(bench.needs().isEmpty)
         #expect(outcome(of: 1, in: bench) == "failed")
-        #expect(bench.committableOffset == 1 && bench.core.recordsHeld == 0)
+        #expect(bench.committableOffset == 1 && bench.core.recordsInProgress == 0)
     }
 
     @Test func `An older version is never sent behind a newer one`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(2, channel: try channel())
         #expect(bench.finish().map(\.content) == [2])
         bench.command(1, channel: try channel())
@@ -239,11 +239,11 @@ import Testing
         bench.pass(milliseconds: 500)
         #expect(bench.finish().isEmpty)
         #expect(outcome(of: 1, in: bench) == "superseded")
-        #expect(bench.committableOffset == 3 && bench.core.recordsHeld == 0)
+        #expect(bench.committableOffset == 3 && bench.core.recordsInProgress == 0)
     }
 
     @Test func `The command's sum has its broadcasts`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.join(SimulatedNames.names[0][0])
         bench.command(1, channel: try channel(), broadcastCount: 1)
         bench.command(1, broadcastCount: 1)
@@ -256,7 +256,7 @@ import Testing
 
     /// A broadcast on its way gets its answer; the waiting state belongs to the next owner.
     @Test func `A revoked partition sends nothing more`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         #expect(bench.send().count == 1)
@@ -268,22 +268,22 @@ import Testing
         #expect(isDrained && bench.committableOffset == 1)
         #expect(outcome(of: 1, in: bench) == "delivered" && outcome(of: 2, in: bench) == nil)
         bench.pass(milliseconds: 2_000)
-        #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0)
+        #expect(bench.core.recordsInProgress == 0 && bench.core.channels.count == 0)
     }
 
     @Test func `A released partition forgets its pushes in flight`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, hasAlert: true, channel: try channel())
         bench.settle()
         #expect(bench.send().count == 1)
         bench.command(2, channel: try channel())
         bench.core.release(partition: 0, now: bench.moment)
         bench.answerPushes()
-        #expect(bench.core.recordsHeld == 0 && bench.core.channels.count == 0 && bench.results.isEmpty)
+        #expect(bench.core.recordsInProgress == 0 && bench.core.channels.count == 0 && bench.results.isEmpty)
     }
 
     @Test func `A push that finds no stream is sent again`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.command(1, channel: try channel())
         bench.settle()
         let pool = PoolIndex(application: 0, environment: .production)

@@ -23,9 +23,9 @@ import Testing
         _ channel: AudienceChannel? = nil,
         expiration: Int64 = -1
     ) -> [ChannelNeed.Kind] {
-        let bench = RoundBench(channelRule: rule)
+        let bench = RoundHarness(channelRule: rule)
         if let channel {
-            bench.store.set(channel, in: .production, of: RoundBench.digest, app: RoundBench.application)
+            bench.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
         }
         bench.handOver(1, event, expiration: expiration)
         bench.settle()
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test func `An end says until when APNs may deliver it`() throws {
-        let now = RoundBench().now / 1_000
+        let now = RoundHarness().now / 1_000
         #expect(
             needs(.end, rule("*"), try channel(), expiration: now + 60) == [
                 .ended(storedUntilMilliseconds: (now + 60) * 1_000)
@@ -73,8 +73,8 @@ import Testing
 
     /// A keeper that accepts nothing stops no lane: a later command makes a dropped request again.
     @Test func `The number of channel requests is limited`() throws {
-        let bench = RoundBench(channelRule: rule("*"))
-        let audience = RoundBench.audience
+        let bench = RoundHarness(channelRule: rule("*"))
+        let audience = RoundHarness.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {
             audience.withUnsafeBytes { _ = bench.core.need(.wanted, application: 0, audience: $0) }
         }

@@ -7,8 +7,8 @@ import Testing
 
 /// The first command of an audience that needs a channel waits for it, but not for long.
 @Suite struct ChannelWaitTests {
-    private func bench(_ environments: DeviceEnvironment...) -> RoundBench {
-        RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: environments))
+    private func bench(_ environments: DeviceEnvironment...) -> RoundHarness {
+        RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
     }
 
     private func channel(_ environment: DeviceEnvironment = .production) throws -> AudienceChannel {
@@ -17,19 +17,19 @@ import Testing
     }
 
     /// The keeper has written the channel to the audience's record, and tells the lane.
-    private func create(_ channel: AudienceChannel, _ bench: RoundBench) {
-        bench.store.set(channel, in: channel.environment, of: RoundBench.digest, app: RoundBench.application)
-        bench.core.channelKnown(application: 0, audience: RoundBench.digest, channel, now: bench.moment)
+    private func create(_ channel: AudienceChannel, _ bench: RoundHarness) {
+        bench.store.set(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.application)
+        bench.core.channelKnown(application: 0, audience: RoundHarness.digest, channel, now: bench.moment)
         bench.settle()
     }
 
-    private func refuse(_ environment: DeviceEnvironment, _ bench: RoundBench) {
+    private func refuse(_ environment: DeviceEnvironment, _ bench: RoundHarness) {
         bench.core
-            .channelRefused(application: 0, audience: RoundBench.digest, environment: environment, now: bench.moment)
+            .channelRefused(application: 0, audience: RoundHarness.digest, environment: environment, now: bench.moment)
         bench.settle()
     }
 
-    private func handOver(_ number: Int, _ event: Event = .update, to bench: RoundBench) {
+    private func handOver(_ number: Int, _ event: Event = .update, to bench: RoundHarness) {
         bench.handOver(number, event)
         bench.settle()
     }
@@ -56,7 +56,7 @@ import Testing
 
     /// No pattern of the configuration matches.
     @Test func `A command may request a channel`() throws {
-        let bench = RoundBench(channelRule: ChannelRule(patterns: [], environments: [.production]))
+        let bench = RoundHarness(channelRule: ChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: bench)
         #expect(!bench.orders.isEmpty && bench.needs().isEmpty)
         bench.orders.removeAll()

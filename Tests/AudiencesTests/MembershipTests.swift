@@ -9,7 +9,7 @@ import Testing
     private let name = SimulatedNames.names[0][0]
 
     @Test func `A new member gets the newest state at once`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000, hasAlert: true)
         bench.register(name)
         bench.settle()
@@ -26,7 +26,7 @@ import Testing
 
     /// After a loss of the store all members join again at once, and the round may have passed them.
     @Test func `Each of many new members gets the newest state`() {
-        let bench = RoundBench(membershipsMax: 32)
+        let bench = RoundHarness(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
         bench.send()
         let names = Array(SimulatedNames.names[0].prefix(32))
@@ -37,7 +37,7 @@ import Testing
 
     /// A host that accepts no pushes must not keep members of other hosts from joining.
     @Test func `Members whose host is away take at most half of the room`() {
-        let bench = RoundBench(membershipsMax: 32)
+        let bench = RoundHarness(membershipsMax: 32)
         bench.admit(1, timestamp: 1_790_000_000)
         for (place, name) in SimulatedNames.names[0].prefix(32).enumerated() {
             bench.register(name, record: UInt32(place))
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `Changes are counted when their audiences have stored them`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.register(name)
         #expect(bench.changes == [0, 0, 0])
         bench.settle()
@@ -63,7 +63,7 @@ import Testing
 
     /// The store raised the newest timestamp above the command's.
     @Test func `A new member gets the timestamp that the store granted`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.now += 5_000
         bench.admit(2, timestamp: 1_790_000_000)
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func `A new member gets an end with the high priority`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000, isEnd: true)
         bench.register(name)
         bench.settle()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test func `A member that already shows the state gets no push`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(3, timestamp: 1_790_000_000)
         bench.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
         bench.settle()
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `Members that join together share one call`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
         for (place, name) in SimulatedNames.names[0].prefix(50).enumerated() {
             bench.register(name, record: UInt32(place))
@@ -109,7 +109,7 @@ import Testing
 
     /// A registration does not wait for a pool that is away, and its member's push is not tried forever.
     @Test func `A registration does not wait for a pool that is away`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name)
         bench.settle()
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test func `A failed push is sent again with the then newest state`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name)
         bench.settle()
@@ -140,7 +140,7 @@ import Testing
 
     /// Of two changes of a member the later one counts, and the state for the earlier one is not sent.
     @Test func `A later change of a member replaces an earlier one`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.admit(1, timestamp: 1_790_000_000)
         bench.register(name, record: 1)
         bench.settle()

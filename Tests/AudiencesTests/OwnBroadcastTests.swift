@@ -9,7 +9,7 @@ import Testing
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
     /// Takes commands up to their fan-out records, and reads these records.
-    private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundBench) {
+    private func handOver(_ numbers: Int..., event: Event = .update, to bench: RoundHarness) {
         for number in numbers {
             bench.results.removeAll()
             bench.handOver(number, event, channel: Self.channel)
@@ -22,14 +22,14 @@ import Testing
         }
     }
 
-    private func endings(_ bench: RoundBench) -> [HandoverEnding] {
+    private func endings(_ bench: RoundHarness) -> [HandoverEnding] {
         var endings: [HandoverEnding] = []
         while let command = bench.core.nextHandedBack() { endings.append(command.ending) }
         return endings
     }
 
     @Test(arguments: [Event.update, .end]) func `A command is one broadcast with one result`(event: Event) throws {
-        let bench = RoundBench(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        let bench = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
         bench.join("somebody", Self.channel)
         handOver(1, event: event, to: bench)
         #expect(bench.log.count == 1 && endings(bench) == [.fannedOut])
@@ -39,12 +39,12 @@ import Testing
         let result = try #require(bench.results.first)
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
-        #expect(bench.core.recordsHeld == 0 && bench.committableOffset == 1)
+        #expect(bench.core.recordsInProgress == 0 && bench.committableOffset == 1)
         #expect(bench.needs().isEmpty, "the keeper has nothing to do with it")
     }
 
     @Test func `A version is sent once, and no older one after it`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         handOver(50, to: bench)
         bench.send()
         bench.answerPushes()
@@ -57,7 +57,7 @@ import Testing
 
     /// The producer has chosen the storage policy, and only APNs knows which one.
     @Test func `A channel without storage is recognized by its refusal`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         handOver(1, to: bench)
         bench.send()
         #expect(try #require(bench.underWay.first?.push).expiration > 0)
@@ -74,12 +74,12 @@ import Testing
     }
 
     @Test func `An unknown channel fails at once`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         handOver(1, to: bench)
         bench.send()
         bench.answerPushes(.channelGone, reason: "ChannelNotRegistered")
         let result = try #require(bench.results.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(bench.needs().isEmpty && bench.core.recordsHeld == 0)
+        #expect(bench.needs().isEmpty && bench.core.recordsInProgress == 0)
     }
 }

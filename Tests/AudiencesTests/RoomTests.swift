@@ -13,14 +13,14 @@ import Testing
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(MemberCounts().counts.count == MemberCounts.Outcome.allCases.count)
-        #expect(ApplicationLine().members.count == MemberCounts.Outcome.allCases.count)
-        #expect(ApplicationLine().changes.count == MembershipChangeKind.allCases.count)
+        #expect(ApplicationQueues().members.count == MemberCounts.Outcome.allCases.count)
+        #expect(ApplicationQueues().changes.count == MembershipChangeKind.allCases.count)
     }
 
     /// The host of the first app is away. This app has more audiences than there is room for, each with one member. The second app has one
     /// audience.
-    private func bench(audiences: Int, window: Int = 1 << 16) -> RoundBench {
-        let bench = RoundBench(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
+    private func bench(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
+        let bench = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
         for number in 1...audiences { bench.join(Self.names[0], audience(number)) }
         bench.join(Self.names[1], application: 1)
         return bench
@@ -33,7 +33,7 @@ import Testing
             bench.settle()
         }
         #expect(bench.passedOver > 0)
-        #expect(bench.core.recordsHeld + bench.passedOver == 200)
+        #expect(bench.core.recordsInProgress + bench.passedOver == 200)
         #expect(bench.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
             bench.command(number, application: 1)
@@ -56,13 +56,13 @@ import Testing
         }
         #expect(bench.passedOver > 0)
         #expect(bench.rereadings.isEmpty, "there was no room")
-        var sent: [RoundBench.Sent] = []
-        for _ in 0..<100 where bench.core.recordsHeld + bench.passedOver > 0 {
+        var sent: [RoundHarness.Sent] = []
+        for _ in 0..<100 where bench.core.recordsInProgress + bench.passedOver > 0 {
             sent += bench.finish()
             bench.now += 5_000
             bench.read()
         }
-        #expect(bench.core.recordsHeld + bench.passedOver == 0)
+        #expect(bench.core.recordsInProgress + bench.passedOver == 0)
         #expect(bench.rereadings.count > 1)
         #expect(bench.committableOffset == 300)
         // The last version of each audience is shown, and each alert is heard once.
@@ -84,7 +84,7 @@ import Testing
             bench.pass(milliseconds: 5_000)
         }
         #expect(bench.passedOver == 0)
-        #expect(bench.core.recordsHeld == 8)
+        #expect(bench.core.recordsInProgress == 8)
         #expect(bench.committableOffset == Int64(number - 8))
     }
 
@@ -105,7 +105,7 @@ import Testing
             checkpoint.entries[1].counts[.delivered] = 3
             checkpoint.parked = [parked]
         }
-        let bench = RoundBench(recordBytesMax: 100)
+        let bench = RoundHarness(recordBytesMax: 100)
         for name in Self.names { bench.join(name) }
         bench.record(try #require(checkpoint.text()))
         bench.command(1)
@@ -152,7 +152,7 @@ import Testing
         _ = bench.finish()
         bench.pass(milliseconds: 5_000)
         bench.skipRereading(to: first + 10)
-        for _ in 0..<100 where bench.core.recordsHeld + bench.passedOver > 0 {
+        for _ in 0..<100 where bench.core.recordsInProgress + bench.passedOver > 0 {
             _ = bench.finish()
             bench.now += 5_000
             bench.read()

@@ -9,13 +9,13 @@ import Testing
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.place(of: $0) < SimulatedNames.place(of: $1) }
 
-    private func bench() -> RoundBench {
-        let bench = RoundBench()
+    private func bench() -> RoundHarness {
+        let bench = RoundHarness()
         for name in names { bench.join(name) }
         return bench
     }
 
-    private func members(of command: Int, in bench: RoundBench) -> String? {
+    private func members(of command: Int, in bench: RoundHarness) -> String? {
         bench.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
@@ -25,7 +25,7 @@ import Testing
         #expect(bench.finish().map(\.member) == names)
         bench.pass(milliseconds: 1_000)
         #expect(members(of: 1, in: bench) == "{\"delivered\":4}")
-        #expect(bench.core.roundsHeld == 0 && bench.core.recordsHeld == 0)
+        #expect(bench.core.roundsHeld == 0 && bench.core.recordsInProgress == 0)
         #expect(bench.committableOffset == 1)
     }
 
@@ -55,7 +55,7 @@ import Testing
         bench.pass(milliseconds: 1_000)
         #expect(members(of: 1, in: bench) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
-        #expect(bench.core.recordsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0)
     }
 
     /// The newer state brings an alert to exactly those members that the older version has not reached.
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `The oldest version closes early beyond the limit`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         let many = Array(SimulatedNames.names[0].prefix(60))
         for name in many { bench.join(name) }
         for number in 1...40 {
@@ -103,13 +103,13 @@ import Testing
             bench.pass(milliseconds: 600)
         }
         // The last version may finish as soon as its counts are recorded.
-        #expect(bench.core.recordsHeld <= Audiences.versionsPerRoundMax + 1)
+        #expect(bench.core.recordsInProgress <= Audiences.versionsPerRoundMax + 1)
         #expect(members(of: 1, in: bench) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: bench.result(of: 1) ?? ""))
         #expect(Set(bench.finish().map(\.content)) == [40])
         bench.pass(milliseconds: 1_000)
         #expect(members(of: 40, in: bench) == "{\"delivered\":60}")
-        #expect(bench.core.recordsHeld == 0)
+        #expect(bench.core.recordsInProgress == 0)
     }
 
     // MARK: - Claims
@@ -120,7 +120,7 @@ import Testing
         first.command(1)
         first.settle()
         #expect(first.send().count == 4)
-        let second = RoundBench(store: first.store, seed: 2)
+        let second = RoundHarness(store: first.store, seed: 2)
         second.log = first.log
         second.read()
         second.settle()
@@ -139,7 +139,7 @@ import Testing
         first.store = second.store
         first.pass(milliseconds: 1_000)
         #expect(first.send().isEmpty)
-        #expect(first.core.recordsHeld == 0 && first.core.roundsHeld == 0)
+        #expect(first.core.recordsInProgress == 0 && first.core.roundsHeld == 0)
     }
 
     /// The next owner continues from the last checkpoint.
@@ -151,7 +151,7 @@ import Testing
         first.answerPushes()
         #expect(first.revoke())
 
-        let second = RoundBench(store: first.store, seed: 2)
+        let second = RoundHarness(store: first.store, seed: 2)
         for name in names { second.join(name) }
         second.log = first.log
         second.read()
@@ -164,7 +164,7 @@ import Testing
 
     /// A page is split after the page before it was read and before it is read itself.
     @Test func `A page that is split while it is read loses no member`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         let all = SimulatedNames.longNames[0]
         for name in all.prefix(45) { bench.join(name) }
         bench.command(1)
@@ -192,7 +192,7 @@ import Testing
 
     /// The core asks for one page at once, because nothing else is in progress. While many are in progress, questions wait for each other.
     @Test func `Pages are requested together`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { bench.join(name) }
         bench.command(1)
         // The bench's store has not admitted the version, so the round is claimed once more.
@@ -213,13 +213,13 @@ import Testing
 
     /// There is room for eight pages of any size. The rounds of forty small audiences learn that theirs are small.
     @Test func `Pages of small audiences share the room`() {
-        let bench = RoundBench(pageBytesMax: 1)
+        let bench = RoundHarness(pageBytesMax: 1)
         let names = SimulatedNames.names[0].prefix(3) + SimulatedNames.names[1].prefix(3)
         for number in 1...40 {
             for name in names { bench.join(name, "match-\(number)") }
             bench.command(number, "match-\(number)")
         }
-        var (held, sent) = (0, [RoundBench.Sent]())
+        var (held, sent) = (0, [RoundHarness.Sent]())
         for _ in 0..<10_000 where bench.core.roundsHeld > 0 {
             bench.core.advance(now: bench.moment)
             if let due = bench.core.pageQuestions.leaveAtMilliseconds { bench.now = max(bench.now, due) }
@@ -237,7 +237,7 @@ import Testing
 
     /// The segment's first page is handed out whole, and there is no room yet for the next page of the segment.
     @Test func `No member is read twice when a newer version takes over`() {
-        let bench = RoundBench(pagesMax: 8)
+        let bench = RoundHarness(pagesMax: 8)
         let all = SimulatedNames.longNames[0]
         for name in all { bench.join(name) }
         bench.command(1, hasAlert: true)

@@ -20,7 +20,7 @@ import Testing
 
     /// By device, the addresses that its start names.
     private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         for (device, environment, takesChannels) in [
             ("new", DeviceEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
             ("test-old", .sandbox, false),
@@ -90,7 +90,7 @@ import Testing
     }
 
     private func bodyCount(_ members: String) throws -> Int {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.join("new", kind: .device)
         try bench.start(1, members, on: AudienceChannels())
         bench.settle()
@@ -100,9 +100,9 @@ import Testing
 
     /// The channels that the admission finds reach the core that writes the starts of devices.
     @Test func `The fanout records of a start name the channels`() throws {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         let channels = try channels(.production)
-        bench.store.set(channels.production, in: .production, of: RoundBench.digest, app: RoundBench.application)
+        bench.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
         bench.handOver(1, .start)
         bench.settle()
         #expect(!bench.orders.isEmpty)

@@ -11,8 +11,8 @@ import Testing
     private static let members = SimulatedNames.names[0..<2].flatMap { $0.prefix(30) }
 
     /// A round that has reached some of its members when the store loses all data, and has noticed the loss.
-    private func benchAfterLoss() -> (bench: RoundBench, reached: Set<String>) {
-        let bench = RoundBench()
+    private func benchAfterLoss() -> (bench: RoundHarness, reached: Set<String>) {
+        let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
         bench.command(1, hasAlert: true)
         bench.settle()
@@ -37,7 +37,7 @@ import Testing
 
         for name in Self.members { bench.join(name) }
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        var sent: [RoundBench.Sent] = []
+        var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
             bench.pass(milliseconds: 500)
             sent += bench.finish()
@@ -51,7 +51,7 @@ import Testing
     @Test func `A round that begins while the store lacks its members waits for them, and reaches them with the alert`()
         throws
     {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = .min
         admit(1, in: bench)
         let sent = passUntilMembersReturn(to: bench)
@@ -62,7 +62,7 @@ import Testing
 
     /// The server may have ended and come back empty since.
     @Test func `A look from before a lost connection proves nothing`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         bench.pass(milliseconds: 10)
         bench.core.storeLostMilliseconds = bench.moment.monotonicMilliseconds
@@ -72,7 +72,7 @@ import Testing
 
     /// No look has found the loss yet.
     @Test func `A round whose version the store does not know waits for the next look`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         bench.command(1, hasAlert: true)
         bench.settle()
@@ -81,7 +81,7 @@ import Testing
     }
 
     /// The command is admitted after the loss, so the store knows its version.
-    private func admit(_ number: Int, in bench: RoundBench) {
+    private func admit(_ number: Int, in bench: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0),
             digest: 1,
@@ -99,7 +99,7 @@ import Testing
         bench.settle()
     }
 
-    private func passUntilMembersReturn(to bench: RoundBench) -> [RoundBench.Sent] {
+    private func passUntilMembersReturn(to bench: RoundHarness) -> [RoundHarness.Sent] {
         for _ in 0..<20 {
             bench.pass(milliseconds: 500)
             #expect(bench.finish().isEmpty)
@@ -107,7 +107,7 @@ import Testing
         #expect(bench.result(of: 1) == nil, "pages without members end no range")
         for name in Self.members { bench.join(name) }
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        var sent: [RoundBench.Sent] = []
+        var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
             bench.pass(milliseconds: 500)
             sent += bench.finish()
@@ -132,7 +132,7 @@ import Testing
         bench.command(2)
         for name in Self.members { bench.join(name) }
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
-        var sent: [RoundBench.Sent] = []
+        var sent: [RoundHarness.Sent] = []
         for _ in 0..<10 {
             bench.pass(milliseconds: 500)
             sent += bench.finish()
@@ -145,7 +145,7 @@ import Testing
     /// A worker that died had sent more than it had committed. A store that has lost its data does not know that, and takes each of these
     /// commands for a new one.
     @Test func `Only the newest of commands that come together is admitted`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
         for number in 1...3 { bench.handOver(number, .update) }
         bench.settle()

@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test func `A round leaves the last tenth of the streams while a single command waits`() {
-        let bench = RoundBench()
+        let bench = RoundHarness()
         for name in SimulatedNames.names[0].prefix(24) { bench.join(name) }
         bench.command(1)
         bench.settle()

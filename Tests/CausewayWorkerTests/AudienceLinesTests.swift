@@ -9,8 +9,8 @@ import Testing
     }
 
     @Test func `Requests that wait for their audience's first one leave the slots to others`() {
-        let lines = AudienceLines()
-        for _ in 0..<AudienceLines.slotsMax + 1 { lines.add(request("slow")) }
+        let lines = AudienceQueues()
+        for _ in 0..<AudienceQueues.slotsMax + 1 { lines.add(request("slow")) }
         lines.add(request("other"))
         #expect(lines.nextReady() == request("slow"))
         #expect(lines.nextReady() == request("other"))
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `The requests of one audience run one after the other, in order`() {
-        let lines = AudienceLines()
+        let lines = AudienceQueues()
         let requests = [
             request("a"), request("a", .ended(storedUntilMilliseconds: 1)), request("a", .lost(channel: "c")),
         ]
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `An audience with many requests takes turns with the others`() {
-        let lines = AudienceLines()
+        let lines = AudienceQueues()
         for audience in ["many", "many", "few"] { lines.add(request(audience)) }
         #expect(lines.nextReady() == request("many"))
         lines.end(request("many"))
@@ -41,16 +41,16 @@ import Testing
     }
 
     @Test func `No more slots are given than there are`() {
-        let lines = AudienceLines()
-        for _ in 0..<AudienceLines.slotsMax { #expect(lines.takeSlot()) }
+        let lines = AudienceQueues()
+        for _ in 0..<AudienceQueues.slotsMax { #expect(lines.takeSlot()) }
         #expect(!lines.takeSlot())
         lines.leaveSlot()
         #expect(lines.takeSlot())
     }
 
     @Test(.timeLimit(.minutes(1))) @MainActor func `A request without room waits until another one ends`() async {
-        let lines = AudienceLines()
-        for _ in 0..<AudienceLines.requestsMax { lines.add(request("full")) }
+        let lines = AudienceQueues()
+        for _ in 0..<AudienceQueues.requestsMax { lines.add(request("full")) }
         var hasEnded = false
         let ending = Task {
             hasEnded = true

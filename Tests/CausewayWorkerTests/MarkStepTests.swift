@@ -8,8 +8,8 @@ import Testing
         beganAt: Int64? = 40,
         settledBelow: Int64 = 100,
         _ rereading: (reader: UInt64, isComplete: Bool)? = nil
-    ) -> PartitionStanding {
-        PartitionStanding(
+    ) -> PartitionStatus {
+        PartitionStatus(
             topic: 0,
             partition: 3,
             assignment: 7,
@@ -20,7 +20,7 @@ import Testing
     }
 
     private func step(
-        _ standing: PartitionStanding,
+        _ standing: PartitionStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
         isFirstLook: Bool = false
     ) -> MarkStep {

@@ -23,7 +23,7 @@ struct HelpTests {
         let run = try ProgramRun.run("--help")
         #expect(run.exitCode == 0)
         #expect(run.errors.isEmpty)
-        for command in OtherProgram.causeway.commands {
+        for command in SiblingProgram.causeway.commands {
             #expect(run.output.contains("\n  \(command) "), "\(command)")
         }
         #expect(!run.output.contains("metrics-page"))
@@ -31,7 +31,7 @@ struct HelpTests {
         for command in Self.labCommands { #expect(lab.output.contains("\n  \(command) "), "\(command)") }
     }
 
-    private static let labCommands = OtherProgram.lab.commands
+    private static let labCommands = SiblingProgram.lab.commands
 
     @Test(
         arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay", "configuration"]
@@ -154,8 +154,8 @@ struct HelpTests {
         func names(_ commands: [any ParsableCommand.Type]) -> [String] {
             commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }.sorted()
         }
-        #expect(OtherProgram.causeway.commands.sorted() == names(Causeway.configuration.subcommands))
-        #expect(OtherProgram.lab.commands.sorted() == names(CausewayLab.configuration.subcommands))
+        #expect(SiblingProgram.causeway.commands.sorted() == names(Causeway.configuration.subcommands))
+        #expect(SiblingProgram.lab.commands.sorted() == names(CausewayLab.configuration.subcommands))
     }
 
     private func expectUsage(_ process: Process) throws {

@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Testing
 
 @Suite struct OtherProgramTests {
-    private let lab = OtherProgram(name: "causeway-lab", commands: ["demo"])
+    private let lab = SiblingProgram(name: "causeway-lab", commands: ["demo"])
 
     @Test(arguments: [["causeway", "demo"], ["causeway", "help", "demo"], ["causeway", "demo", "--followers", "1"]])
     func `A command of the other program is named`(arguments: [String]) {

@@ -28,7 +28,7 @@ struct LivePageTests {
     }
 
     @Test func `The desk gives each side its own steps`() {
-        let desk = PageDesk()
+        let desk = LivePageState()
         #expect(!desk.press(.killWorker), "nothing is allowed at first")
         desk.allow([.killWorker, .cutConnections])
         #expect(desk.press(.killWorker) && desk.press(.cutConnections))
@@ -39,14 +39,14 @@ struct LivePageTests {
     }
 
     @Test func `The number of presses is limited`() {
-        let desk = PageDesk()
+        let desk = LivePageState()
         desk.allow([.killWorker])
-        for _ in 0..<PageDesk.pressesMax { #expect(desk.press(.killWorker)) }
+        for _ in 0..<LivePageState.pressesMax { #expect(desk.press(.killWorker)) }
         #expect(!desk.press(.killWorker))
     }
 
     @Test func `Redis returns by itself`() {
-        let desk = PageDesk()
+        let desk = LivePageState()
         desk.allow([.takeRedisAway])
         #expect(desk.press(.takeRedisAway))
         #expect(desk.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
@@ -121,7 +121,7 @@ struct LivePageTests {
     }
 
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
-        let desk = PageDesk()
+        let desk = LivePageState()
         #expect(SimulatorPage.allow(on: desk, nil) == nil)
         #expect(desk.allowed == [.answer503, .cutConnections, .blackHole])
         #expect(desk.remarks[.killWorker] == "which process? --worker-pid names it")

@@ -30,7 +30,7 @@ struct AlertCauseTests {
             #expect(try #require(back.sum("causeway_redis_reconnects_total")) >= 1)
             try traffic.awaitAll()
             let well = try run.awaitState("nothing that waits") {
-                $0.sum("causeway_records_held") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
+                $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
             #expect(try !run.findings().contains("CausewayRedisAway"))
             history.addQuiet(well, minutes: 5)
@@ -216,7 +216,7 @@ struct AlertCauseTests {
             // The budget has not filled up again. That alone is no reason for the alert.
             history.addQuiet(retried, minutes: 12)
             try run.endFaults()
-            try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_held") == 0 }
+            try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
 
             for (wave, activities) in [crowd.activities.prefix(30), crowd.activities.suffix(30)].enumerated() {
                 for activity in activities {

@@ -111,7 +111,7 @@ final class OutOfLog: ConsumerHandler {
                 ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "causeway"),
                 ("partition.assignment.strategy", "range"), ("session.timeout.ms", "6000"),
             ],
-            topics: [CommandWire.commandsTopic],
+            topics: [CommandProducer.commandsTopic],
             handler: member
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }

@@ -30,7 +30,7 @@ struct AlertLoadTests {
             history.add(old, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
             try run.deployment.restartRedis()
             let well = try run.awaitState("nothing that waits") {
-                $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+                $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
             history.addQuiet(well, minutes: 15)
         }

@@ -53,7 +53,7 @@ struct ChannelAudienceTests {
         try run.relay(until: count)
         try run.awaitMetrics("\(count) registrations that are settled") {
             $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(count)
-                && $0.sum("causeway_records_held") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+                && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
         }
     }
 

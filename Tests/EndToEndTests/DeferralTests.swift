@@ -55,7 +55,7 @@ struct DeferralTests {
             let result = try #require(run.results.last(newest))
             #expect((result["source"] as? JSONObject)?["topic"] as? String == "causeway.commands", "\(result)")
             try run.awaitMetrics("nothing that waits") {
-                $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+                $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }

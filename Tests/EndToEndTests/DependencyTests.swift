@@ -107,7 +107,7 @@ struct DependencyTests {
             #expect(try !run.findings().contains("CausewayKafkaAway"))
             try run.deployment.restartRedis()
             try run.awaitMetrics("nothing that waits") {
-                $0.isWell && $0.sum("causeway_records_held") == 0 && $0.sum("causeway_consumer_lag_records") == 0
+                $0.isWell && $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }

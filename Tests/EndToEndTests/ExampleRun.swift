@@ -10,7 +10,7 @@ final class ExampleRun {
     let deployment: Deployment
     let results: ResultLog
     let phones: SimulatedPhones
-    private let wire: CommandWire
+    private let wire: CommandProducer
     private var relay: RegistrationRelay
     private let directory: WorkDirectory
 
@@ -48,7 +48,7 @@ final class ExampleRun {
             try TextFile.write(configure(talkative, deployment), to: deployment.path("causeway.yaml"))
             try deployment.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
-            wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
+            wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         } catch {
             deployment.stop()
             throw error
@@ -70,9 +70,9 @@ final class ExampleRun {
     }
 
     private static func use(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
-        try broker.createTopic(CommandWire.commandsTopic, partitions: Deployment.commandPartitions)
+        try broker.createTopic(CommandProducer.commandsTopic, partitions: Deployment.commandPartitions)
         for topic in [
-            CommandWire.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
+            CommandProducer.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
             "causeway.dead-letters", "causeway.deferred", "causeway.fanout",
         ] {
             try broker.createTopic(topic, partitions: Deployment.partitions)

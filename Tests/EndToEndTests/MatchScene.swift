@@ -36,7 +36,7 @@ final class MatchScene {
         try run.relay(until: registrations)
         try run.awaitMetrics("\(registrations) registrations that are settled") {
             $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(registrations)
-                && $0.sum("causeway_records_held") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
+                && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
         }
     }
 

@@ -18,7 +18,7 @@ struct MetricsTests {
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
             var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
             let phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
-            let wire = try CommandWire(bootstrapServers: run.deployment.bootstrapServers)
+            let wire = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
             defer { wire.close() }
             let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
             defer { reader.close() }
@@ -50,7 +50,7 @@ struct MetricsTests {
                 turn: { while try reader.drain(limit: 1_000) {} }
             ) {
                 $0.sum("causeway_outcomes_total") == Double(reader.results)
-                    && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_held") == 0
+                    && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
             try compare(scrape, with: reader, commands: feed.commands)
             try compare(scrape, with: try service(of: run))

@@ -112,7 +112,7 @@ private final class Match {
     let reader: ResultsReader
     private(set) var feed: SeasonFeed
     private let phones: SimulatedPhones
-    private let wire: CommandWire
+    private let wire: CommandProducer
 
     init(followers: Int, configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text })
         throws
@@ -125,7 +125,7 @@ private final class Match {
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
         feed = SeasonFeed(matches: matches, followers: followers, durationMilliseconds: 1)
         phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
-        wire = try CommandWire(bootstrapServers: run.deployment.bootstrapServers)
+        wire = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.make(for: feed)
         // The app starts half of the activities; a push starts the other half.

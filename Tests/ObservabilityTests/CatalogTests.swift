@@ -13,7 +13,7 @@ struct CatalogTests {
         causeway_push_retries_total{app} causeway_retry_budget_ratio{app} causeway_freshness_seconds{app}
         causeway_stage_seconds{stage} causeway_consumer_lag_records{topic,partition}
         causeway_oldest_unsettled_seconds{topic,partition} causeway_partitions_assigned causeway_partitions_paused
-        causeway_read_ahead_active causeway_records_held causeway_pushes_in_flight{app,environment}
+        causeway_read_ahead_active causeway_records_in_progress causeway_pushes_in_flight{app,environment}
         causeway_pushes_waiting{app,environment} causeway_apns_connections{app,environment,state}
         causeway_apns_streams{app,environment} causeway_apns_goaway_total{app,environment,reason}
         causeway_apns_round_trip_seconds{environment} causeway_breaker_open{app,environment}

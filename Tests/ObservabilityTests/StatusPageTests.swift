@@ -99,7 +99,7 @@ struct StatusPageTests {
         status.change(1) { $0.isDeclared = true }
         status.change(2) { counts in
             (counts.known, counts.listed) = (12, 8_100)
-            var outlook = ChannelStatus.Outlook(atMilliseconds: 1_789_999_970_000)
+            var outlook = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             outlook.reconciledAtMilliseconds = 1_789_996_400_000
             (outlook.deletionsPlanned, outlook.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
             (outlook.creationsOpen, outlook.unpublished) = (1, 2)
@@ -130,7 +130,7 @@ struct StatusPageTests {
             worker.publish(at: 0)
             worker.registry.channels.change(0) { counts in
                 counts.isDeclared = true
-                var outlook = ChannelStatus.Outlook(atMilliseconds: moment)
+                var outlook = ChannelStatus.Snapshot(atMilliseconds: moment)
                 (outlook.reconciledAtMilliseconds, outlook.nextDeletionMilliseconds) = (moment, moment)
                 counts.outlook = outlook
             }

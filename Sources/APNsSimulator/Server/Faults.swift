@@ -140,7 +140,7 @@ enum UndocumentedAnswer {
 }
 
 /// What happens to a valid request.
-enum Fate {
+enum RequestHandling {
     case processed
     case late
     case rejected(Reason)
@@ -171,14 +171,14 @@ struct ConnectionFaults {
 struct FaultSettings {
     let faults: Faults
     let connections: ConnectionFaults
-    private let bands: [(upTo: UInt64, fate: Fate)]
+    private let bands: [(upTo: UInt64, fate: RequestHandling)]
     private let informationalUpTo: UInt64
     private var faultyRequestsLeft: Int
 
     init(_ faults: Faults) {
         self.faults = faults
         connections = ConnectionFaults(faults)
-        var shares: [(Double, Fate)] = [
+        var shares: [(Double, RequestHandling)] = [
             (faults.internalServerErrorShare, .rejected(.internalServerError)),
             (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
             (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
@@ -187,7 +187,7 @@ struct FaultSettings {
             (faults.lateShare, .late),
         ]
         for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
-        var bands: [(upTo: UInt64, fate: Fate)] = []
+        var bands: [(upTo: UInt64, fate: RequestHandling)] = []
         var sum = 0.0
         for (share, fate) in shares where share > 0 {
             sum += share
@@ -198,7 +198,7 @@ struct FaultSettings {
         faultyRequestsLeft = faults.faultyRequests ?? .max
     }
 
-    mutating func fate(_ random: inout SplitMix64) -> Fate {
+    mutating func fate(_ random: inout SplitMix64) -> RequestHandling {
         if bands.isEmpty || faultyRequestsLeft == 0 { return .processed }
         if faultyRequestsLeft < .max { faultyRequestsLeft -= 1 }
         let draw = random.next() >> 32

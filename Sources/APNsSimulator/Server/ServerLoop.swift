@@ -10,7 +10,7 @@ struct ServiceSetup: @unchecked Sendable {
     let environment: Environment
     let limits: SimulatorConfiguration.Limits
     let tls: TLSContext?
-    let world: World
+    let world: SimulatorState
     let notifier: RegistrationNotifier
     /// Nil: pushes are not logged.
     let pushLogFile: PushLogFile?
@@ -116,7 +116,7 @@ final class ServerLoop {
         service == .push ? plan.connections : managementPlan.connections
     }
 
-    func fate(_ service: Service) -> Fate {
+    func fate(_ service: Service) -> RequestHandling {
         service == .push ? plan.fate(&random) : managementPlan.fate(&random)
     }
 

@@ -26,7 +26,7 @@ public struct LifeState: Sendable, Equatable {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
 
-    static func note(_ note: LifeNote, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
+    static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout LifeState?) {
         switch note {
         case .over: life = nil
         // The model's lives were never claimed.

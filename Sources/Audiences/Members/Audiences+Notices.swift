@@ -20,7 +20,7 @@ extension Audiences {
         let hasTime = result.invalidAtMilliseconds >= 0
         let registeredAt = registeredAtMilliseconds(tag)
         let notice = notices.allocate(
-            NoticeSlot(
+            RefusedMemberSlot(
                 tag: tag.value,
                 round: round,
                 version: content.version,
@@ -57,7 +57,7 @@ extension Audiences {
     ) {
         let hasTime = result.invalidAtMilliseconds >= 0
         let notice = notices.allocate(
-            NoticeSlot(
+            RefusedMemberSlot(
                 tag: 0,
                 round: .max,
                 version: .max,

@@ -173,7 +173,7 @@ extension Audiences {
     }
 
     private mutating func composeMemberResult(
-        _ notice: NoticeSlot,
+        _ notice: RefusedMemberSlot,
         _ identifier: UnsafeRawBufferPointer,
         reason: UnsafeRawBufferPointer
     ) {

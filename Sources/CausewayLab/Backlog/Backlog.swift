@@ -85,7 +85,7 @@ final class Backlog {
         )
         try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: deployment.path("causeway.yaml"))
         let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
-        let wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
+        let wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         defer { wire.close() }
 
         try register(phones, wire)
@@ -110,7 +110,7 @@ final class Backlog {
     }
 
     /// Registers phones with one activity each. A worker takes their tokens and is then stopped.
-    private func register(_ phones: SimulatedPhones, _ wire: CommandWire) throws(LabError) {
+    private func register(_ phones: SimulatedPhones, _ wire: CommandProducer) throws(LabError) {
         try phones.make(for: feed)
         var relay = RegistrationRelay(phones: phones)
         // A push-to-start token and an update token for each phone.
@@ -129,7 +129,7 @@ final class Backlog {
     }
 
     /// Writes the commands frame by frame, as during the season.
-    private func pileUp(_ wire: CommandWire) throws(LabError) {
+    private func pileUp(_ wire: CommandProducer) throws(LabError) {
         for frame in 0..<commandsPerActivity {
             for match in records.indices {
                 records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
@@ -148,7 +148,7 @@ final class Backlog {
         guard wire.failed == 0 else { throw LabError("\(wire.failed) commands did not reach the broker") }
     }
 
-    private func produce(_ template: CommandTemplate, to wire: CommandWire) throws(LabError) {
+    private func produce(_ template: CommandTemplate, to wire: CommandProducer) throws(LabError) {
         while true {
             let outcome = template.withRecord { key, value in
                 wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
@@ -171,7 +171,7 @@ final class Backlog {
         } catch {
             throw LabError("causeway.yaml: \(error)")
         }
-        let reading = try TopicReading(properties: properties, topic: CommandWire.commandsTopic)
+        let reading = try TopicReading(properties: properties, topic: CommandProducer.commandsTopic)
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
         let brokerBefore = deployment.brokerCPUMilliseconds

@@ -14,7 +14,7 @@ extension Demo {
 
     /// A phone that begins on a channel tells the server nothing, so the phones are asked. Who subscribes after a broadcast does not get
     /// that one: the season waits for all.
-    func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ wire: CommandWire) throws(LabError) {
+    func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ wire: CommandProducer) throws(LabError) {
         try turn(until: "every phone has its activity", reader, wire) { () throws(LabError) in
             try phones.summary().activitiesActive == feed.phones
         }

@@ -94,10 +94,10 @@ extension Demo {
         }
     }
 
-    var declaredParts: PageDesk.Parts {
-        PageDesk.Parts(
+    var declaredParts: LivePageState.Parts {
+        LivePageState.Parts(
             controlPort: deployment.simulator.controlPort,
-            inspection: PageDesk.Inspection(
+            inspection: LivePageState.Inspection(
                 program: deployment.causewayProgram,
                 configurationFile: deployment.path("causeway.yaml"),
                 logFile: deployment.path("inspect.log")

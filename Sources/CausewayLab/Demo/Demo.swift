@@ -45,7 +45,7 @@ final class Demo {
     let deployment: Deployment
     private let interruption: Interruption
     /// Where the live page asks; nil: there is no page.
-    let desk: PageDesk?
+    let desk: LivePageState?
     var feed: SeasonFeed
     var display = ProgressDisplay()
     var reported = DemoReport()
@@ -58,7 +58,7 @@ final class Demo {
         season: Season,
         deployment: Deployment,
         interruption: Interruption,
-        desk: PageDesk? = nil
+        desk: LivePageState? = nil
     ) throws(LabError) {
         self.options = options
         self.deployment = deployment
@@ -80,7 +80,7 @@ final class Demo {
         let phones = try setUp()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
-        let wire = try CommandWire(bootstrapServers: deployment.bootstrapServers)
+        let wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         defer { wire.close() }
 
         try rehearse(phones, reader, wire)
@@ -153,7 +153,7 @@ final class Demo {
     private func rehearse(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,
-        _ wire: CommandWire
+        _ wire: CommandProducer
     ) throws(LabError) {
         try phones.make(for: feed)
         var registrations = RegistrationRelay(phones: phones)
@@ -178,7 +178,7 @@ final class Demo {
         _ count: Int,
         _ relay: inout RegistrationRelay,
         _ reader: ResultsReader,
-        _ wire: CommandWire
+        _ wire: CommandProducer
     ) throws(LabError) {
         try relay.carry(
             until: count,
@@ -197,7 +197,7 @@ final class Demo {
     func turn(
         until what: String,
         _ reader: ResultsReader,
-        _ wire: CommandWire,
+        _ wire: CommandProducer,
         _ isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
         let deadline = Clock.milliseconds + Self.stallMilliseconds
@@ -214,7 +214,7 @@ final class Demo {
 
     // MARK: - The season
 
-    private func play(_ reader: ResultsReader, _ wire: CommandWire, began: Int64) throws(LabError) {
+    private func play(_ reader: ResultsReader, _ wire: CommandProducer, began: Int64) throws(LabError) {
         var rates = Rates(milliseconds: began)
         var lastProgress = (commands: 0, milliseconds: began)
         reader.countsFreshness = true
@@ -284,7 +284,7 @@ final class Demo {
         )
     }
 
-    private func stalled(_ what: String, _ reader: ResultsReader, _ wire: CommandWire) -> LabError {
+    private func stalled(_ what: String, _ reader: ResultsReader, _ wire: CommandProducer) -> LabError {
         let tally = reader.tally
         let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
         return LabError(

@@ -195,7 +195,7 @@ struct DemoCommand: DeployedRun {
             )
         }
         if let evidence { options.evidence = try Evidence(directory: evidence) }
-        let page = try PageServer(desk: PageDesk(), listeningAt: .loopback(port: pagePort))
+        let page = try PageServer(desk: LivePageState(), listeningAt: .loopback(port: pagePort))
         page.announce(opensBrowser: open)
         let demo = try Demo(
             options: options,

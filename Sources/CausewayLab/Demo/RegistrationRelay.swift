@@ -20,7 +20,7 @@ struct RegistrationRelay {
     ///   - stalled: thrown if the registrations do not come in time.
     mutating func carry(
         until wanted: Int,
-        to wire: CommandWire,
+        to wire: CommandProducer,
         withinMilliseconds milliseconds: Int64,
         look: () throws(LabError) -> Void,
         stalled: (String) -> LabError = { LabError($0) }
@@ -36,7 +36,7 @@ struct RegistrationRelay {
     }
 
     /// Takes a page of registrations, or waits a short time for the first one.
-    private mutating func turn(to wire: CommandWire) throws(LabError) {
+    private mutating func turn(to wire: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,
             limit: Self.pageRecords,

@@ -36,7 +36,7 @@ extension ResultSummary {
     /// Scans a result record once, without creating a string: 700,000 results come in one minute, and the worker needs the same cores.
     ///
     /// - Parameter commandsTopic: the topic of commands, by which ``isFromCommands`` is decided.
-    init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandWire.commandsTopic) {
+    init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopic) {
         var offset = 0
         var depth = 0
         // The container at depth 2 that is being scanned; 0 for any other.

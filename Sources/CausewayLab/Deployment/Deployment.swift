@@ -63,8 +63,8 @@ final class Deployment {
     ) throws(LabError) {
         try startBroker(command: [
             programs.lab, "broker", "--partitions", String(Self.partitions),
-            "--topic", "\(CommandWire.commandsTopic):\(commandPartitions)",
-            "--topic", "\(CommandWire.deferredTopic):\(commandPartitions)",
+            "--topic", "\(CommandProducer.commandsTopic):\(commandPartitions)",
+            "--topic", "\(CommandProducer.deferredTopic):\(commandPartitions)",
             "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
             "--round-trip", String(Self.brokerRoundTripMilliseconds),
         ])

@@ -27,6 +27,6 @@ struct WorkerMetrics {
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrations: Int) -> Bool {
         // A lane publishes both numbers at the same time.
-        registrationsReceived == registrations && sum(of: "causeway_records_held") == 0
+        registrationsReceived == registrations && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -25,7 +25,7 @@ final class FanoutRun {
     private let interruption: Interruption
     private let crowd: FanoutCrowd
     private let phones: SimulatedPhones
-    private let wire: CommandWire
+    private let wire: CommandProducer
     private let results: FanoutResults
     private var progress = FanoutProgress()
 
@@ -50,7 +50,7 @@ final class FanoutRun {
             shownSince: Clock.wallMilliseconds / 1_000 - Self.shownSeconds,
             client: client
         )
-        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: deployment.base.bootstrapServers)
         if besidePerSecond > 0 {
             results.neighbours = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)

@@ -53,7 +53,7 @@ struct SingleCommandLoad {
     }
 
     /// Writes the commands that are due. A full queue is tried again in the next turn.
-    mutating func write(to wire: CommandWire, atMilliseconds now: Int64, wallMilliseconds: Int64) throws(LabError) {
+    mutating func write(to wire: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64) throws(LabError) {
         guard let phase else { return }
         let due = Int((now - beganMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while writtenInPhase < due {

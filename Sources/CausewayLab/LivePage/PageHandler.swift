@@ -8,11 +8,11 @@ final class PageHandler: HTTPRequestHandler {
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
         + "form-action 'none'; frame-ancestors 'none'"
 
-    private let desk: PageDesk
+    private let desk: LivePageState
     private let sampler: PageSampler
     private let stories: PageStories
 
-    init(desk: PageDesk, sampler: PageSampler, stories: PageStories) {
+    init(desk: LivePageState, sampler: PageSampler, stories: PageStories) {
         self.desk = desk
         self.sampler = sampler
         self.stories = stories

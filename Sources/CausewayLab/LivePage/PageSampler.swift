@@ -15,7 +15,7 @@ final class PageSampler: @unchecked Sendable {
         var cursor = 0
     }
 
-    private let desk: PageDesk
+    private let desk: LivePageState
     /// Guards the next two.
     private let condition = NSCondition()
     private var arrived: [HTTPAnswerStream] = []
@@ -25,9 +25,9 @@ final class PageSampler: @unchecked Sendable {
     // The thread's own.
     private var viewers: [Viewer] = []
     private var phones = 0
-    private var parts: PageDesk.Parts?
+    private var parts: LivePageState.Parts?
 
-    init(desk: PageDesk) {
+    init(desk: LivePageState) {
         self.desk = desk
     }
 

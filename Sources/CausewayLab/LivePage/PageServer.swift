@@ -14,7 +14,7 @@ final class PageServer: Sendable {
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
-    let desk: PageDesk
+    let desk: LivePageState
     let port: UInt16
     private let server: HTTPServer
     private let sampler: PageSampler
@@ -26,7 +26,7 @@ final class PageServer: Sendable {
     /// Serves from now on.
     ///
     /// - Parameter listeningAt: Port 0: any free port.
-    init(desk: PageDesk, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
+    init(desk: LivePageState, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
         self.desk = desk
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax

@@ -11,12 +11,12 @@ final class PageStories: @unchecked Sendable {
     private static let inspectionMilliseconds: Int64 = 10_000
     private static let results = 8
 
-    private let desk: PageDesk
+    private let desk: LivePageState
     /// Guards the questions.
     private let condition = NSCondition()
     private var questions: [(exchange: HTTPExchange, phone: Int)] = []
 
-    init(desk: PageDesk) {
+    init(desk: LivePageState) {
         self.desk = desk
     }
 
@@ -65,7 +65,9 @@ final class PageStories: @unchecked Sendable {
         return HTTPAnswer(status: 200, contentType: "application/json", body: body)
     }
 
-    private static func inspect(_ subject: PageSubject, _ inspection: PageDesk.Inspection) -> Result<String, LabError> {
+    private static func inspect(_ subject: PageSubject, _ inspection: LivePageState.Inspection) -> Result<
+        String, LabError
+    > {
         Result { () throws(LabError) in
             let child = try ChildProcess(
                 name: "inspection",

@@ -12,7 +12,7 @@ final class SimulatorPage: Sendable {
         /// Where the results are; nil if nobody has said.
         var results: Results?
         /// How to ask the worker's Redis and results about an activity.
-        var inspection: PageDesk.Inspection?
+        var inspection: LivePageState.Inspection?
         var worker: WorkerIdentity?
     }
 
@@ -41,8 +41,8 @@ final class SimulatorPage: Sendable {
         listeningAt place: SocketAddress,
         _ surroundings: Surroundings
     ) throws(LabError) {
-        let desk = PageDesk()
-        desk.show(PageDesk.Parts(controlPort: controlPort, inspection: surroundings.inspection))
+        let desk = LivePageState()
+        desk.show(LivePageState.Parts(controlPort: controlPort, inspection: surroundings.inspection))
         desk.show(PageFigures(phase: .open))
         _ = Self.allow(on: desk, surroundings.worker)
         self.surroundings = surroundings
@@ -68,12 +68,12 @@ final class SimulatorPage: Sendable {
     /// What visitors may do, and why not the rest.
     ///
     /// - Returns: the worker that may be killed.
-    static func allow(on desk: PageDesk, _ identity: WorkerIdentity?) -> GivenProcess? {
+    static func allow(on desk: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
         var allowed = Set(PageAction.allCases.filter(\.isOfService))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "not here: the simulator has not started your Redis"
         ]
-        var worker: GivenProcess?
+        var worker: ExternalProcess?
         if let identity {
             do throws(LabError) {
                 let found = try identity.worker()
@@ -94,7 +94,7 @@ final class SimulatorPage: Sendable {
         let desk = server.desk
         var reading = surroundings.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
         var figures = PageFigures(phase: .open)
-        var worker: GivenProcess?
+        var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
             // The worker that the visitor saw when the button was pressed.
             for case .begin(.killWorker) in desk.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }

@@ -50,7 +50,7 @@ final class OutageDeployment {
                 properties: [
                     ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.group),
                 ],
-                topic: CommandWire.commandsTopic,
+                topic: CommandProducer.commandsTopic,
                 partitions: Int32(outage.partitions)
             )
         } catch {
@@ -285,7 +285,7 @@ final class OutageDeployment {
     // MARK: - Running and ending
 
     /// Carries new registrations to Kafka. Returns how many have been carried in all.
-    func carryRegistrations(to wire: CommandWire) throws(LabError) -> Int {
+    func carryRegistrations(to wire: CommandProducer) throws(LabError) -> Int {
         var sum = 0
         for service in services { sum += try service.carryRegistrations(to: wire) }
         return sum

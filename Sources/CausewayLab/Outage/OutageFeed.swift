@@ -22,7 +22,7 @@ struct OutageFeed {
     /// Writes the commands that are due. The activities take turns, evenly spread over the period.
     ///
     /// - Parameter elapsedMilliseconds: time since the first command.
-    mutating func advance(to elapsedMilliseconds: Int64, _ wire: CommandWire) throws(LabError) {
+    mutating func advance(to elapsedMilliseconds: Int64, _ wire: CommandProducer) throws(LabError) {
         guard !isOver else { return }
         let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
         let due = Int(rounds * Int64(app.activities) / app.periodMilliseconds)
@@ -47,7 +47,7 @@ struct OutageFeed {
 
     private func isStart(_ index: Int) -> Bool { counts[index] == 0 && index < app.startedByPush }
 
-    private mutating func write(_ event: Event, _ index: Int, _ wire: CommandWire) throws(LabError) {
+    private mutating func write(_ event: Event, _ index: Int, _ wire: CommandProducer) throws(LabError) {
         counts[index] += 1
         let now = Clock.wallMilliseconds
         let command = self.command(event, index, nowMilliseconds: now)
@@ -106,7 +106,7 @@ struct OutageFeed {
         }
     }
 
-    private func produce(_ value: [UInt8], key: String, _ wire: CommandWire) throws(LabError) {
+    private func produce(_ value: [UInt8], key: String, _ wire: CommandProducer) throws(LabError) {
         var key = key
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in

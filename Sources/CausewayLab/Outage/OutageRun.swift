@@ -16,7 +16,7 @@ final class OutageRun {
     private let outage: OutageCase
     private let deployment: OutageDeployment
     private let interruption: Interruption
-    private let wire: CommandWire
+    private let wire: CommandProducer
     private let outcomes: OutageOutcomes
     private var feeds: [OutageFeed]
     private var troubles: ArraySlice<Trouble>
@@ -34,7 +34,7 @@ final class OutageRun {
         self.outage = outage
         self.deployment = deployment
         self.interruption = interruption
-        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         outcomes = try OutageOutcomes(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)

@@ -64,7 +64,7 @@ final class OutageService {
     }
 
     /// Carries new registrations to Kafka, as an app's server does. Returns how many have been carried in all.
-    func carryRegistrations(to wire: CommandWire) throws(LabError) -> Int {
+    func carryRegistrations(to wire: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return registrationsCarried }
         let page = try SimulatedPhones(client: client)
             .registrations(since: registrationsCarried, limit: Self.registrationsPage, waitMilliseconds: 0)

@@ -15,7 +15,7 @@ extension SimulatorCommand {
                 topic: kafka.topics.results,
                 commandsTopic: kafka.topics.commands
             )
-            surroundings.inspection = PageDesk.Inspection(
+            surroundings.inspection = LivePageState.Inspection(
                 program: try ProgramFiles().causeway,
                 configurationFile: config,
                 logFile: ""

@@ -14,17 +14,17 @@ extension ChannelKeeper {
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
         tokens: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
-        note: @escaping @Sendable (ChannelNote) -> Void
+        note: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         let apns = configuration.apns
         let tls = try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
         let timeout = Int64(apns.connectTimeoutMilliseconds + apns.requestTimeoutMilliseconds)
-        var sites: [Site] = []
+        var sites: [AppEnvironment] = []
         for app in configuration.apps {
             for environment in app.channels.environments where app.environments.contains(environment) {
                 let endpoint = apns.endpoint(for: environment)
                 sites.append(
-                    Site(
+                    AppEnvironment(
                         place: Place(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
@@ -61,7 +61,7 @@ extension ChannelKeeper {
     /// Makes a keeper for a command line. It reads each key's file and signs its own provider tokens.
     package static func make(
         _ configuration: WorkerConfiguration,
-        note: @escaping @Sendable (ChannelNote) -> Void
+        note: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         try make(
             configuration,

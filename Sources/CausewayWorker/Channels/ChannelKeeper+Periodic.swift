@@ -4,7 +4,7 @@ import Redis
 /// The periodic work of the keeper, and the comparison with APNs' list.
 extension ChannelKeeper {
     /// Deletes what is due, publishes what is not published, and reconciles once a day. One worker at a time does this work.
-    func maintain(_ site: Site) async throws(ChannelRefusal) {
+    func maintain(_ site: AppEnvironment) async throws(ChannelRefusal) {
         // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
         let first = try peek(site)
         guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty
@@ -47,7 +47,7 @@ extension ChannelKeeper {
     }
 
     /// Reconciles if that is due. If the attempt fails because a service is away, the next look tries again.
-    private func reconcileDaily(_ site: Site) async throws(ChannelRefusal) {
+    private func reconcileDaily(_ site: AppEnvironment) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
         }
@@ -65,18 +65,18 @@ extension ChannelKeeper {
         }
     }
 
-    private func look(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+    private func look(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try self.known(site)
         noteLook(known, at: site)
         return known
     }
 
-    private func noteLook(_ known: Reconciliation.Known, at site: Site) {
+    private func noteLook(_ known: Reconciliation.Known, at site: AppEnvironment) {
         note(.looked(app: site.place.app, environment: site.place.environment, known))
     }
 
     /// Compares APNs' list with the register, and acts on the differences.
-    func reconcile(_ site: Site, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
+    func reconcile(_ site: AppEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal) -> Reconciliation {
         let listedAt = now
         let listed: [String]
         do throws(ChannelError) {
@@ -118,7 +118,7 @@ extension ChannelKeeper {
     private func carryOut(
         _ reconciliation: Reconciliation,
         known: Reconciliation.Known,
-        at site: Site
+        at site: AppEnvironment
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
         let orphanRefusal = try await actOnEach(reconciliation.orphans) { keeper, channel throws(ChannelRefusal) in
             do throws(ChannelError) {
@@ -155,7 +155,7 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of a channel whose audience has ended. A worker that is killed after it has admitted an end leaves the plan to this.
-    private func planDeletion(_ entry: ChannelEntry, at site: Site) throws(ChannelRefusal) {
+    private func planDeletion(_ entry: ChannelEntry, at site: AppEnvironment) throws(ChannelRefusal) {
         try asking { () throws(RedisError) in
             // Somebody may have created the channel for commands after the end.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,

@@ -12,7 +12,7 @@ extension ChannelKeeper {
         sites.map { ChannelPlace(app: $0.place.app, environment: $0.place.environment) }
     }
 
-    private func site(of place: ChannelPlace) throws(ChannelRefusal) -> Site {
+    private func site(of place: ChannelPlace) throws(ChannelRefusal) -> AppEnvironment {
         guard let site = site(Place(app: place.app, environment: place.environment)) else {
             throw ChannelRefusal(
                 text: "\(place.app) has no channels in \(place.environment)",

@@ -110,7 +110,7 @@ extension ChannelKeeper {
     }
 
     /// An error at one site does not stop the work at the other sites.
-    private func maintainOrReport(_ site: Site) async {
+    private func maintainOrReport(_ site: AppEnvironment) async {
         do throws(ChannelRefusal) {
             try await maintain(site)
         } catch {

@@ -12,7 +12,7 @@ extension ChannelKeeper {
     static let restoringPauseMilliseconds: Int64 = 5_000
 
     /// An audience's entry in the complete register.
-    func entry(of audience: String, at site: Site) throws(ChannelRefusal) -> ChannelEntry? {
+    func entry(of audience: String, at site: AppEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
         func look() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
             try asking { () throws(RedisError) in try register.look(site.place, audience: audience) }
         }
@@ -23,14 +23,14 @@ extension ChannelKeeper {
     }
 
     /// Everything that the register has for a place, complete or not.
-    func peek(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+    func peek(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try asking { () throws(RedisError) in try register.known(site.place) }
         if known.isRestored { restoredPlaces.insert(site.place) }
         return known
     }
 
     /// Everything that the complete register has for a place.
-    func known(_ site: Site) throws(ChannelRefusal) -> Reconciliation.Known {
+    func known(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try peek(site)
         if known.isRestored { return known }
         try restore([site])
@@ -43,7 +43,7 @@ extension ChannelKeeper {
     }
 
     /// Copies entries from the topic to the registers that are not complete, and announces them. Harmless in several processes at one time.
-    func restore(_ sites: [Site]) throws(ChannelRefusal) {
+    func restore(_ sites: [AppEnvironment]) throws(ChannelRefusal) {
         for _ in 0..<Self.restoringsMax {
             var tokens: [Place: [UInt8]] = [:]
             for site in sites {

@@ -15,7 +15,7 @@ package actor ChannelKeeper {
     typealias Place = ChannelRegister.Place
 
     /// An app in an environment, and the settings of its channels.
-    struct Site: Sendable {
+    struct AppEnvironment: Sendable {
         var place: Place
         var storage: ChannelEntry.Storage
         var keepMilliseconds: Int64
@@ -43,12 +43,12 @@ package actor ChannelKeeper {
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    let sites: [Site]
+    let sites: [AppEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
     /// Longer than any creation takes. After this time an attempt is over, successful or not.
     private let creationMilliseconds: Int64
-    let note: @Sendable (ChannelNote) -> Void
+    let note: @Sendable (ChannelEvent) -> Void
     /// Places whose register was complete once. If it is not complete any more, Redis has lost it.
     var restoredPlaces: Set<Place> = []
     /// Why the last restoring failed, and until when no other one begins.
@@ -57,7 +57,7 @@ package actor ChannelKeeper {
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The requests of lanes that run or wait.
-    let lines = AudienceLines()
+    let lines = AudienceQueues()
 
     private struct Refused: Hashable {
         var place: Place
@@ -65,11 +65,11 @@ package actor ChannelKeeper {
     }
 
     init(
-        sites: [Site],
+        sites: [AppEnvironment],
         register: ChannelRegister,
         topic: ChannelTopic,
         timeoutMilliseconds: Int64,
-        note: @escaping @Sendable (ChannelNote) -> Void
+        note: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.sites = sites
         self.register = register
@@ -81,14 +81,14 @@ package actor ChannelKeeper {
 
     var now: Int64 { wallMilliseconds() }
 
-    func site(_ place: Place) -> Site? { sites.first { $0.place == place } }
+    func site(_ place: Place) -> AppEnvironment? { sites.first { $0.place == place } }
 
     // MARK: - Requests
 
     /// Returns the channel of an audience. Creates the channel if the audience has none.
     func ensure(
         _ audience: String,
-        at site: Site,
+        at site: AppEnvironment,
         storage: ChannelEntry.Storage? = nil
     ) async throws(ChannelRefusal) -> ChannelEntry {
         let deadline = now + creationMilliseconds
@@ -119,7 +119,7 @@ package actor ChannelKeeper {
     /// - Returns: nil if another process has created the channel, or if Redis has lost the register, since the caller looked.
     private func createUnlessThere(
         _ audience: String,
-        at site: Site,
+        at site: AppEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let isNeeded = try asking { () throws(RedisError) in
@@ -134,7 +134,7 @@ package actor ChannelKeeper {
     /// Creates a channel. The caller must hold the audience's lease.
     private func create(
         _ audience: String,
-        at site: Site,
+        at site: AppEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let place = site.place
@@ -185,7 +185,7 @@ package actor ChannelKeeper {
     }
 
     /// Marks channels as other people's if no attempt of ours was open before they existed.
-    private func noteForeign(_ listed: [String], at site: Site) throws(ChannelRefusal) {
+    private func noteForeign(_ listed: [String], at site: AppEnvironment) throws(ChannelRefusal) {
         let known = try known(site)
         guard known.intents.isEmpty else { return }
         let own = Set(known.entries.map(\.channel))
@@ -225,7 +225,7 @@ package actor ChannelKeeper {
     }
 
     /// Plans the deletion of an ended audience's channel. If another process is creating the channel, waits for its entry.
-    func end(_ audience: String, at site: Site, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
+    func end(_ audience: String, at site: AppEnvironment, storedUntilMilliseconds: Int64) async throws(ChannelRefusal) {
         let due = max(now + site.keepMilliseconds, storedUntilMilliseconds)
         let deadline = now + creationMilliseconds
         while true {
@@ -246,7 +246,9 @@ package actor ChannelKeeper {
     }
 
     /// Replaces a channel that APNs does not know any more, unless another worker has done so.
-    func replace(_ channel: String, of audience: String, at site: Site) async throws(ChannelRefusal) -> ChannelEntry {
+    func replace(_ channel: String, of audience: String, at site: AppEnvironment) async throws(ChannelRefusal)
+        -> ChannelEntry
+    {
         try restore([site])
         let entry = try entry(of: audience, at: site)
         guard let entry, entry.channel == channel else { return try await ensure(audience, at: site) }
@@ -263,7 +265,7 @@ package actor ChannelKeeper {
     }
 
     /// Deletes a channel at APNs, in the topic and in the register. After a crash the periodic work completes the deletion.
-    func delete(_ entry: ChannelEntry, at site: Site) async throws(ChannelRefusal) {
+    func delete(_ entry: ChannelEntry, at site: AppEnvironment) async throws(ChannelRefusal) {
         var entry = entry
         entry.state = .deleting
         do {

@@ -5,7 +5,7 @@ import Observability
 enum ChannelNotes {
     /// - Parameter pool: the number of an app's pool in an environment; nil for an app without one.
     static func tell(
-        _ note: ChannelNote,
+        _ note: ChannelEvent,
         _ log: SharedKindLog,
         _ status: ChannelStatus,
         pool: (_ app: String, _ environment: String) -> Int?
@@ -39,7 +39,7 @@ enum ChannelNotes {
         case .looked(let app, let environment, let known):
             count(app, environment) {
                 $0.known = Int64(known.entries.count)
-                $0.outlook = ChannelStatus.Outlook(known, atMilliseconds: wallMilliseconds())
+                $0.outlook = ChannelStatus.Snapshot(known, atMilliseconds: wallMilliseconds())
             }
         case .listed(let app, let environment, let channels): count(app, environment) { $0.listed = Int64(channels) }
         case .trouble(let text, let app, let environment):
@@ -64,7 +64,7 @@ enum ChannelNotes {
     }
 }
 
-extension ChannelStatus.Outlook {
+extension ChannelStatus.Snapshot {
     init(_ known: Reconciliation.Known, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = known.reconciledAt

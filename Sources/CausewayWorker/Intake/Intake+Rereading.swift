@@ -117,7 +117,7 @@ extension Intake {
         rereading.exchange.publish(
             markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let beginning = beginning(of: partition) else { return nil }
-                return PartitionStanding(
+                return PartitionStatus(
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignment: entry.number,

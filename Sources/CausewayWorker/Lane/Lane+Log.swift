@@ -19,7 +19,7 @@ extension Lane {
     }
 
     /// Logs what happened to a pool's connections, at a high level only if an operator must act.
-    func note(_ notice: PoolNotice, of pool: String) {
+    func note(_ notice: PoolEvent, of pool: String) {
         switch notice {
         case .connected(let connection, let peer):
             note(.apnsConnected, pool, ["connection": "\(connection)", "peer": "\(peer)"])

@@ -193,9 +193,9 @@ extension Lane {
     private func setWaiting() {
         let inFlight = pools.reduce(0) { $0 + $1.pool.inFlight }
         let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
-        let held = delivery.recordsHeld
+        let held = delivery.recordsInProgress
         let others = inFlight + streams + delivery.recordsAwaitingStore + delivery.recordsFinished
-        metrics.set(.recordsHeld, to: Int64(held))
+        metrics.set(.recordsInProgress, to: Int64(held))
         set(.redis, to: delivery.recordsAwaitingStore)
         set(.stream, to: streams)
         set(.apns, to: inFlight)

@@ -83,7 +83,7 @@ private final class LanePoolAnswers: PushHandler {
         lane.requestTurnEnd()
     }
 
-    func poolNotice(_ notice: PoolNotice) {
+    func poolNotice(_ notice: PoolEvent) {
         if case .goAway(_, _, let reason, _) = notice { lane.countGoAway(reason, of: number) }
         lane.note(notice, of: name)
     }

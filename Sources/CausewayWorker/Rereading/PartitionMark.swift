@@ -41,7 +41,7 @@ struct PartitionMark: Equatable {
 }
 
 /// The state of one of this worker's partitions, from the Kafka thread.
-struct PartitionStanding: Equatable, Sendable {
+struct PartitionStatus: Equatable, Sendable {
     /// Index of the topic in the consumer's list.
     var topic: Int32
     var partition: Int32
@@ -54,7 +54,7 @@ struct PartitionStanding: Equatable, Sendable {
     /// The last rereading that began, and whether it is complete.
     var rereading: (reader: UInt64, isComplete: Bool)?
 
-    static func == (left: PartitionStanding, right: PartitionStanding) -> Bool {
+    static func == (left: PartitionStatus, right: PartitionStatus) -> Bool {
         left.topic == right.topic && left.partition == right.partition && left.assignment == right.assignment
             && left.beganAt == right.beganAt && left.settledBelow == right.settledBelow
             && left.rereading?.reader == right.rereading?.reader
@@ -79,7 +79,7 @@ enum MarkStep: Equatable {
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstLook: whether the partition has not been looked at since its assignment.
     static func next(
-        _ standing: PartitionStanding,
+        _ standing: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstLook: Bool
     ) -> MarkStep {

@@ -152,7 +152,7 @@ actor StoreWatch {
 
     private func collectWrites(
         _ step: MarkStep,
-        of standing: PartitionStanding,
+        of standing: PartitionStatus,
         _ index: Int,
         _ seen: [(runIdentifier: String, mark: PartitionMark?)],
         _ writings: inout [Write],

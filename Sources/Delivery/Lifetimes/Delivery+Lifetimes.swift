@@ -84,7 +84,7 @@ extension Delivery {
     }
 
     /// What a record tells the timetable.
-    func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifeNote {
+    func lifeNote(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
             return aliveNote(
                 atMilliseconds: slot.pointee.registeredAtMilliseconds,
@@ -104,7 +104,7 @@ extension Delivery {
         return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
     }
 
-    private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifeNote {
+    private func lifeNote(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .over }
         if slot.pointee.isLifetimeRestart {
             // The life keeps its number, so another record of this start finds it, and Redis decides what becomes of that record.
@@ -149,7 +149,7 @@ extension Delivery {
     }
 
     /// A time in the future is no evidence, so the present one counts instead.
-    private func aliveNote(atMilliseconds told: Int64, _ lifetime: Int64, now: Moment) -> LifeNote {
+    private func aliveNote(atMilliseconds told: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
         let at = max(0, min(told, now.wallMilliseconds))
         return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .over
     }

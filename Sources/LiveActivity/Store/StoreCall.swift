@@ -117,7 +117,7 @@ public struct StoreCall<Bytes> {
         // Operations on an activity's place in the timetable of lifetimes. They touch nothing else of the activity.
 
         /// Notes in the timetable what was learned about an activity's life: `settled`.
-        case noteLife(LifeNote, keeping: KeptCommand<Bytes>? = nil)
+        case noteLife(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
         /// Asks whether the life that began then is still in the timetable: `retry`, or `superseded`. Until `leaseMilliseconds` are
         /// over, or longer if the activity was claimed often, no keeper claims the activity again.
         /// - Parameter state: what a start would show. `superseded` too if the timetable keeps a newer state; then the activity is due

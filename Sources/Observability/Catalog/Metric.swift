@@ -40,7 +40,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audiencePagesArranged
 
     // Waiting records and pushes.
-    case recordsHeld
+    case recordsInProgress
     case recordsWaiting
     case pushesInFlight
     case pushesWaiting

@@ -161,8 +161,8 @@ package enum MetricCatalog {
 
     private static let waiting: [MetricDefinition] = [
         .gauge(
-            .recordsHeld,
-            "causeway_records_held",
+            .recordsInProgress,
+            "causeway_records_in_progress",
             .count("records"),
             [],
             .lanes(.sum),

@@ -16,14 +16,14 @@ package final class ChannelStatus: Sendable {
         /// Some audiences of the app get a channel here by the configuration.
         package var isDeclared = false
         /// Nil before this worker's first look.
-        package var outlook: Outlook?
+        package var outlook: Snapshot?
         package var trouble: Trouble?
 
         package init() {}
     }
 
     /// What a worker has seen of an app's channels at its last look. Moments are UNIX milliseconds.
-    package struct Outlook: Sendable, Equatable {
+    package struct Snapshot: Sendable, Equatable {
         package var atMilliseconds: Int64
         /// When a worker has last held APNs' list against what is known; nil: none has.
         package var reconciledAtMilliseconds: Int64?

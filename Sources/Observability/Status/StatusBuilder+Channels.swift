@@ -48,7 +48,7 @@ extension StatusBuilder {
         )
     }
 
-    private func waiting(_ outlook: ChannelStatus.Outlook?) -> [StatusCell] {
+    private func waiting(_ outlook: ChannelStatus.Snapshot?) -> [StatusCell] {
         guard let outlook else { return [StatusCell](repeating: .none, count: 6) }
         return [
             .count(Int64(outlook.creationsOpen)), .count(Int64(outlook.unpublished)),

@@ -175,7 +175,7 @@ struct StatusBuilder {
             key: "waiting",
             title: "What waits",
             explanation:
-                "\(Numeral.grouped(now[.recordsHeld])) records are held between receipt and acknowledged result.",
+                "\(Numeral.grouped(now[.recordsInProgress])) records are held between receipt and acknowledged result.",
             columns: [
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
                 .init(key: "records", title: "records"),

@@ -15,7 +15,7 @@ enum ConfigurationOption {
     /// Also finds everything that a worker's start would refuse: keys, certificates, properties of librdkafka.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)
-        loader.examination = { StartExamination.faults(of: $0, requiresFiles: $1) }
+        loader.examination = { StartupCheck.faults(of: $0, requiresFiles: $1) }
         return loader
     }
 

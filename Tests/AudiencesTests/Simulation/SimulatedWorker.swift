@@ -93,7 +93,7 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        core.commandsHeld == 0 && core.recordsHeld == 0 && core.roundsHeld == 0 && core.membershipsHeld == 0
+        core.commandsHeld == 0 && core.recordsInProgress == 0 && core.roundsHeld == 0 && core.membershipsHeld == 0
             && storeCalls.isEmpty && !assigned.values.contains { core.passedOver($0.place) > 0 }
             && activityCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }

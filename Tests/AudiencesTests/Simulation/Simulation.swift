@@ -82,7 +82,7 @@ final class Simulation {
         self.seed = seed
         random = SplitMix64(simulationSeed: seed)
         swarm = Swarm(&random, kind: kind)
-        store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundBench.pageBytesMax)
+        store = AudienceStoreModel(nowMilliseconds: now, pageBytesMax: RoundHarness.pageBytesMax)
         log = Array(repeating: [], count: swarm.partitions)
         commits = Array(repeating: PartitionProgress(committableOffset: 0, metadata: []), count: swarm.partitions)
         for _ in 0..<swarm.workers { workers.append(makeWorker()) }
@@ -177,7 +177,7 @@ final class Simulation {
 
     private var stuck: String {
         workers.map { worker in
-            "worker \(worker.number): \(worker.core.commandsHeld) commands, \(worker.core.recordsHeld) records, "
+            "worker \(worker.number): \(worker.core.commandsHeld) commands, \(worker.core.recordsInProgress) records, "
                 + "\(worker.core.roundsHeld) rounds, \(worker.core.membersParked) parked, \(worker.pushes.count) pushes, "
                 + "\(worker.storeCalls.count) calls, \(worker.productions.count) productions"
         }

@@ -27,7 +27,7 @@ import Testing
         #expect((result.command, result.audience, result.activity) == ("u1", "m", ""))
         #expect((result.outcome, result.reason, result.times[2]) == ("failed", "redisFull", 5))
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test(arguments: [true, false]) func `A command to an audience may request a channel`(asksForChannel: Bool) throws {
@@ -58,7 +58,7 @@ import Testing
         core.handBack(record, .outcome(.duplicate))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
@@ -68,7 +68,7 @@ import Testing
         core.handBack(try #require(core.takeHandover()), .outcome(outcome))
         core.acknowledgeAll()
         #expect(core.outcomes == ["e1 \(outcome.name)"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A command that was fanned out is settled without a result`() throws {
@@ -152,7 +152,7 @@ import Testing
         core.release(core.commands)
         _ = core.assign(.commands)
         core.handBack(record, .fannedOut)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
         #expect(core.committableOffset == nil)
     }
 
@@ -223,7 +223,7 @@ import Testing
         core.release(core.commands)
         core.delivery.membersAreHeld = true
         #expect(core.takeHandover() == nil)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A command with an unknown policy or app is invalid`() {

@@ -125,7 +125,7 @@ import Testing
         core.beginRevoking(core.commands)
         #expect(!core.isDrained(core.commands))
         core.acknowledgeSettlements()
-        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         #expect(core.outcomes == [])
     }
 
@@ -300,7 +300,7 @@ import Testing
         #expect(core.isDrained(core.commands) != isLost)
         core.acknowledgeAll()
         #expect(core.outcomes == [])
-        #expect(core.recordsHeld == 0 && core.recordsFinished == 0)
+        #expect(core.recordsInProgress == 0 && core.recordsFinished == 0)
     }
 
     @Test func `A draw is returned once, even if the reply is lost`() {

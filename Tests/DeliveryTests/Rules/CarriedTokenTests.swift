@@ -32,7 +32,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.waiting == [], "its token is not asked for again")
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
@@ -63,7 +63,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test(arguments: [StoreVerdict.unchanged, .held])
@@ -111,7 +111,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.isDrained(core.commands))
         #expect(core.committableOffset == 0, "the next owner asks again")
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `After a partition is lost, its command releases no held command`() {
@@ -122,7 +122,7 @@ import Testing
         core.acknowledgeAll()
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A registration that Redis refuses settles the command`() {

@@ -15,7 +15,7 @@ extension CoreHarness {
 
     // These read the core itself, because the test macros cannot look into a noncopyable value.
     var canReceive: Bool { delivery.canReceive }
-    var recordsHeld: Int { delivery.recordsHeld }
+    var recordsInProgress: Int { delivery.recordsInProgress }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
     var recordsFinished: Int { delivery.recordsFinished }

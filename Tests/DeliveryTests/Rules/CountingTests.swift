@@ -25,7 +25,7 @@ import Testing
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
         #expect(core.waiting == ["admit u3"])
-        #expect(core.recordsHeld == 1)
+        #expect(core.recordsInProgress == 1)
         #expect(core.committableOffset == 2, "u3 holds the commit back")
         core.carry()
         #expect(counts(core) == ["u3 accepted 2"])

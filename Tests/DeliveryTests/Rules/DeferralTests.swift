@@ -21,7 +21,7 @@ import Testing
         #expect(deferred.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"), "its own, not the raised one")
         #expect(core.committableOffset == 0, "not before the deferred topic has it")
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0 && core.results.isEmpty)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0 && core.results.isEmpty)
         core.pass(Self.delay)
         core.receive(deferred)
         core.carry()
@@ -174,7 +174,7 @@ import Testing
         let deferred = try #require(core.deferrals.first)
         #expect(core.settlements == ["s1 refunded"] && deferred.deferral.claim == claim)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
         core.pass(Self.delay)
         core.receive(deferred)
         core.reply(.address, number: 78)
@@ -317,7 +317,7 @@ import Testing
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["b.u1 accepted", "u2 accepted", "u1 superseded"])
-        #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsHeld == 0)
+        #expect(core.results.count == 3 && core.committableOffset == 3 && core.recordsInProgress == 0)
     }
 
     @Test func `A revoked partition's deferral is still acknowledged`() throws {
@@ -387,7 +387,7 @@ import Testing
         core.reply(.send)
         core.pass(Self.patience)
         core.acknowledgeAll()
-        try #require(core.deferrals.count == 1 && core.recordsHeld == 0)
+        try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
         return core
     }
 }

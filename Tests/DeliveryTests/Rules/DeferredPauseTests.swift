@@ -25,7 +25,7 @@ import Testing
         core.push()
         core.answer(.retryLater, status: 503)
         core.acknowledgeAll()
-        try #require(core.deferrals.count == 1 && core.recordsHeld == 0)
+        try #require(core.deferrals.count == 1 && core.recordsInProgress == 0)
         return core
     }
 

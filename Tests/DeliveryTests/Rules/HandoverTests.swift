@@ -69,7 +69,7 @@ import Testing
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
         readAgain(core)
         #expect(core.counters.settledBefore == 0)
-        #expect(core.recordsHeld == 3)
+        #expect(core.recordsInProgress == 3)
     }
 
     @Test func `Skipped records stay settled for the owner after the next`() throws {

@@ -38,7 +38,7 @@ import Testing
         #expect(core.outcomes == ["x.s1 accepted", "y.s1 accepted"])
         #expect(core.settlements.filter { $0.hasSuffix("(device)") }.count == 2)
         #expect(core.committableOffset(core.registrations) == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended])
@@ -90,7 +90,7 @@ import Testing
         core.beginRevoking(core.registrations)
         #expect(core.isDrained(core.registrations))
         #expect(core.outcomes == [] && core.settlements == [])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A start that brings its token is followed by the held starts`() {
@@ -130,7 +130,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         var results = 0
-        while core.recordsHeld > 0, results < 100 {
+        while core.recordsInProgress > 0, results < 100 {
             core.reply(.registered, held: .start(1))
             core.reply(.address)
             core.reply(.duplicate)

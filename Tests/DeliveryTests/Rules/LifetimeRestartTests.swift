@@ -23,14 +23,14 @@ import Testing
         }
     }
 
-    private func kept(_ core: CoreHarness) -> [(note: LifeNote, command: String)] {
+    private func kept(_ core: CoreHarness) -> [(note: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
             guard case .noteLife(let note, let kept?) = call.operation else { return nil }
             return (note, "\(kept.isStart ? "start" : "shown") \(String(decoding: kept.record, as: UTF8.self))")
         }
     }
 
-    private func notes(_ core: CoreHarness) -> [LifeNote] {
+    private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
         core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
     }
 
@@ -53,7 +53,7 @@ import Testing
         core.carry()
         #expect(kept(core).count == 1 && kept(core).first?.command.hasPrefix("shown ") == true)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 2 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 2 && core.recordsInProgress == 0)
     }
 
     @Test func `A state that comes after the end is kept for the start`() {
@@ -85,7 +85,7 @@ import Testing
         core.receive(.start(1))
         #expect(kept(core).map(\.note) == notes(core) && kept(core).first?.command.hasPrefix("start ") == true)
         core.acknowledgeSettlements()
-        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// As it was sent, without the fields that its policy drops. (R33)
@@ -102,7 +102,7 @@ import Testing
         #expect(notes(core).count == 1 && core.outcomes == [])
         #expect(kept(core).map { $0.command.contains(#""content-state":{"n":0}"#) } == (isKept ? [true] : []))
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
@@ -117,7 +117,7 @@ import Testing
         #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
         #expect(kept(core).count == 1)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `The start is not sent if the producer has ended or started the activity`() {
@@ -151,7 +151,7 @@ import Testing
                 && core.committableOffset == 0
         )
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// The keeper makes another start with the state that has come meanwhile.
@@ -239,7 +239,7 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `The timetable does not forget a life for an invalid command of the producer`() {

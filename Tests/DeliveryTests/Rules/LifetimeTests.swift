@@ -18,11 +18,11 @@ import Testing
         }
     }
 
-    private func notes(_ core: CoreHarness) -> [LifeNote] {
+    private func notes(_ core: CoreHarness) -> [LifetimeEvent] {
         core.calls.compactMap { if case .noteLife(let note, _) = $0.operation { note } else { nil } }
     }
 
-    private func alive(_ second: Int64) -> LifeNote {
+    private func alive(_ second: Int64) -> LifetimeEvent {
         .alive(atMilliseconds: Self.began + second * 1_000, lifetimeMilliseconds: 3_600_000)
     }
 
@@ -117,7 +117,7 @@ import Testing
         #expect(notes(core) == [alive(1)])
         #expect(core.waiting == [] && core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     // MARK: - The command that ends an activity
@@ -134,10 +134,10 @@ import Testing
         core.acknowledgeSettlements()
         #expect(notes(core) == [])
         core.acknowledgeProductions()
-        let ended = LifeNote.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
+        let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
         #expect(notes(core) == [ended] && core.committableOffset == 0)
         core.acknowledgeSettlements()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `It ends no later life`() {
@@ -161,7 +161,7 @@ import Testing
         core.receive(Self.end)
         core.beginRevoking(core.commands)
         core.reply(.retry)
-        #expect(core.outcomes == [] && core.recordsHeld == 0)
+        #expect(core.outcomes == [] && core.recordsInProgress == 0)
     }
 
     @Test(arguments: [10 as Int64, 8])
@@ -239,7 +239,7 @@ import Testing
         core.answer(.tokenDead, status: 410, reason: "Unregistered", invalidAt: Self.began + 1)
         #expect(core.outcomes == ["lifetime:\(Self.began) unregistered"])
         core.acknowledgeAll()
-        #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// A worker has sent it, and the answer was lost: the token has died since the command was made.
@@ -268,11 +268,11 @@ import Testing
         #expect(core.outcomes == ["lifetime:\(Self.began) duplicate"])
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
-        let ended = LifeNote.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
+        let ended = LifetimeEvent.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)
         // Otherwise the keeper makes the end again, which tells what became of the activity.
         #expect(notes(core) == (wasNotShown ? [] : [ended]))
         core.acknowledgeAll()
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     /// A start would show an older state than the audience's.

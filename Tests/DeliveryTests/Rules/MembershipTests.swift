@@ -44,7 +44,7 @@ import Testing
         #expect(core.committableOffset(core.registrations) == 0)
         core.delivery.membershipChanged(member, now: core.now)
         #expect(core.committableOffset(core.registrations) == 1)
-        #expect(core.recordsHeld == 0 && core.waiting.isEmpty)
+        #expect(core.recordsInProgress == 0 && core.waiting.isEmpty)
     }
 
     @Test func `A registration without audiences is reported to nobody`() throws {
@@ -53,7 +53,7 @@ import Testing
         #expect(try core.called.namedAudiences == [])
         core.reply(.registered)
         #expect(core.tellAudiences() == nil)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A held command continues when the audiences know its registration`() throws {
@@ -69,7 +69,7 @@ import Testing
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `Audiences that a registration no longer names are left, and that is confirmed`() throws {
@@ -92,11 +92,11 @@ import Testing
         core.reply(.stale, leaves: Self.leaves())
         #expect(core.tellAudiences() == leaves())
         core.acknowledgeSettlement()
-        #expect(core.recordsHeld == 0 && core.waiting.isEmpty)
+        #expect(core.recordsInProgress == 0 && core.waiting.isEmpty)
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.stale)
         #expect(core.tellAudiences() == nil)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A confirmation without a reply is repeated`() {
@@ -108,7 +108,7 @@ import Testing
         #expect(core.settlements.count == 2)
         core.acknowledgeSettlement()
         core.reply(.registered)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A registration waits while too many audiences do not know yet`() {
@@ -119,7 +119,7 @@ import Testing
         core.elapse(1_000)
         core.reply(.registered)
         #expect(core.tellAudiences() == joins("m"))
-        #expect(core.recordsHeld == 0 && core.recordsAwaitingStore == 0)
+        #expect(core.recordsInProgress == 0 && core.recordsAwaitingStore == 0)
     }
 
     @Test func `A token that came with a command does not change the audiences`() throws {
@@ -169,7 +169,7 @@ import Testing
         #expect(core.waiting.map { $0.hasPrefix("register") } == [true])
         #expect(try core.called.namedAudiences == nil)
         core.reply(.registered)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A dead push-to-start token leaves its audiences`() {
@@ -185,7 +185,7 @@ import Testing
         core.acknowledgeSettlement(leaves: Self.leaves())
         #expect(core.tellAudiences() == leaves(of: "d", .device))
         core.acknowledgeSettlement()
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     // MARK: - Tombstones
@@ -201,7 +201,7 @@ import Testing
         #expect(core.tellAudiences() == leaves("n", of: "a", .device))
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrations) == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     // MARK: - Commands
@@ -218,7 +218,7 @@ import Testing
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlement()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A dead token leaves its audiences before the command is held`() {
@@ -236,7 +236,7 @@ import Testing
         core.reply(.held)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 held"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     /// The worker that retired the token or accepted the end died before the audiences knew.
@@ -252,7 +252,7 @@ import Testing
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A newer state replaces one that waits for the audiences`() {

@@ -45,7 +45,7 @@ import Testing
         let core = CoreHarness()
         core.beginRevoking(core.commands)
         core.receive(.update(1))
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
         #expect(core.isDrained(core.commands))
     }
 
@@ -73,7 +73,7 @@ import Testing
         #expect(core.isDrained(core.commands))
         core.elapse(1_010)
         #expect(core.push() == nil)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     /// Only this worker may send the start: the next owner would get `unknown`.
@@ -185,7 +185,7 @@ import Testing
         core.carry(.rejected)
         core.acknowledgeAll()
         core.elapse(60_000)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
         #expect(core.nextDueMilliseconds == nil)
     }
 
@@ -201,7 +201,7 @@ import Testing
     @Test func `A record of a partition that is not assigned is dropped`() {
         let core = CoreHarness()
         core.receive(.update(1), partition: 77)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
         #expect(core.hasRoom(for: 5, partition: 77))
         #expect(core.committableOffset(77) == nil)
     }

@@ -115,7 +115,7 @@ import Testing
         core.elapse(1 + PaceTests.precision)
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()
-        #expect(core.recordsHeld == 0 && core.nextDueMilliseconds == nil)
+        #expect(core.recordsInProgress == 0 && core.nextDueMilliseconds == nil)
     }
 
     @Test func `A spacing does not prolong the patience`() {
@@ -203,7 +203,7 @@ import Testing
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         #expect(core.committableOffset == 1)
     }
 
@@ -212,7 +212,7 @@ import Testing
         core.receive(.alert(1))
         core.reply(.overtaken)
         core.beginRevoking(core.commands)
-        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         core.elapse(20_000)
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
@@ -223,7 +223,7 @@ import Testing
         core.beginRevoking(core.commands)
         core.reply(.overtaken)
         #expect(core.outcomes == [])
-        #expect(core.isDrained(core.commands) && core.recordsHeld == 0)
+        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         #expect(core.committableOffset == 0)
     }
 

@@ -21,10 +21,10 @@ import Testing
         core.carry()
         if resultIsFirst { core.acknowledgeProductions() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
-        #expect(core.recordsHeld == 1)
+        #expect(core.recordsInProgress == 1)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `An offset is committed only when all below it are settled`() {

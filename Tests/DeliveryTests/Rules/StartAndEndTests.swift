@@ -20,7 +20,7 @@ import Testing
         #expect(core.outcomes == ["s1 superseded", "e3 held"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `An end that comes before an older update of the start replaces both`() {

@@ -12,7 +12,7 @@ import Testing
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
         core.pass(120_000)
-        #expect(core.deferrals.isEmpty && core.recordsHeld == 4)
+        #expect(core.deferrals.isEmpty && core.recordsInProgress == 4)
         for _ in 0..<4 { core.carry() }
         #expect(core.results.count == 4)
     }

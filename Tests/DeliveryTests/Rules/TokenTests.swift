@@ -139,7 +139,7 @@ import Testing
         core.reply(.registered, held: held)
         #expect(core.results.isEmpty)
         #expect(core.committableOffset(core.registrations) == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A command may bring its token`() throws {
@@ -218,7 +218,7 @@ import Testing
         #expect(core.results.first?.reason == "ExpiredToken")
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `The alert of a command with a dead token is held too`() throws {
@@ -250,7 +250,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
         core.acknowledgeAll()
         #expect(core.settlements == ["u1 retires", "u1 accepted"])
-        #expect(core.recordsHeld == 0)
+        #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A dead token is retired even after the revocation`() {

@@ -44,7 +44,7 @@ import Testing
         let result = try #require(core.results.first)
         #expect((result.outcome, result.dropped) == ("accepted", "lineups"))
         #expect(core.delivery.counters(of: 0).trimmedBodies == 1)
-        #expect(core.committableOffset == 1 && core.recordsHeld == 0)
+        #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `What fits is left alone`() throws {

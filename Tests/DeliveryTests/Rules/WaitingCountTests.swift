@@ -16,7 +16,7 @@ import Testing
         core.answer(.accepted)
         #expect(core.recordsFinished == 1 && core.recordsAwaitingStore == 0)
         core.acknowledgeAll()
-        #expect(core.recordsFinished == 0 && core.recordsHeld == 0)
+        #expect(core.recordsFinished == 0 && core.recordsInProgress == 0)
     }
 
     @Test func `Finished tombstones and refused calls no longer count as waiting`() {
@@ -24,7 +24,7 @@ import Testing
         core.unregister(key: "a")
         #expect(core.recordsAwaitingStore == 1)
         while !core.calls.isEmpty { core.reply(.unregistered) }
-        #expect(core.recordsAwaitingStore == 0 && core.recordsHeld == 0)
+        #expect(core.recordsAwaitingStore == 0 && core.recordsInProgress == 0)
         core.receive(.update(1))
         core.refuse("no")
         #expect(core.recordsAwaitingStore == 0 && core.recordsFinished == 1)

@@ -95,7 +95,7 @@ final class SimulatedWorker {
 
     var isIdle: Bool {
         let counted = delivery.recordsFinished + delivery.recordsAwaitingStore
-        precondition(counted <= delivery.recordsHeld, "more records wait for something than there are")
-        return delivery.recordsHeld == 0 && storeCalls.isEmpty && pushes.isEmpty && productions.isEmpty
+        precondition(counted <= delivery.recordsInProgress, "more records wait for something than there are")
+        return delivery.recordsInProgress == 0 && storeCalls.isEmpty && pushes.isEmpty && productions.isEmpty
     }
 }

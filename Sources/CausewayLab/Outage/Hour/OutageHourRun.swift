@@ -15,7 +15,7 @@ final class OutageHourRun {
     private let outage: OutageCase
     private let deployment: OutageDeployment
     private let interruption: Interruption
-    private let wire: CommandWire
+    private let wire: CommandProducer
     private let positions: GroupPositions
     private let outcomes: OutcomeCounts
     private let tableFile: String?
@@ -34,7 +34,7 @@ final class OutageHourRun {
     {
         (self.plan, outage, self.deployment, self.interruption) = (plan, plan.outage, deployment, interruption)
         self.tableFile = tableFile
-        wire = try CommandWire(bootstrapServers: deployment.base.bootstrapServers)
+        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         outcomes = try OutcomeCounts(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)

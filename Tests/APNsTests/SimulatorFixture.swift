@@ -8,7 +8,7 @@ import Testing
 @testable import Reactor
 
 /// The pool against the simulator: sends pushes as the pool's owner should, and reads the service's log of them.
-struct SimulatorStage {
+struct SimulatorFixture {
     static let app = "com.example.scores"
 
     let simulator: Simulator
@@ -17,7 +17,7 @@ struct SimulatorStage {
 
     static func run(
         _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
-        _ body: (SimulatorStage) async throws -> Void
+        _ body: (SimulatorFixture) async throws -> Void
     ) async throws {
         let files = try Shared.files.get()
         let logFile = files.directory + "/push-log-\(UUID().uuidString)"
@@ -55,7 +55,7 @@ struct SimulatorStage {
             return try devices.token(ofActivity: "m1", app: app) ?? ""
         }
         do {
-            try await body(SimulatorStage(simulator: simulator, token: token, logFile: logFile))
+            try await body(SimulatorFixture(simulator: simulator, token: token, logFile: logFile))
         } catch {
             await simulator.stop()
             throw error

@@ -1,7 +1,7 @@
 import Glibc
 
 /// A worker that somebody else has started. Its start time tells it from a later process with the same id.
-struct GivenProcess: Equatable, Sendable {
+struct ExternalProcess: Equatable, Sendable {
     static let program = "causeway"
 
     let identifier: pid_t
@@ -47,15 +47,15 @@ enum WorkerIdentity: Equatable, Sendable {
     }
 
     /// The worker that runs now.
-    func worker() throws(LabError) -> GivenProcess {
+    func worker() throws(LabError) -> ExternalProcess {
         switch self {
-        case .identifier(let identifier): return try GivenProcess(identifier: identifier)
+        case .identifier(let identifier): return try ExternalProcess(identifier: identifier)
         case .file(let path):
             let words = String(decoding: try TextFile.read(path), as: UTF8.self).split(whereSeparator: \.isWhitespace)
             guard let identifier = words.first.flatMap({ pid_t($0) }) else {
                 throw LabError("\(path) has no process id")
             }
-            return try GivenProcess(identifier: identifier)
+            return try ExternalProcess(identifier: identifier)
         }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import Delivery
 
 /// Commands that use an audience's channel, through the core and with the rules of channels.
-extension RoundBench {
+extension RoundHarness {
     /// Admits one command of the audience through the core, as a lane does.
     func handOver(
         _ number: Int,

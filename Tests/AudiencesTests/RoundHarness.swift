@@ -6,7 +6,7 @@ import LiveActivity
 
 /// One core with the store's model, step by step: calls get their answers when the test says so, and nothing fails unless a test makes it
 /// fail.
-final class RoundBench {
+final class RoundHarness {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }

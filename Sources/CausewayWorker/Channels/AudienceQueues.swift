@@ -3,7 +3,7 @@
 /// earlier one of its audience takes no slot from the other audiences.
 ///
 /// A class, so that the keeper can wait inside a call. Only the keeper's actor uses it.
-final class AudienceLines {
+final class AudienceQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16
     /// The most requests that run or wait. The others stay in the stream of requests.

@@ -4,7 +4,7 @@ import Glibc
 ///
 /// With one thread, everything that touches the model runs on that thread without a lock. With several threads, a lock makes each access
 /// atomic; the order between threads is not defined.
-final class World: @unchecked Sendable {
+final class SimulatorState: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_mutex_t>?
     private var model: DeviceModel
 

@@ -1,5 +1,5 @@
 /// What happens to a pool's connections, for logs and metrics.
-public enum PoolNotice: Sendable {
+public enum PoolEvent: Sendable {
     /// TLS and HTTP/2 are set up; the first request may be sent.
     case connected(connection: UInt32, peer: String)
     /// The first answer came, and APNs now accepts requests in parallel.

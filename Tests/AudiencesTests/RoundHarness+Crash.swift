@@ -5,7 +5,7 @@ import LiveActivity
 @testable import Delivery
 
 /// The records and checkpoints of a worker that has died.
-extension RoundBench {
+extension RoundHarness {
     /// The checkpoint that another worker would have recorded for the only range.
     func record(_ checkpoint: [UInt8]) {
         guard let range = SegmentRange(index: 0, count: 1) else { return }

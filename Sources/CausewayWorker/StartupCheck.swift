@@ -8,7 +8,7 @@ import Redis
 
 /// Makes what a worker's start makes of a configuration: keys, certificates, clients. Each separately, so that all faults are found.
 /// ``WorkerSetup`` makes them with the same code.
-package enum StartExamination {
+package enum StartupCheck {
     package static func faults(
         of configuration: WorkerConfiguration,
         requiresFiles: Bool

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// A member whose push was refused for a reason of its own, and what must be recorded before the member counts as done.
-struct NoticeSlot: BitwiseCopyable {
+struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
     var tag: UInt64

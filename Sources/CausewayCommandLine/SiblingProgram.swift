@@ -1,13 +1,13 @@
 /// The commands of one of our two programs, so that the other one recognizes a command that was typed at the wrong program.
-package struct OtherProgram: Sendable {
-    package static let causeway = OtherProgram(
+package struct SiblingProgram: Sendable {
+    package static let causeway = SiblingProgram(
         name: "causeway",
         commands: [
             "worker", "send", "check", "inspect", "results", "health", "topics", "plan", "replay", "channels",
             "configuration",
         ]
     )
-    package static let lab = OtherProgram(
+    package static let lab = SiblingProgram(
         name: "causeway-lab",
         commands: ["demo", "simulator", "broker", "backlog", "outage", "outage-hour", "fanout"]
     )

@@ -1,6 +1,6 @@
 /// What a record tells the timetable of lifetimes about its activity. Times are UNIX milliseconds.
 @frozen
-public enum LifeNote: Sendable, Equatable, BitwiseCopyable {
+public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A start began the activity. Replaces what was known, unless that is a start at the same time or later.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// The activity was alive at this time. Counts only if no start is known and no earlier time.

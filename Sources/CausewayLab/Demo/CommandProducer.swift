@@ -1,7 +1,7 @@
 import Kafka
 
 /// The demo's producer, in the place of an app's server.
-final class CommandWire {
+final class CommandProducer {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"
     static let deferredTopic = "causeway.deferred"

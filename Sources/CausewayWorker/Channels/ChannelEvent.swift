@@ -2,7 +2,7 @@ import APNs
 import Glibc
 
 /// An event of the keeper, for logs, metrics and people.
-package enum ChannelNote: Sendable {
+package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
     /// Somebody else deleted the channel. A new channel replaces it.

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// What the rounds of one app share: the line in which they take turns, their part of the pages, the pushes in flight, and counters.
-struct ApplicationLine: BitwiseCopyable {
+struct ApplicationQueues: BitwiseCopyable {
     var first: UInt32 = .max
     var last: UInt32 = .max
     var count = 0
