@@ -14,11 +14,18 @@ struct RecordSchema: Sendable {
         guard case .object(let keywords) = schema else {
             return schema == .boolean(false) ? [RecordFault(path, "not allowed")] : []
         }
+        if let branch = objectBranch(of: keywords, for: value) { return faults(value, branch, path) }
         guard keywords.allSatisfy({ satisfies(value, $0.key, $0.value) }) else {
             return [RecordFault(path, keywords["description"]?.asText.map { "expected \($0)" } ?? "not allowed")]
         }
         return branchFaults(value, keywords, path) + memberFaults(value, keywords, path)
             + elementFaults(value, keywords, path)
+    }
+
+    /// The schema of an object, if the value is one and may also be something else. Its faults say more than that no schema accepts it.
+    private func objectBranch(of schema: [String: JSONValue], for value: JSONValue) -> JSONValue? {
+        guard value.hasType("object") else { return nil }
+        return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
     /// The faults by the keywords that lead to other schemas for the same value.

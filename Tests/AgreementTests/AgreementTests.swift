@@ -127,19 +127,27 @@ struct AgreementTests {
 
     /// Why a schema accepts what the worker refuses; nil: there is no known reason.
     private func difference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
+        if let fault = fault(text, kind) {
+            if let known = SchemaDifference.explaining(fault, text) { return "\(known)" }
+            return fault.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
+        }
+        // Which apps and policies there are is said by the configuration.
+        return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
+            || refusal.hasSuffix("is not configured") ? "names" : nil
+    }
+
+    /// What the decoder and the clock say about a record.
+    private func fault(_ text: [UInt8], _ kind: RecordCheck.Kind) -> Fault? {
         let record = Record(text)
         do throws(Fault) {
             switch kind {
             case .command: try record.command().checkTimestamp(now: WorkerCore.now.wallSeconds)
             case .registration: _ = try record.registration()
             }
+            return nil
         } catch {
-            if let known = SchemaDifference.explaining(error, text) { return "\(known)" }
-            return error.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
+            return error
         }
-        // Which apps and policies there are is said by the configuration.
-        return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
-            || refusal.hasSuffix("is not configured") ? "names" : nil
     }
 
     private func compareKit(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
@@ -168,17 +176,28 @@ struct AgreementTests {
         let value = Data(text)
         guard let rewritten = try? Kit.rewritten(value, kind) else { return }
         do {
-            let fault = try Kit.refusal(value, kind, now: now)
+            let wrong = try Kit.wrongFields(value, kind, now: now)
             let refusal = WorkerCore.refusal(of: Array(rewritten), on: kind.topic)
-            if fault != nil { counts.invalid += 1 }
-            if fault == nil, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy") {
+            if !wrong.isEmpty { counts.invalid += 1 }
+            if wrong.isEmpty, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy") {
                 counts.kitDifferences["\(ValidationDifference.names)", default: 0] += 1
                 return
             }
-            let isSame = (fault == nil) == (refusal == nil)
-            #expect(isSame, "\(shown(Array(rewritten))): the kit says \(fault as Any), the worker \(refusal as Any)")
+            let shown = shown(Array(rewritten))
+            let isSame = wrong.isEmpty == (refusal == nil)
+            #expect(isSame, "\(shown): the kit finds \(wrong), the worker \(refusal as Any)")
+            guard let fault = fault(Array(rewritten), kind), !wrong.isEmpty else { return }
+            #expect(names(fault, in: wrong), "\(shown): the kit names \(wrong), the worker \(fault.field.field.path)")
         } catch {
             Issue.record("the kit does not check \(shown(text)): \(error)")
+        }
+    }
+
+    /// Whether the kit names the worker's field, or one inside it. A rule that combines several keys may name another of them.
+    private func names(_ fault: Fault, in wrong: [String]) -> Bool {
+        switch fault.code {
+        case .notAllowed, .missingField, .unknownKey: true
+        default: wrong.contains { $0.hasPrefix(fault.field.field.path.description) }
         }
     }
 

@@ -13,16 +13,16 @@ enum Kit {
         }
     }
 
-    /// What the kit says before it sends a record that it has read; nil: nothing.
-    static func refusal(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> InvalidRecord? {
+    /// The fields that the kit finds wrong before it sends a record that it has read.
+    static func wrongFields(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> [String] {
         do {
             switch kind {
             case .command: try LiveActivityCommand<JSONValue>(value: value).validate(now: now)
             case .registration: try Registration(value: value).validate()
             }
-            return nil
+            return []
         } catch let refusal as InvalidRecord {
-            return refusal
+            return refusal.faults.map(\.field)
         }
     }
 
