@@ -207,12 +207,6 @@ struct MetricsTests {
                 ["health", "--url", "http://nobody.invalid:\(run.deployment.httpPort)/readyz"]
             )
             #expect(nobody.code == 1 && nobody.text.contains("nobody.invalid: "), "\(nobody.text)")
-            let wrong = try outputOf(
-                health[0],
-                ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/ready"]
-            )
-            let pages = "causeway health: /ready is no page; a worker has /livez, /readyz, /statusz and /metrics\n"
-            #expect(wrong.code == 1 && wrong.text.hasSuffix(pages), "\(wrong.text)")
             try askTheProcess(of: run)
             let page = try Page("/statusz?format=html", port: run.deployment.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))
