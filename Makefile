@@ -186,7 +186,8 @@ chart-deps: deps
 	@.ci/chart-tools
 
 chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and runbook
-	@.build/tools/venv/bin/python Tests/Acceptance/chart/run.py
+	swift build --product causeway
+	@CAUSEWAY=$(CURDIR)/.build/debug/causeway .build/tools/venv/bin/python Tests/Acceptance/chart/run.py
 
 configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CONFIG.md from the keys in Swift
 	swift build --product causeway

@@ -80,6 +80,38 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
+    /// The worker's user may not read the marks, so no look ever succeeds.
+    @Test func `A round that no look releases begins after ten minutes`() {
+        let bench = RoundHarness()
+        for name in Self.members { bench.join(name) }
+        bench.core.membersCompleteMilliseconds = .min
+        admit(1, in: bench)
+        bench.pass(milliseconds: 590_000)
+        #expect(bench.finish().isEmpty)
+        bench.pass(milliseconds: 11_000)
+        var sent: [RoundHarness.Sent] = []
+        for _ in 0..<10 {
+            bench.pass(milliseconds: 500)
+            sent += bench.finish()
+        }
+        #expect(Set(sent.map(\.member)) == Set(Self.members))
+    }
+
+    /// One server of a cluster is away: each attempt to connect to it is reported as a loss.
+    @Test func `Losses that are reported all the time delay a round by a few looks`() {
+        let bench = RoundHarness()
+        for name in Self.members { bench.join(name) }
+        admit(1, in: bench)
+        var sent: [RoundHarness.Sent] = []
+        for _ in 0..<20 {
+            bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
+            bench.pass(milliseconds: 1_000)
+            bench.core.storeLostMilliseconds = bench.moment.monotonicMilliseconds
+            sent += bench.finish()
+        }
+        #expect(Set(sent.map(\.member)) == Set(Self.members))
+    }
+
     /// The command is admitted after the loss, so the store knows its version.
     private func admit(_ number: Int, in bench: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(

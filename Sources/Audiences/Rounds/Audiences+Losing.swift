@@ -43,23 +43,35 @@ extension Audiences {
 
     /// Whether the store may lack the members of a round that begins. If the store has the progress of its range, it has not lost the
     /// audience. If it does not know that a version was admitted, it came back empty after that.
+    ///
+    /// A round waits for a limited number of looks. Otherwise attempts to connect to one server that is away, each of which is reported as a
+    /// loss, would keep the rounds on all other servers waiting.
     func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true else { return false }
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].membersAwaitedCount < Self.membersAwaitedMax else {
+            return false
+        }
         if mayLackMembers { return true }
         let newest = rounds[round].newest
-        guard newest != .max, !rounds[round].startsDevices, !rounds[round].hasAwaitedMembers else { return false }
+        guard newest != .max, !rounds[round].startsDevices, rounds[round].membersAwaitedCount == 0 else { return false }
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// The round waits for a look at the store that finds all members. Without them it would end at once, and its alert or start would
     /// reach nobody.
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
-        rounds[round].hasAwaitedMembers = true
+        rounds[round].membersAwaitedCount += 1
         rounds[round].phase = .lost
         rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds
         rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
         moveOn(round, now: now)
     }
+
+    /// How often a round that begins waits for a look, which takes about a second.
+    private static var membersAwaitedMax: UInt8 { 8 }
+
+    /// The longest time that a round waits for its members, also if no look at the store succeeds: the user may not read the marks, or
+    /// the number of partitions of registrations is not known. As long as the looks themselves wait.
+    private static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
     /// Claims the round again and continues where the store says, once nothing of the old claim is in flight. (R26)
     mutating func claimAgain(_ round: UInt32, now: Moment) {
@@ -67,10 +79,14 @@ extension Audiences {
         guard slot.claimsAgainMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.claimsAgainMilliseconds)
         }
-        guard slot.membersLostMilliseconds < membersCompleteMilliseconds else {
+        // The members may not be lost; the round's claim is, and its wait began when it could be claimed again.
+        let waitBegan = max(slot.membersLostMilliseconds, slot.claimsAgainMilliseconds)
+        let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
+        guard slot.membersLostMilliseconds < membersCompleteMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
         }
         guard isQuiet(round), !isFinishing(round) else { return }
+        if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }
         removeParked(of: round)
         var version = slot.oldest
         while version != .max {

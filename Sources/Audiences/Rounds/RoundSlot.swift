@@ -45,8 +45,8 @@ struct RoundSlot: BitwiseCopyable {
     var claimsAgainMilliseconds: Int64 = .max
     /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it has not.
     var membersLostMilliseconds = Int64.min
-    /// It has waited for its members before its first push. The store may not know its versions afterwards either.
-    var hasAwaitedMembers = false
+    /// How often it has waited for its members before its first push. The store may not know its versions afterwards either.
+    var membersAwaitedCount: UInt8 = 0
     /// The number of positions in one lap.
     var length: UInt64
 
