@@ -30,7 +30,7 @@ import Testing
         #expect(try callers[0].members() == expected)
     }
 
-    @Test func `A member whose join is acknowledged is on a page, and takes less than 150 bytes`() throws {
+    @Test func `A member whose join is acknowledged is on a page, and takes little memory`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let now = caller.loop.wallMilliseconds
@@ -46,7 +46,10 @@ import Testing
         let sum =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
         let bytes = try #require(Int(server.command("EVAL", sum, "0")[0]))
-        #expect(bytes < 150 * entries.count, "\(bytes / entries.count) bytes each")
+        // Newer servers' allocators round a page up more: 226 bytes were measured on Redis 7.4 to 8.2 and Valkey 8.1.
+        let information: [String] = server.command("INFO", "server")
+        let bytesMax = information.contains { $0.contains("redis_version:7.0.") } ? 150 : 240
+        #expect(bytes < bytesMax * entries.count, "\(bytes / entries.count) bytes each")
     }
 
     @Test func `Pages and directories live for 26 hours after a renewal, with devices for 90 days`() throws {

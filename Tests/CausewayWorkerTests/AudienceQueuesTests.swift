@@ -3,7 +3,7 @@ import Testing
 @testable import CausewayWorker
 
 /// The order of the requests for channels. (R32)
-@Suite struct AudienceLinesTests {
+@Suite struct AudienceQueuesTests {
     private func request(_ audience: String, _ kind: ChannelRequest.Kind = .wanted) -> ChannelRequest {
         ChannelRequest(kind, app: "com.example.app", audience: audience)
     }
