@@ -42,7 +42,7 @@ extension Delivery {
         if isRefusing || contractWarning == nil {
             let message = contracts.message(mismatch, of: command, application, in: value, showsValue: isRefusing)
             guard !isRefusing else {
-                reject(record, index, command.identifier, code: "undecodable", detail: message)
+                reject(record, index, command.identifier, decodedFrom: value, code: "undecodable", detail: message)
                 return true
             }
             contractWarning = ContractWarning(

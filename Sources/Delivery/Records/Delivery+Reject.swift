@@ -40,12 +40,15 @@ extension Delivery {
 
     /// Not for the hot path: this makes a `String`, and copies the record, whose bytes are valid only during the call.
     ///
-    /// - Parameter address: the activity and the device of the command, if something is done about them after the result.
+    /// - Parameters:
+    ///   - address: the activity and the device of the command, if something is done about them after the result.
+    ///   - text: what the command was decoded from, if fields of the record were dropped before; nil: the record.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
         _ identifier: TextRange = .absent,
         of address: (activity: TextRange, device: TextRange) = (.absent, .absent),
+        decodedFrom text: UnsafeRawBufferPointer? = nil,
         code: StaticString,
         detail: String
     ) {
@@ -55,6 +58,7 @@ extension Delivery {
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        let text = text ?? value
         slot.deadLetterValue = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
@@ -70,10 +74,10 @@ extension Delivery {
             slot.trace = writer.append(record.trace)
             slot.reason = writer.append(code)
             slot.detail = writer.append(detail)
-            slot.subject = writer.append(address.activity, from: value)
-            slot.device = writer.append(address.device, from: value)
+            slot.subject = writer.append(address.activity, from: text)
+            slot.device = writer.append(address.device, from: text)
             guard identifier.isAbsent else {
-                slot.commandIdentifier = writer.append(identifier, from: value)
+                slot.commandIdentifier = writer.append(identifier, from: text)
                 return
             }
             let written = DefaultIdentifier.write(

@@ -53,6 +53,18 @@ import Testing
         #expect(core.counters(of: 0).undecodable == 1)
     }
 
+    @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
+        let core = CoreHarness {
+            $0.applications[0].contract = Self.rule()
+            $0.policies[0].oversize = ["lineups"]
+        }
+        let long = String(repeating: "x", count: 4_096)
+        let aps = #"{"event":"update","timestamp":1790000001,"content-state":{"n":"1","lineups":"\#(long)"}}"#
+        core.receive(#"{"app":"\#(CommandText.app)","activity":"a","aps":\#(aps),"id":"behind"}"#)
+        #expect(core.outcomes == ["behind invalid"])
+        #expect(core.results.first?.reason == "undecodable")
+    }
+
     @Test func `What any type of the app can decode is sent`() {
         let core = Self.core()
         let table = Self.update(1, of: "b", #"{"rows":[1,2],"new":{}}"#)
