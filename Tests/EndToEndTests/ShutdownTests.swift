@@ -7,20 +7,34 @@ import Testing
 /// Stops of a worker process, and what it has settled by then. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
-    /// A whole match is in Kafka, and SIGTERM comes while the worker processes it. The worker finishes what it has begun, commits and exits
-    /// with 0. The next worker continues behind it. No push and no result comes twice, also for commands that settled above one that still
-    /// waited for its pace, which the committed offset cannot pass.
+    /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and exits with 0. The next
+    /// worker continues behind it. No push and no result comes twice, also for commands that settled above one that still waited for its
+    /// pace, which the committed offset cannot pass.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
-            // So many commands that the first results come long before the last.
-            let match = try Match(followers: 150)
+            let match = try Match(followers: 150, configure: ExampleRun.waitingForAnswers)
             defer { match.close() }
-            try match.play()
+            let deployment = match.run.deployment
+            let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
+            try match.play(until: 10_000)
             try match.read { match.reader.tally.commands > 0 }
-            try match.run.deployment.stopWorker(graceMilliseconds: 90_000)
-            try match.run.deployment.startWorker()
+            // However fast the worker is, it has pushes in flight when it is stopped, and commands are left for the next worker.
+            simulator.signal(SIGSTOP)
+            defer { simulator.signal(SIGCONT) }
+            try match.play(until: 20_000)
+            try #require(!match.feed.isOver)
+            try match.run.awaitMetrics("a push in flight") {
+                ($0.sum("causeway_records_waiting", ["for": "apns"]) ?? 0) > 0
+            }
+            let worker = try #require(deployment.worker)
+            worker.signal(SIGTERM)
+            try match.awaitLog("draining")
+            try match.play()
+            simulator.signal(SIGCONT)
+            #expect(worker.wait(milliseconds: 90_000) == .exited(0))
+            try deployment.startWorker()
             try match.read { match.reader.tally.commands == match.feed.commands }
-            let counted = try match.run.awaitMetrics("the first worker was told to stop in the midst of its work") {
+            let counted = try match.run.awaitMetrics("outcomes of the second worker") {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
             }
             let left = counted.sum("causeway_outcomes_total") ?? 0
@@ -134,10 +148,11 @@ private final class Match {
         try run.relay(until: 2 * followers)
     }
 
-    /// Sends all commands at once.
-    func play() throws {
-        while !feed.isOver {
-            _ = try feed.advance(to: .max, limit: 1_000, topic: wire.commands, producer: wire.producer)
+    /// Sends commands at once, until this many have been sent in total or the match is over.
+    func play(until count: Int = .max) throws {
+        while !feed.isOver, feed.commands < count {
+            let limit = min(1_000, count - feed.commands)
+            _ = try feed.advance(to: .max, limit: limit, topic: wire.commands, producer: wire.producer)
             wire.takeReports()
         }
     }
