@@ -2,43 +2,91 @@
 /// the end of the key, a hash with what is known about each name: a letter, a time in UNIX milliseconds, and how often the name was
 /// claimed. Two more hashes, with `*` and `=`, may have what belongs to a name.
 extension SharedHashes {
-    /// What one look at a timetable has found.
+    /// Names of a timetable that are due, the oldest first.
+    public struct DuePage: Sendable, Equatable {
+        /// The server's time, UNIX milliseconds.
+        public var nowMilliseconds: Int64
+        /// The number of all names in the timetable.
+        public var namesInTimetable: Int
+        public var names: [Name]
+
+        public struct Name: Sendable, Equatable {
+            public var name: [UInt8]
+            /// UNIX milliseconds.
+            public var dueMilliseconds: Int64
+
+            public init(_ name: [UInt8], dueMilliseconds: Int64) {
+                (self.name, self.dueMilliseconds) = (name, dueMilliseconds)
+            }
+        }
+
+        public init(nowMilliseconds: Int64, namesInTimetable: Int, names: [Name]) {
+            self.nowMilliseconds = nowMilliseconds
+            self.namesInTimetable = namesInTimetable
+            self.names = names
+        }
+    }
+
+    /// What a call has claimed.
     public struct Claims: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
-        /// All names in the timetable.
-        public var waiting: Int
-        /// The claimed names, with what is known about each.
         public var claimed: [Claim]
     }
 
+    /// A claimed name, with what is known about the name.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
     }
 
-    /// Claims names that are due, the oldest first. A claimed name is due again after `leaseMilliseconds`, after its second claim in twice
-    /// that time, and so on up to 32 times. A name whose own time is longer ago than `ageMaxMilliseconds` is removed instead.
+    /// Reads names that are due. Changes nothing.
     ///
-    /// - Parameter limit: the maximum number of names.
+    /// - Parameters:
+    ///   - rank: how many of the oldest names to leave out.
+    ///   - limit: the maximum number of names.
+    public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
+        let (now, count, parts) = try timetable(Self.listing, key, [rank, limit].map { Array(String($0).utf8) })
+        var page = DuePage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), names: [])
+        for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
+            guard case .string(let name) = parts[index], case .integer(let due) = parts[index + 1] else {
+                throw RedisError(.protocolViolation)
+            }
+            page.names.append(DuePage.Name(name, dueMilliseconds: due))
+        }
+        return page
+    }
+
+    /// Claims those of the names that are still due. A claimed name is due again after `leaseMilliseconds`, after its second claim in twice
+    /// that time, and so on up to 32 times. A name whose own time is longer ago than `ageMaxMilliseconds` is removed instead.
     public func claim(
         _ key: [UInt8],
-        limit: Int,
+        _ names: [[UInt8]],
         leaseMilliseconds: Int64,
         ageMaxMilliseconds: Int64
     ) throws(RedisError) -> Claims {
-        let arguments = ["\(limit)", "\(leaseMilliseconds)", "\(ageMaxMilliseconds)"].map { Array($0.utf8) }
-        guard let parts = try call(Self.claiming, key, arguments).elements, parts.count >= 2,
-            parts.count.isMultiple(of: 2), case .integer(let now) = parts[0], case .integer(let waiting) = parts[1]
-        else { throw RedisError(.protocolViolation) }
-        var claims = Claims(nowMilliseconds: now, waiting: Int(clamping: waiting), claimed: [])
-        for index in stride(from: 2, to: parts.count, by: 2) {
+        let head = [leaseMilliseconds, ageMaxMilliseconds].map { Array(String($0).utf8) }
+        let (now, _, parts) = try timetable(Self.claiming, key, head + names)
+        var claims = Claims(nowMilliseconds: now, claimed: [])
+        for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
             claims.claimed.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
         }
         return claims
+    }
+
+    /// Calls a script that replies with the server's time, the number of names in the timetable, and pairs.
+    private func timetable(
+        _ script: String,
+        _ key: [UInt8],
+        _ arguments: [[UInt8]]
+    ) throws(RedisError) -> (nowMilliseconds: Int64, count: Int64, pairs: ArraySlice<RedisValue>) {
+        guard let parts = try call(script, key, arguments).elements, parts.count >= 2, parts.count.isMultiple(of: 2),
+            case .integer(let now) = parts[0], case .integer(let count) = parts[1]
+        else { throw RedisError(.protocolViolation) }
+        return (now, count, parts[2...])
     }
 
     /// Removes a claimed name and what belongs to it, unless something has changed what is known about the name since the claim.
@@ -56,23 +104,39 @@ extension SharedHashes {
         return 1
         """
 
+    private static let listing = """
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local names = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
+        local reply = {now, redis.call('ZCARD', KEYS[1])}
+        for index = 1, #names, 2 do
+          local due = tonumber(names[index + 1])
+          if due > now then break end
+          reply[#reply + 1], reply[#reply + 2] = names[index], due
+        end
+        return reply
+        """
+
     private static let claiming = """
         local timetable, known = KEYS[1], KEYS[1] .. '+'
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local due = redis.call('ZRANGEBYSCORE', timetable, '-inf', now, 'LIMIT', 0, ARGV[1])
         local reply = {now, 0}
-        for _, name in ipairs(due) do
-          local text = redis.call('HGET', known, name)
-          local head, at, count = string.match(text or '', '^(%a (%d+) )(%d+)$')
-          if not head or now - at > ARGV[3] + 0 then
-            redis.call('ZREM', timetable, name)
-            for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
-          else
-            count = count + 1
-            redis.call('ZADD', timetable, now + ARGV[2] * math.min(2 ^ (count - 1), 32), name)
-            redis.call('HSET', known, name, head .. count)
-            reply[#reply + 1], reply[#reply + 2] = name, head .. count
+        for index = 3, #ARGV do
+          local name = ARGV[index]
+          local due = redis.call('ZSCORE', timetable, name)
+          if due and due + 0 <= now then
+            local text = redis.call('HGET', known, name)
+            local head, at, count = string.match(text or '', '^(%a (%d+) )(%d+)$')
+            if not head or now - at > ARGV[2] + 0 then
+              redis.call('ZREM', timetable, name)
+              for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
+            else
+              count = count + 1
+              redis.call('ZADD', timetable, now + ARGV[1] * math.min(2 ^ (count - 1), 32), name)
+              redis.call('HSET', known, name, head .. count)
+              reply[#reply + 1], reply[#reply + 2] = name, head .. count
+            end
           end
         end
         reply[2] = redis.call('ZCARD', timetable)

@@ -159,13 +159,7 @@ import Testing
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.count)
                 .flatMap { number in
-                    try shared.claim(
-                        LifetimeKey.stored(number),
-                        limit: 9,
-                        leaseMilliseconds: lease,
-                        ageMaxMilliseconds: ageMax
-                    )
-                    .claimed
+                    try shared.claimDue(LifetimeKey.stored(number), lease: lease, ageMax: ageMax)
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
@@ -194,7 +188,7 @@ import Testing
         comparison.admit(.noteLife(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start), key)
         func claim() throws -> SharedHashes.Claim {
             try #require(
-                try shared.claim(timetable, limit: 9, leaseMilliseconds: 0, ageMaxMilliseconds: .max).claimed.first
+                try shared.claimDue(timetable).first
             )
         }
         let first = try claim()
@@ -221,7 +215,7 @@ import Testing
                 .reduce(0) { count, number in
                     let key = LifetimeKey.stored(number)
                     return try count
-                        + shared.claim(key, limit: 9, leaseMilliseconds: 0, ageMaxMilliseconds: .max).claimed.count
+                        + shared.claimDue(key).count
                 }
         }
         func check(lease: Int64) -> StoreVerdict {
@@ -250,5 +244,13 @@ import Testing
         for foreign in ["", "{}", "{com=}", "{=a}", "com=a", "{com/device}"] {
             #expect(LifetimeKey.subject(ofActivityKey: Array(foreign.utf8)) == nil, "\(foreign)")
         }
+    }
+}
+
+extension SharedHashes {
+    /// Claims everything that is due.
+    fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
+        let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
+        return try claim(key, names, leaseMilliseconds: lease, ageMaxMilliseconds: ageMax).claimed
     }
 }

@@ -60,12 +60,34 @@ import Testing
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
         /// Puts a life that is due into its timetable.
-        func put(_ key: [UInt8], _ life: String, start: [UInt8]? = nil) {
+        func put(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
             let number = key.withUnsafeBytes(LifetimeKey.number)
-            _ = command(Self.words("ZADD") + [LifetimeKey.stored(number)] + Self.words("1") + [key])
-            _ = command(Self.words("HSET") + [LifetimeKey.lives(number), key] + Self.words(life))
+            put([key], in: number, life, dueMilliseconds: dueMilliseconds)
             guard let start else { return }
             _ = command(Self.words("HSET") + [LifetimeKey.keptCommands(number).starts, key, start])
+        }
+
+        func put(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
+            let due = Self.words("\(dueMilliseconds)")
+            _ = command(Self.words("ZADD") + [LifetimeKey.stored(number)] + keys.flatMap { due + [$0] })
+            _ = command(Self.words("HSET") + [LifetimeKey.lives(number)] + keys.flatMap { [$0] + Self.words(life) })
+        }
+
+        func life(_ key: [UInt8]) -> String? {
+            text(Self.words("HGET") + [LifetimeKey.lives(key.withUnsafeBytes(LifetimeKey.number)), key])
+        }
+
+        func dueMilliseconds(_ key: [UInt8]) -> Int64? {
+            text(Self.words("ZSCORE") + [LifetimeKey.stored(key.withUnsafeBytes(LifetimeKey.number)), key])
+                .flatMap { Int64($0) }
+        }
+
+        func namesInTimetable(_ number: Int) -> Int? {
+            text(Self.words("ZCARD") + [LifetimeKey.stored(number)]).flatMap { Int($0) }
+        }
+
+        private func text(_ words: [[UInt8]]) -> String? {
+            command(words).first.map { String(decoding: $0, as: UTF8.self) }
         }
 
         /// All keys of the server.
@@ -90,14 +112,89 @@ import Testing
         #expect(scene.events[.lifetimeForgotten].count == 3)
     }
 
-    /// An app that was removed from the configuration, or that only newer workers have. Workers without it would reject the command.
-    @Test func `A life of an app that the worker does not have stays in the timetable without a command`() async throws
-    {
+    private static func foreign(_ name: String) -> [UInt8] {
+        ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array(name.utf8))
+    }
+
+    /// An app that was removed from the configuration, or that only other workers have. Workers without it would reject the command, and
+    /// a claim would postpone the end.
+    @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
-        let key = ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array("a".utf8))
-        scene.put(key, "b \(began) 0")
-        await scene.keeper.look()
-        #expect(scene.keys.count == 2)
+        let key = Self.foreign("a")
+        let due = Int64(Date().timeIntervalSince1970 * 1_000) - 1
+        scene.put(key, "b \(began) 0", dueMilliseconds: due)
+        for _ in 1...3 { await scene.keeper.look() }
+        #expect(scene.life(key) == "b \(began) 0")
+        #expect(scene.dueMilliseconds(key) == due)
         #expect(scene.events[.lifetimesAway].count == 0 && scene.events[.lifetimeForgotten].count == 0)
+        let unknown = scene.events[.lifetimesUnknownApp]
+        #expect(unknown.count == 1 && unknown.lastDetail.contains("com.example.other"), "\(unknown)")
+    }
+
+    @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
+        let scene = try Scene()
+        scene.put(Self.foreign("a"), "b \(began - LifetimeKeeper.ageMaxMilliseconds) 0")
+        await scene.keeper.look()
+        #expect(scene.keys == [])
+    }
+
+    /// The foreign lives are due before the worker's own, and stay due.
+    @Test func `Lives of other apps delay no end`() async throws {
+        let scene = try Scene()
+        let key = Self.activity("own")
+        let number = key.withUnsafeBytes(LifetimeKey.number)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let foreign = 3 * LifetimeKeeper.pageMax
+        scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
+        scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
+        for _ in 1...4 { await scene.keeper.look() }
+        // There is no Kafka for the command, but a life without its start is forgotten.
+        #expect(scene.events[.lifetimeForgotten].count == 1)
+        #expect(scene.namesInTimetable(number) == foreign)
+    }
+}
+
+/// Which activities of a page are claimed. (R34)
+@Suite struct DueActivitiesTests {
+    private static let now: Int64 = 1_790_000_000_000
+
+    private static func due(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1) -> DueActivities {
+        let names = page.map {
+            SharedHashes.DuePage.Name(Array($0.utf8), dueMilliseconds: now - overdueMilliseconds)
+        }
+        return DueActivities(
+            SharedHashes.DuePage(nowMilliseconds: now, namesInTimetable: 100, names: names),
+            from: rank,
+            pageMax: 4,
+            claimMax: 2,
+            apps: [Array("own".utf8)],
+            ageMaxMilliseconds: 1_000
+        )
+    }
+
+    private static func texts(_ due: DueActivities) -> [String] {
+        due.names.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    @Test func `The next page begins behind the activities of other apps`() {
+        let full = Self.due(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
+        #expect(Self.texts(full) == ["{own=1}"])
+        // The claimed activity leaves its rank.
+        #expect(full.nextRank == 11)
+        #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
+        #expect(Self.due(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")
+        #expect(Self.due([], from: 8).nextRank == 0)
+    }
+
+    @Test func `What one poll does not claim is in the next page`() {
+        let due = Self.due(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
+        #expect(Self.texts(due) == ["{own=1}", "{own=2}"])
+        #expect(due.nextRank == 1)
+    }
+
+    @Test func `Overdue activities of other apps, and names of no app, are claimed`() {
+        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: 1_000)) == [])
+        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: 1_001)) == ["{other=1}"])
+        #expect(Self.texts(Self.due(["damaged"], from: 0)) == ["damaged"])
     }
 }

@@ -20,8 +20,12 @@ actor LifetimeKeeper {
     /// An activity that could not be ended so long after its start is forgotten: Apple's system has ended it and taken it from the
     /// Lock Screen. However long Kafka or APNs is away before, it is claimed again.
     static let ageMaxMilliseconds: Int64 = 12 * 3_600_000
-    /// The most activities that one look claims from one timetable.
+    /// The most activities that one poll claims from one timetable.
     static let claimMax = 128
+    /// The most due activities of one timetable that one poll reads.
+    static let pageMax = 1_024
+    /// The most apps that this worker does not have and that are logged.
+    private static let unknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -33,6 +37,10 @@ actor LifetimeKeeper {
     private let status: LifetimeStatus
     private let log: SharedKindLog
     private var isTroubled = false
+    /// The rank in each timetable at which the next poll begins.
+    private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
+    /// Apps that are logged already.
+    private var unknownApps: Set<[UInt8]> = []
 
     init(
         _ configuration: WorkerConfiguration,
@@ -90,13 +98,25 @@ actor LifetimeKeeper {
     ///
     /// - Returns: the number of activities in the timetable.
     private func handle(_ number: Int) throws -> Int {
+        let page = try timetables.dueNames(LifetimeKey.stored(number), from: ranks[number], limit: Self.pageMax)
+        let due = DueActivities(
+            page,
+            from: ranks[number],
+            pageMax: Self.pageMax,
+            claimMax: Self.claimMax,
+            apps: apps,
+            ageMaxMilliseconds: Self.ageMaxMilliseconds
+        )
+        ranks[number] = due.nextRank
+        log(unknownApps: due.unknownApps)
+        guard !due.names.isEmpty else { return page.namesInTimetable }
         let claims = try timetables.claim(
             LifetimeKey.stored(number),
-            limit: Self.claimMax,
+            due.names,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        let claimed = claims.claimed.filter(isHandled)
+        let claimed = claims.claimed
         let kept = try keptCommands(for: claimed, in: number)
         var commands: [LifetimeCommand] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
@@ -114,13 +134,14 @@ actor LifetimeKeeper {
             status.note(ended: commands.count - restarts, restarted: restarts)
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
-        return claims.waiting - obstacles.count
+        return page.namesInTimetable - obstacles.count
     }
 
-    /// Whether this worker makes a command for a claim. A worker that does not have the app would reject the command, so the life stays
-    /// for the workers that have it.
-    private func isHandled(_ claim: SharedHashes.Claim) -> Bool {
-        LifetimeKey.subject(ofActivityKey: claim.name).map { apps.contains($0.app) } ?? true
+    /// Logs each app once.
+    private func log(unknownApps apps: Set<[UInt8]>) {
+        for app in apps where unknownApps.count < Self.unknownAppsMax && unknownApps.insert(app).inserted {
+            log(.lifetimesUnknownApp, ["app": "\(String(decoding: app, as: UTF8.self))"])
+        }
     }
 
     /// Removes a life for which no command can be made from its timetable. Otherwise it would be claimed until it is too old.

@@ -1,0 +1,45 @@
+import ActivityStore
+import Redis
+
+/// Which due activities of a timetable's page a worker claims.
+///
+/// Two deployments with different apps may share a Redis. A worker leaves the activities of apps that it does not have as they are: a
+/// claim would only postpone their end. They stay at the front of the timetable, so the next page begins behind them. After the last
+/// page the first one is read again.
+struct DueActivities: Equatable {
+    /// The names to claim.
+    private(set) var names: [[UInt8]] = []
+    /// The apps that the worker does not have.
+    private(set) var unknownApps: Set<[UInt8]> = []
+    /// The rank at which the next page begins.
+    private(set) var nextRank: Int
+
+    /// - Parameters:
+    ///   - rank: the rank at which the page begins.
+    ///   - pageMax: the most names that a page has.
+    ///   - claimMax: the most names to claim.
+    ///   - apps: the bundle ids of the worker's apps.
+    ///   - ageMaxMilliseconds: an activity that is overdue for so long is claimed for any app, because the claim removes it.
+    init(
+        _ page: SharedHashes.DuePage,
+        from rank: Int,
+        pageMax: Int,
+        claimMax: Int,
+        apps: Set<[UInt8]>,
+        ageMaxMilliseconds: Int64
+    ) {
+        nextRank = rank
+        for due in page.names {
+            guard names.count < claimMax else { return }
+            if let app = LifetimeKey.subject(ofActivityKey: due.name)?.app, !apps.contains(app),
+                page.nowMilliseconds - due.dueMilliseconds <= ageMaxMilliseconds
+            {
+                unknownApps.insert(app)
+                nextRank += 1
+            } else {
+                names.append(due.name)
+            }
+        }
+        if page.names.count < pageMax { nextRank = 0 }
+    }
+}
