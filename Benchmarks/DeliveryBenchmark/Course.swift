@@ -74,7 +74,7 @@ final class Course {
         }
         nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activities
         delivery.endBatch(now: now)
-        while answerStore() || answerPushes() || acknowledge() {}
+        while responseStore() || answerPushes() || acknowledge() {}
     }
 
     private func receive(_ value: UnsafeRawBufferPointer) {
@@ -92,7 +92,7 @@ final class Course {
     }
 
     /// - Returns: whether there was a call.
-    private func answerStore() -> Bool {
+    private func responseStore() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.asked($0) }) {
             delivery.storeCallTaken()
             calls.append(call)

@@ -96,7 +96,7 @@ final class Sender: PushHandler, TimerHandler {
 
     // MARK: - Answers
 
-    func pushAnswered(_ answer: borrowing PushAnswer) {
+    func pushAnswered(_ answer: borrowing PushResponse) {
         answered += 1
         if answer.disposition == .accepted { accepted += 1 }
         if answer.tag % Self.latencySample == 0 {

@@ -1,9 +1,9 @@
 @testable import APNs
 
-/// The body of an answer, which may end anywhere. Rule: a reason is inside the body, between quotes.
-func answerViolation(_ input: UnsafeRawBufferPointer) -> String? {
+/// The body of a response, which may end anywhere. Rule: a reason is inside the body, between quotes.
+func responseViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { bytes in
-        let body = AnswerBody(bytes)
+        let body = ResponseBody(bytes)
         _ = body.reason
         guard let reason = body.reasonText.baseAddress, let start = bytes.baseAddress else { return nil }
         let offset = reason - start

@@ -7,7 +7,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
         switch self {
         case .frames: frameViolation(input)
         case .headers: headerViolation(input)
-        case .answers: answerViolation(input)
+        case .answers: responseViolation(input)
         case .commands: commandViolation(input)
         case .registrations: registrationViolation(input)
         case .replies: replyViolation(input)

@@ -32,15 +32,15 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     return nil
 }
 
-private func isSame(_ ours: AnswerHead, _ theirs: AnswerHead) -> Bool {
+private func isSame(_ ours: ResponseHead, _ theirs: ResponseHead) -> Bool {
     ours.status == theirs.status && ours.retryAfterSeconds == theirs.retryAfterSeconds
         && ours.hasIdentifier == theirs.hasIdentifier && ours.identifier == theirs.identifier
         && ours.contentBytes == theirs.contentBytes && ours.isMalformed == theirs.isMalformed
 }
 
 /// The answer in the fields that nghttp2 finds; nil if nghttp2 refuses the block.
-private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?) -> AnswerHead? {
-    var head = AnswerHead()
+private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?) -> ResponseHead? {
+    var head = ResponseHead()
     var position = 0
     // Each call finds a field or the end.
     for _ in 0...block.count {

@@ -10,16 +10,16 @@ public enum BreakerCause: UInt8, Sendable {
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct BreakerConfiguration: Sendable, Hashable {
-    /// Window over which 5xx and lost answers are counted. Range 100 to 600,000.
+    /// Window over which 5xx and lost responses are counted. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
     /// The fewest answers in the window for which the share of failures is judged. Range 1 to 100,000.
-    public var failureAnswersMin = 50
+    public var failureResponsesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
     /// Answers over which suspect device tokens are counted. Range 1 to 100,000.
-    public var suspectWindowAnswers = 1_000
+    public var suspectWindowResponses = 1_000
     /// The fewest suspect answers for which their share is judged. Range 1 to 100,000.
-    public var suspectAnswersMin = 20
+    public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect answers, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens after this many 403 in a row. Range 1 to 1,000.
@@ -33,17 +33,17 @@ public struct BreakerConfiguration: Sendable, Hashable {
 
     func validate() throws(ConfigurationError) {
         try require("breaker.windowMilliseconds", windowMilliseconds, in: 100...600_000)
-        try require("breaker.failureAnswersMin", failureAnswersMin, in: 1...100_000)
+        try require("breaker.failureAnswersMin", failureResponsesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
-        try require("breaker.suspectWindowAnswers", suspectWindowAnswers, in: 1...100_000)
-        try require("breaker.suspectAnswersMin", suspectAnswersMin, in: 1...100_000)
+        try require("breaker.suspectWindowAnswers", suspectWindowResponses, in: 1...100_000)
+        try require("breaker.suspectAnswersMin", suspectResponsesMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
         try require("breaker.forbiddenMax", forbiddenMax, in: 1...1_000)
         try require("breaker.probeMilliseconds", probeMilliseconds, in: 1...600_000)
     }
 }
 
-/// What one answer says about the service and the configuration.
+/// What one response says about the service and the configuration.
 enum BreakerSample {
     /// APNs judged the push on its own: it accepted the push, or refused its payload, or its token or channel is dead.
     case succeeded
@@ -52,10 +52,10 @@ enum BreakerSample {
     case suspect
     /// 403, or the 429 about provider tokens.
     case forbidden
-    /// Says nothing about the service: counts as an answer, but neither as success nor as failure. A probe that ends so has failed.
+    /// Says nothing about the service: counts as a response, but neither as success nor as failure. A probe that ends so has failed.
     case inconclusive
 
-    init(kind: PushAnswer.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
+    init(kind: PushResponse.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .limited, .channelGone: self = .succeeded
         case .tokenSuspect, .topicSuspect: self = .suspect
@@ -78,7 +78,7 @@ struct Breaker {
         /// No push may go until the next probe is due. Answers to pushes still in flight are not counted. → `probing`
         /// when a probe is taken.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push is out as a probe. Its answer leads to `closed`, or back to `open`.
+        /// One push is out as a probe. Its response leads to `closed`, or back to `open`.
         case probing(cause: BreakerCause)
     }
 
@@ -94,9 +94,9 @@ struct Breaker {
     private(set) var state = State.closed
     private let configuration: BreakerConfiguration
     private var windowStartMilliseconds: Int64 = 0
-    private var windowAnswers = 0
+    private var windowResponses = 0
     private var windowFailures = 0
-    private var suspectAnswers = 0
+    private var suspectResponses = 0
     private var suspects = 0
     private var forbiddenInRow = 0
 
@@ -119,7 +119,7 @@ struct Breaker {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
 
-    /// Whether a probe may go now. Its time must have come, and nothing else may be in flight, so that the next answer is the probe's.
+    /// Whether a probe may go now. Its time must have come, and nothing else may be in flight, so that the next response is the probe's.
     func permitsProbe(inFlight: Int, nowMilliseconds: Int64) -> Bool {
         guard let probeAt = probeAtMilliseconds else { return false }
         return nowMilliseconds >= probeAt && inFlight == 0
@@ -155,15 +155,15 @@ struct Breaker {
     private mutating func count(_ sample: BreakerSample, nowMilliseconds: Int64) {
         if nowMilliseconds - windowStartMilliseconds >= configuration.windowMilliseconds {
             windowStartMilliseconds = nowMilliseconds
-            windowAnswers = 0
+            windowResponses = 0
             windowFailures = 0
         }
-        if suspectAnswers >= configuration.suspectWindowAnswers {
-            suspectAnswers = 0
+        if suspectResponses >= configuration.suspectWindowResponses {
+            suspectResponses = 0
             suspects = 0
         }
-        windowAnswers += 1
-        suspectAnswers += 1
+        windowResponses += 1
+        suspectResponses += 1
         switch sample {
         case .succeeded: forbiddenInRow = 0
         case .unavailable: windowFailures += 1
@@ -175,13 +175,13 @@ struct Breaker {
 
     private var exceeded: BreakerCause? {
         if forbiddenInRow >= configuration.forbiddenMax { return .providerToken }
-        if suspects >= configuration.suspectAnswersMin,
-            suspects * 100 > suspectAnswers * configuration.suspectPercentMax
+        if suspects >= configuration.suspectResponsesMin,
+            suspects * 100 > suspectResponses * configuration.suspectPercentMax
         {
             return .deviceTokens
         }
-        if windowAnswers >= configuration.failureAnswersMin,
-            windowFailures * 100 > windowAnswers * configuration.failurePercentMax
+        if windowResponses >= configuration.failureResponsesMin,
+            windowFailures * 100 > windowResponses * configuration.failurePercentMax
         {
             return .availability
         }

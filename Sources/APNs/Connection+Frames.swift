@@ -59,7 +59,7 @@ extension Connection {
         return streams.slot(of: stream)
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
         let index = try slot(of: frame.stream)
@@ -70,33 +70,35 @@ extension Connection {
         let slot = slots.pointer(index)
         if slot.pointee.status != 0 {
             // Trailers end the stream and have no pseudo-header field (RFC 9113, section 8.1).
-            guard isLast, !head.isMalformed, head.status == 0 else { return discardAnswer(index) }
+            guard isLast, !head.isMalformed, head.status == 0 else { return discardResponse(index) }
             return finishWhole(index)
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(index, .protocolError) }
         if head.status < 200 {
-            // An informational answer does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and 8.6).
+            // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and 8.6).
             if isLast || head.status == 101 { resetStream(index, .protocolError) }
             return
         }
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifiersChanged += 1 }
-        // An answer without content may still state the length that its content would have (RFC 9110, section 8.6).
+        // A response without content may still state the length that its content would have (RFC 9110, section 8.6).
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
-        slot.pointee.answerBytesLeft = head.contentBytes
+        slot.pointee.responseBytesLeft = head.contentBytes
         if isLast { finishWhole(index) }
     }
 
     /// Accepts a complete answer, unless its body is shorter than its `content-length` (RFC 9113, section 8.1.1).
     private func finishWhole(_ index: Int32) {
         let slot = slots.pointer(index)
-        guard !slot.pointee.hasContentLength || slot.pointee.answerBytesLeft == 0 else { return discardAnswer(index) }
+        guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
+            return discardResponse(index)
+        }
         finish(index)
     }
 
-    /// Discards a malformed answer, whatever its status is (RFC 9113, section 8.1.1).
-    private func discardAnswer(_ index: Int32) {
+    /// Discards a malformed response, whatever its status is (RFC 9113, section 8.1.1).
+    private func discardResponse(_ index: Int32) {
         slots.pointer(index).pointee.status = 0
         resetStream(index, .protocolError)
     }
@@ -107,15 +109,15 @@ extension Connection {
         guard index >= 0 else { return }
         let slot = slots.pointer(index)
         guard slot.pointee.status != 0 else { return resetStream(index, .protocolError) }
-        slots.keepAnswer(index, frame.payload)
-        slot.pointee.answerBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
+        slots.keepResponse(index, frame.payload)
+        slot.pointee.responseBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
-            slot.pointee.answerBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
-            guard slot.pointee.answerBytesLeft >= 0 else { return discardAnswer(index) }
+            slot.pointee.responseBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
+            guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(index) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
             finishWhole(index)
-        } else if slot.pointee.answerBytesReceived > ConnectionLimits.answerBodyBytesMax {
+        } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
             resetStream(index, .cancel)
         }
     }
@@ -206,7 +208,7 @@ extension Connection {
         let last = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
         let code = frame.payload.networkUInt32(at: 4)
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
-        let reason = AnswerBody(data).reason
+        let reason = ResponseBody(data).reason
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.report(.goAway(connection: identifier, code: code, reason: reason, text: text))
         retire(.goAway)

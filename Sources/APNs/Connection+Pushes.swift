@@ -1,6 +1,6 @@
 import Reactor
 
-/// Sending a push, from its submission to its answer.
+/// Sending a push, from its submission to its response.
 extension Connection {
     /// Starts a push on a stream of its own. Returns false if the connection cannot take it; then nothing has changed.
     func submit(_ request: borrowing PushRequest) -> Bool {
@@ -177,9 +177,9 @@ extension Connection {
         noteSent(slot)
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
-    /// The whole answer has arrived.
+    /// The whole response has arrived.
     func finish(_ index: Int32) {
         let slot = slots.pointer(index)
         // The server has answered without reading the whole body, and needs no more of it (RFC 9113, section 8.1).
@@ -200,21 +200,21 @@ extension Connection {
         }
     }
 
-    /// Gives a push its answer. No other place does.
+    /// Gives a push its response. No other place does.
     func answer(_ index: Int32, wasRefused: Bool, ranOutOfTime: Bool = false) {
         let slot = slots.pointer(index).pointee
-        var body = AnswerBody()
+        var body = ResponseBody()
         let isAnswered = slot.status >= 200
-        if isAnswered, slot.answerBytes > 0 {
-            body = AnswerBody(UnsafeRawBufferPointer(start: slots.answer(index), count: Int(slot.answerBytes)))
+        if isAnswered, slot.responseBytes > 0 {
+            body = ResponseBody(UnsafeRawBufferPointer(start: slots.answer(index), count: Int(slot.responseBytes)))
         }
         let reason = body.reason
-        var kind = answerKind(slot, wasRefused: wasRefused)
+        var kind = responseKind(slot, wasRefused: wasRefused)
         let isRefusedKey = trialToken != nil && slot.status == 403
         // APNs does not process a push whose key it refuses, so the push is sent again with the old key.
         if isRefusedKey { kind = .notProcessed }
         let disposition = Disposition(kind: kind, status: slot.status, reason: reason)
-        let result = PushAnswer(
+        let result = PushResponse(
             tag: slot.tag,
             kind: kind,
             status: kind == .answered ? slot.status : 0,
@@ -256,7 +256,7 @@ extension Connection {
                 && reason != .tooManyProviderTokenUpdates
     }
 
-    private func answerKind(_ slot: Slot, wasRefused: Bool) -> PushAnswer.Kind {
+    private func responseKind(_ slot: Slot, wasRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .answered }
         // RFC 9113, section 8.7: a refused stream has not been processed. Nor can a server have processed a request
         // whose end was never sent.
@@ -332,7 +332,7 @@ extension Connection {
         var payload: [UInt8] = []
         for (setting, value) in [
             (Setting.enablePush, UInt32(0)),
-            (Setting.headerListSizeMax, UInt32(AnswerHead.listBytesMax)),
+            (Setting.headerListSizeMax, UInt32(ResponseHead.listBytesMax)),
             // We use no priorities: all pushes are equal (RFC 9218, section 2.1).
             (Setting.noRFC7540Priorities, 1),
         ] {

@@ -3,7 +3,7 @@ import Reactor
 /// One HTTP/2 connection to APNs, over a TLS stream.
 ///
 /// The types in `HTTP2/` decide what frames and header blocks may look like, without I/O. This object moves the bytes, keeps
-/// within what APNs allows, and gives each push exactly one answer. `Connection+Pushes` sends, `Connection+Frames` receives.
+/// within what APNs allows, and gives each push exactly one response. `Connection+Pushes` sends, `Connection+Frames` receives.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. → `settling`, `closed`.
@@ -11,7 +11,7 @@ final class Connection {
         /// Our preface is sent; the server's SETTINGS frame has not arrived. → `cold`, `closed`.
         case settling
         /// APNs has not yet accepted our provider token, so only one request may be open, whatever SETTINGS allow. →
-        /// `open` with the first answer that shows acceptance, `draining`, `closed`.
+        /// `open` with the first response that shows acceptance, `draining`, `closed`.
         case cold
         /// As many requests as SETTINGS and our own limit allow. → `draining`, `closed`.
         case open
@@ -155,7 +155,7 @@ final class Connection {
         }
     }
 
-    /// An answer showed that APNs accepts the provider token.
+    /// A response showed that APNs accepts the provider token.
     func authenticated() {
         guard phase == .cold else { return }
         wasAuthenticated = true
@@ -262,10 +262,10 @@ enum ConnectionLimits {
     static let sendWindowBytesMin: Int64 = 4_096
     /// The longest answer body that is read; a longer one is cancelled. Below the 65,535 bytes of a stream's initial
     /// window, so no stream needs a WINDOW_UPDATE.
-    static let answerBodyBytesMax: Int32 = 16_384
+    static let responseBodyBytesMax: Int32 = 16_384
     /// Frames accepted in a second, in addition to those that pushes allow. More is a flood (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
-    /// Frames that each push adds to the allowance: its answer, and what servers send for flow control.
+    /// Frames that each push adds to the allowance: its response, and what servers send for flow control.
     static let framesPerPush = 8
     /// The largest allowance that can be saved up.
     static let framesSavedMax = 100_000

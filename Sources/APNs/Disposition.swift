@@ -12,7 +12,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, since the key may be replaced.
     case providerRefused
-    /// The device token is dead (410). Retire it, unless it was registered after the answer's timestamp.
+    /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead
     /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire it only while the breaker stays closed.
     case tokenSuspect
@@ -22,7 +22,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case channelGone
     /// APNs refuses this push, and no retry would help.
     case rejected
-    /// The push was sent and its answer was lost. APNs may have accepted it.
+    /// The push was sent and its response was lost. APNs may have accepted it.
     case ambiguous
 
     /// Whether the same request may succeed later, although nobody changes anything.
@@ -33,11 +33,11 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Maps everything known about an answer to what should be done. Total: each input has a disposition.
+    /// Maps everything known about a response to what should be done. Total: each input has a disposition.
     ///
     /// A known reason decides if it comes with the status class that Apple documents for it. Otherwise, and for every
     /// unknown reason, the status decides.
-    public init(kind: PushAnswer.Kind, status: UInt16, reason: Reason) {
+    public init(kind: PushResponse.Kind, status: UInt16, reason: Reason) {
         switch kind {
         case .malformed: self = .rejected
         case .notProcessed: self = .retryNow

@@ -64,7 +64,7 @@ struct Opening {
         awaitsRoom = false
     }
 
-    /// A connection carried a push to an answer, which proves that connecting works.
+    /// A connection carried a push to a response, which proves that connecting works.
     mutating func succeeded() {
         backoff.succeeded()
     }

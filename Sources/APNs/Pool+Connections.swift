@@ -15,7 +15,7 @@ extension Pool {
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
-    /// Whether the pool wants one more connection than it has. Retired connections that still wait for answers do not
+    /// Whether the pool wants one more connection than it has. Retired connections that still wait for responses do not
     /// count, so that a replacement need not wait for them.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || hasConnectionBesideWanted ? 1 : 0
@@ -115,7 +115,7 @@ extension Pool {
         considerOpening()
     }
 
-    /// The connection carried a push to an answer, which proves that connecting works.
+    /// The connection carried a push to a response, which proves that connecting works.
     func connectionAuthenticated(_ connection: Connection) {
         opening.succeeded()
         report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
@@ -146,7 +146,7 @@ extension Pool {
     }
 }
 
-/// Links a look-up to its pool. The pool holds it until the look-up is answered; if the pool is gone, the answer is ignored.
+/// Links a look-up to its pool. The pool holds it until the look-up is answered; if the pool is gone, the response is ignored.
 final class LookUp {
     unowned let pool: Pool
 

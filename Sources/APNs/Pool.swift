@@ -12,7 +12,7 @@ public final class Pool {
         case running
         /// Takes no push; connections close when they have nothing in flight. → `closed`.
         case draining
-        /// Every push has its answer, and no connection is left. Final.
+        /// Every push has its response, and no connection is left. Final.
         case closed
     }
 
@@ -83,7 +83,7 @@ public final class Pool {
         loop.cancel(sizingTimer)
     }
 
-    /// Pushes that were taken and have no answer yet.
+    /// Pushes that were taken and have no response yet.
     public var inFlight: Int { connections.reduce(malformed.count) { $0 + $1.inFlight } }
 
     /// How many pushes the pool would take now.
@@ -97,9 +97,9 @@ public final class Pool {
     /// Why the breaker is open, so that the pool takes only probes; nil if it is closed.
     public var openBreaker: BreakerCause? { breaker.cause }
 
-    /// Whether an answer that a device token is unknown, or belongs to another topic, concerns that token alone. (R17)
+    /// Whether a response that a device token is unknown, or belongs to another topic, concerns that token alone. (R17)
     ///
-    /// True while the breaker is closed and APNs has accepted a push since the last such answer.
+    /// True while the breaker is closed and APNs has accepted a push since the last such response.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
     private var acceptedSinceSuspect = false
 
@@ -149,7 +149,7 @@ public final class Pool {
         finishDraining()
     }
 
-    /// Ends everything now. When the call returns, every push has its answer: pushes without one end as `ambiguous` or
+    /// Ends everything now. When the call returns, every push has its response: pushes without one end as `ambiguous` or
     /// `notProcessed`. The handler is not called afterwards.
     public func close() {
         guard phase != .closed else { return }
@@ -207,35 +207,35 @@ public final class Pool {
     // MARK: - Answers
 
     func pushCompleted(
-        _ answer: borrowing PushAnswer,
+        _ response: borrowing PushResponse,
         on connection: Connection,
         isBroadcast: Bool,
         ranOutOfTime: Bool,
         roundTripMilliseconds: Int64
     ) {
         let sample = BreakerSample(
-            kind: answer.kind,
-            disposition: answer.disposition,
-            status: answer.status,
-            reason: answer.reason,
+            kind: response.kind,
+            disposition: response.disposition,
+            status: response.status,
+            reason: response.reason,
             isDeadline: ranOutOfTime
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         interval.count(
             isError: sample == .unavailable || sample == .forbidden,
-            isAnswered: answer.kind == .answered,
+            isAnswered: response.kind == .answered,
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.answered += 1
-        if answer.disposition != .accepted { act(on: answer.reason, of: connection) }
-        // A broadcast has no device token, so its answer says nothing about tokens.
-        if answer.disposition == .accepted, !isBroadcast { acceptedSinceSuspect = true }
-        handler.pushAnswered(answer)
+        if response.disposition != .accepted { act(on: response.reason, of: connection) }
+        // A broadcast has no device token, so its response says nothing about tokens.
+        if response.disposition == .accepted, !isBroadcast { acceptedSinceSuspect = true }
+        handler.pushAnswered(response)
         if sample == .suspect { acceptedSinceSuspect = false }
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Does for the connection what an answer's reason asks for.
+    /// Does for the connection what a response's reason asks for.
     private func act(on reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -292,7 +292,7 @@ public final class Pool {
         let tags = malformed
         malformed.removeAll(keepingCapacity: true)
         for tag in tags {
-            let answer = PushAnswer(
+            let response = PushResponse(
                 tag: tag,
                 kind: .malformed,
                 status: 0,
@@ -306,7 +306,7 @@ public final class Pool {
                 disposition: Disposition(kind: .malformed, status: 0, reason: .absent)
             )
             statistics.answered += 1
-            handler.pushAnswered(answer)
+            handler.pushAnswered(response)
         }
     }
 

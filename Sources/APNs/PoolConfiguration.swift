@@ -22,7 +22,7 @@ public struct PoolConfiguration {
     public var budget = ConnectionBudget()
     /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightMax = 1_000
-    /// The time from submission to the answer. After it a push is ambiguous. Range 10 to 120,000.
+    /// The time from submission to the response. After it a push is ambiguous. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
     /// The time from the first packet to the end of the TLS handshake. Range 10 to 120,000.
     public var connectTimeoutMilliseconds: Int64 = 10_000

@@ -2,13 +2,13 @@
 public enum PoolEvent: Sendable {
     /// TLS and HTTP/2 are set up; the first request may be sent.
     case connected(connection: UInt32, peer: String)
-    /// The first answer came, and APNs now accepts requests in parallel.
+    /// The first response came, and APNs now accepts requests in parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
     /// APNs changed how many streams it allows.
     case streamLimitChanged(connection: UInt32, streamsMax: Int)
     /// A GOAWAY frame came. Its debug data holds `reason` and `text`.
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
-    /// The connection takes no new push and waits for the answers to those in flight.
+    /// The connection takes no new push and waits for the responses to those in flight.
     case retiring(connection: UInt32, cause: RetirementCause)
     /// The connection has ended. `detail` says more, or is empty.
     case closed(connection: UInt32, cause: CloseCause, detail: String)
@@ -21,7 +21,7 @@ public enum PoolEvent: Sendable {
     case breakerClosed
     /// APNs refused the provider token, or none could be signed.
     case providerTokenTrouble(reason: Reason, detail: String)
-    /// ``Pool/drain()`` is complete: every push has its answer and every connection is closed.
+    /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
 }
 
@@ -69,7 +69,7 @@ public enum CloseCause: UInt8, Sendable {
 public struct PoolStatistics: Sendable {
     /// Pushes taken.
     public var submitted: UInt64 = 0
-    /// Pushes that got their answer.
+    /// Pushes that got their response.
     public var answered: UInt64 = 0
     /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
@@ -87,7 +87,7 @@ public struct PoolGauges: Sendable, Equatable {
     public var connectionsOpening = 0
     /// Whether the pool wants one more connection, but the process has as many as it may.
     public var awaitsRoom = false
-    /// Connections that only wait for answers.
+    /// Connections that only wait for responses.
     public var connectionsDraining = 0
     /// How many pushes the ready connections may have in flight.
     public var streams = 0

@@ -24,7 +24,7 @@ struct PoolSizing {
         var errors = 0
         /// Pushes that APNs answered. Only these count as round trips: a push that was lost or timed out says nothing
         /// about the distance.
-        var answers = 0
+        var responses = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
@@ -34,7 +34,7 @@ struct PoolSizing {
             ends += 1
             if isError { errors += 1 }
             guard isAnswered else { return }
-            answers += 1
+            responses += 1
             roundTripMillisecondsSum += roundTripMilliseconds
             roundTripMillisecondsMin = min(roundTripMillisecondsMin, roundTripMilliseconds)
         }
@@ -101,7 +101,7 @@ struct PoolSizing {
     }
 
     private mutating func noteRoundTrip(_ interval: Interval, now: Int64) {
-        guard interval.answers > 0 else { return }
+        guard interval.responses > 0 else { return }
         let isOld = now - shortestRoundTripAt >= Self.roundTripMemoryMilliseconds
         guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTrip else { return }
         shortestRoundTrip = interval.roundTripMillisecondsMin
@@ -110,8 +110,8 @@ struct PoolSizing {
 
     private func isTroubled(_ interval: Interval) -> Bool {
         if interval.errors * 100 > interval.ends * Self.errorPercentMax { return true }
-        guard interval.answers > 0 else { return false }
-        let typical = interval.roundTripMillisecondsSum / Int64(interval.answers)
+        guard interval.responses > 0 else { return false }
+        let typical = interval.roundTripMillisecondsSum / Int64(interval.responses)
         return typical > Self.roundTripMillisecondsIgnored && typical / Self.roundTripFactorMax > shortestRoundTrip
     }
 }

@@ -2,10 +2,10 @@ import Numbers
 
 /// One push, borrowed for the call to ``Pool/submit(_:)``.
 ///
-/// The call copies every field except ``body``. The body's bytes must stay in place until the push has its answer: they
+/// The call copies every field except ``body``. The body's bytes must stay in place until the push has its response: they
 /// are read when flow control allows them to be sent.
 public struct PushRequest: ~Copyable {
-    /// The caller's own name for the push. It comes back in ``PushAnswer/tag``.
+    /// The caller's own name for the push. It comes back in ``PushResponse/tag``.
     public var tag: UInt64
     /// The address. For a device: its token in lower-case hexadecimal, an even number of 2 to ``deviceTokenBytesMax``
     /// bytes. For a broadcast: the channel's id.
@@ -21,7 +21,7 @@ public struct PushRequest: ~Copyable {
     public var identifier: (UInt64, UInt64)
     /// The JSON payload. APNs refuses more than 4,096 bytes (a broadcast: 5,120) with 413; the caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The ``PushAnswer/connection`` that must not carry this push, so that a retry goes elsewhere; 0 for none.
+    /// The ``PushResponse/connection`` that must not carry this push, so that a retry goes elsewhere; 0 for none.
     public var avoidedConnection: UInt32
     /// Whether the push was sent before, so that it counts against the ``RetryBudget``.
     public var isRetry: Bool
@@ -77,7 +77,7 @@ public struct PushRequest: ~Copyable {
 }
 
 /// The outcome of one push. Valid only during ``PushHandler/pushAnswered(_:)``.
-public struct PushAnswer: ~Copyable {
+public struct PushResponse: ~Copyable {
     /// How far the push got.
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// APNs gave a final status.
@@ -105,7 +105,7 @@ public struct PushAnswer: ~Copyable {
     public var retryAfterSeconds: Int32
     /// Wall clock of the turn in which the push's last byte was handed to the connection; -1 if that never happened.
     public var sentAtMilliseconds: Int64
-    /// Wall clock of the turn in which the push got this answer.
+    /// Wall clock of the turn in which the push got this response.
     public var answeredAtMilliseconds: Int64
     /// The connection that carried the push, for ``PushRequest/avoidedConnection``; 0 if none did.
     public var connection: UInt32
@@ -114,9 +114,9 @@ public struct PushAnswer: ~Copyable {
 
 /// Receives a pool's events, on the loop's thread.
 public protocol PushHandler: AnyObject {
-    /// A push got its answer. Called exactly once for each push that ``Pool/submit(_:)`` took, never from inside
+    /// A push got its response. Called exactly once for each push that ``Pool/submit(_:)`` took, never from inside
     /// `submit`. The handler may submit new pushes here.
-    func pushAnswered(_ answer: borrowing PushAnswer)
+    func pushAnswered(_ response: borrowing PushResponse)
     /// A stream is free again after ``Pool/submit(_:)`` returned false.
     func poolHasRoom(_ pool: Pool)
     /// An event for logs and metrics. Rare.

@@ -3,9 +3,9 @@
 /// The cases are Apple's tables for `/3/device` and for channels, name by name ("Handling notification responses from
 /// APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
-    /// The answer has no reason, as with every 200.
+    /// The response has no reason, as with every 200.
     case absent
-    /// The answer's reason is not in this table. The status class decides, and the raw text is kept.
+    /// The response's reason is not in this table. The status class decides, and the raw text is kept.
     case unknown
     case badCollapseId
     case badDeviceToken

@@ -28,12 +28,12 @@ struct Slot {
     /// WINDOW_UPDATE increments minus the bytes sent. The stream's window is this plus the initial window.
     var windowGain: Int64 = 0
     var retryAfterSeconds: Int32 = -1
-    /// Bytes of the answer's body that have arrived, padding included.
-    var answerBytesReceived: Int32 = 0
-    /// Bytes that the answer's `content-length` says are still to come. Only meaningful if `hasContentLength`.
-    var answerBytesLeft: Int32 = 0
-    /// Bytes of the answer's body that are kept.
-    var answerBytes: UInt16 = 0
+    /// Bytes of the response's body that have arrived, padding included.
+    var responseBytesReceived: Int32 = 0
+    /// Bytes that the response's `content-length` says are still to come. Only meaningful if `hasContentLength`.
+    var responseBytesLeft: Int32 = 0
+    /// Bytes of the response's body that are kept.
+    var responseBytes: UInt16 = 0
     /// The final :status; 0 before it arrives.
     var status: UInt16 = 0
     var stage = Stage.free
@@ -41,11 +41,11 @@ struct Slot {
     var isTimed = false
     var isWaiting = false
     var isBroadcast = false
-    /// Whether the answer has a `content-length`.
+    /// Whether the response has a `content-length`.
     var hasContentLength = false
 }
 
-/// The slots of one connection, each with the body of its answer.
+/// The slots of one connection, each with the body of its response.
 ///
 /// All memory is allocated once, for the most pushes that the connection may carry. The changing parts are behind
 /// pointers, so that a connection can hold its table as a constant.
@@ -59,12 +59,12 @@ struct SlotTable: ~Copyable {
         var count = 0
     }
 
-    /// Bytes of an answer's body that are kept. APNs' own bodies have fewer than 100.
-    static let answerBytesMax = 256
+    /// Bytes of a response's body that are kept. APNs' own bodies have fewer than 100.
+    static let responseBytesMax = 256
 
     let capacity: Int
     private let slots: UnsafeMutablePointer<Slot>
-    private let answers: UnsafeMutablePointer<UInt8>
+    private let responses: UnsafeMutablePointer<UInt8>
     private let lists: UnsafeMutablePointer<Lists>
 
     /// Pushes in flight.
@@ -80,8 +80,8 @@ struct SlotTable: ~Copyable {
         lists = .allocate(capacity: 1)
         lists.initialize(to: Lists())
         slots = .allocate(capacity: capacity)
-        answers = .allocate(capacity: capacity * Self.answerBytesMax)
-        answers.initialize(repeating: 0, count: capacity * Self.answerBytesMax)
+        responses = .allocate(capacity: capacity * Self.responseBytesMax)
+        responses.initialize(repeating: 0, count: capacity * Self.responseBytesMax)
         for index in 0..<capacity {
             var slot = Slot()
             slot.newer = index + 1 < capacity ? Int32(index + 1) : -1
@@ -92,7 +92,7 @@ struct SlotTable: ~Copyable {
     deinit {
         lists.deallocate()
         slots.deallocate()
-        answers.deallocate()
+        responses.deallocate()
     }
 
     /// The slot at an index. The pointer is valid as long as the table lives.
@@ -103,18 +103,18 @@ struct SlotTable: ~Copyable {
 
     /// The memory for a slot's answer body.
     func answer(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
-        answers + Int(index) * Self.answerBytesMax
+        responses + Int(index) * Self.responseBytesMax
     }
 
-    /// Keeps the next part of an answer's body, as far as there is room.
-    func keepAnswer(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
+    /// Keeps the next part of a response's body, as far as there is room.
+    func keepResponse(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
-        let kept = Int(slot.pointee.answerBytes)
-        let count = min(bytes.count, Self.answerBytesMax - kept)
+        let kept = Int(slot.pointee.responseBytes)
+        let count = min(bytes.count, Self.responseBytesMax - kept)
         guard count > 0 else { return }
         UnsafeMutableRawBufferPointer(start: answer(index) + kept, count: count)
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-        slot.pointee.answerBytes = UInt16(truncatingIfNeeded: kept + count)
+        slot.pointee.responseBytes = UInt16(truncatingIfNeeded: kept + count)
     }
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same timeout, so
@@ -168,7 +168,7 @@ struct SlotTable: ~Copyable {
         slot.pointee.waitingBehind = -1
     }
 
-    /// Frees a slot. Its answer's bytes stay until the slot is taken again.
+    /// Frees a slot. Its response's bytes stay until the slot is taken again.
     func free(_ index: Int32) {
         cancelDeadline(index)
         stopWaiting(index)

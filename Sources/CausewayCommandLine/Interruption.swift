@@ -50,7 +50,7 @@ package struct Interruption {
         }
     }
 
-    /// How often ``await()`` looks without an eventfd.
+    /// How often ``await()`` polls without an eventfd.
     private static let lookingMilliseconds: Int32 = 1_000
 
     /// Runs a body that may wait for somebody else and cannot be cancelled. Nothing may be in progress that must be ended

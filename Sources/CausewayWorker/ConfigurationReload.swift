@@ -23,7 +23,7 @@ package struct ConfigurationSource: Sendable {
 ///
 /// A configuration with any fault is refused completely.
 actor ConfigurationReload {
-    /// Time between two looks at the file. A changed file is read when two looks in a row find it the same, so that no half-written file
+    /// Time between two polls of the file. A changed file is read when two polls in a row find it the same, so that no half-written file
     /// is read.
     static let interval = Duration.seconds(1)
 
@@ -34,7 +34,7 @@ actor ConfigurationReload {
     private let apply: @Sendable (WorkerConfiguration) -> Void
     /// The state of the file that was read last.
     private var read: FileState?
-    /// A newer state of the file, seen once. The file is read if the next look finds the same state.
+    /// A newer state of the file, seen once. The file is read if the next poll finds the same state.
     private var seen: FileState?
 
     init(
@@ -55,11 +55,11 @@ actor ConfigurationReload {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            look()
+            readIfChanged()
         }
     }
 
-    private func look() {
+    private func readIfChanged() {
         let state = source.path.flatMap(FileState.init)
         defer { seen = state }
         guard state != nil, state == seen, state != read else { return }

@@ -176,7 +176,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Tells all lanes what the keeper has answered: one of them asked, and others may have commands or broadcasts that wait for the
     /// channel.
-    func tellLanes(_ answer: ChannelAnswer, to request: ChannelRequest) {
+    func tellLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
             case .known(let entry): (entry.environment, AudienceChannel(entry))

@@ -138,12 +138,12 @@ import Testing
     private func check(_ row: Row, _ fields: [(String, String)], _ client: H2Client, body: String) throws {
         var fields = fields
         for name in row.extra { fields.append(contentsOf: fields.filter { $0.0 == name }) }
-        let answer = try client.perform(fields, body: body)
-        #expect(answer.status == (row.reason == .success ? row.status : row.reason.status))
-        if row.reason != .success { #expect(answer.body == "{\"reason\":\"\(row.reason.word)\"}") }
+        let response = try client.perform(fields, body: body)
+        #expect(response.status == (row.reason == .success ? row.status : row.reason.status))
+        if row.reason != .success { #expect(response.body == "{\"reason\":\"\(row.reason.word)\"}") }
         // A path that does not exist belongs to neither kind of request.
-        let identifier = try #require(answer.headers["apns-request-id"] ?? answer.headers["apns-id"])
-        if row.reason != .badPath { #expect(answer.headers["apns-id"] == nil) }
+        let identifier = try #require(response.headers["apns-request-id"] ?? response.headers["apns-id"])
+        if row.reason != .badPath { #expect(response.headers["apns-id"] == nil) }
         let sent = fields.first { $0.0 == "apns-request-id" }?.1
         if sent == Scene.requestIdentifier, row.reason != .badPath {
             #expect(identifier == sent)
@@ -163,8 +163,8 @@ import Testing
             #expect(try management.perform(scene.managementHeaders("POST"), body: Scene.creation(1)).body == refused)
             let on = #"{"app":"\#(Scene.app)","enabled":true}"#
             #expect(try await scene.control("POST", "/broadcasts", on).status == 200)
-            let answer = try push.perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
-            #expect(answer.body == "{\"reason\":\"ChannelNotRegistered\"}")
+            let response = try push.perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
+            #expect(response.body == "{\"reason\":\"ChannelNotRegistered\"}")
         }
     }
 

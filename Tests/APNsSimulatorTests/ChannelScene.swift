@@ -49,11 +49,11 @@ extension Scene {
 
     /// Creates a channel as a server does.
     func createChannel(storesNewest: Bool) throws -> String {
-        let answer = try connectToManagement()
+        let response = try connectToManagement()
             .perform(managementHeaders("POST"), body: Self.creation(storesNewest ? 1 : 0))
-        #expect(answer.status == 201 && answer.body.isEmpty)
-        #expect(answer.headers["apns-request-id"] == Scene.requestIdentifier && answer.headers["apns-id"] == nil)
-        return try #require(answer.headers["apns-channel-id"])
+        #expect(response.status == 201 && response.body.isEmpty)
+        #expect(response.headers["apns-request-id"] == Scene.requestIdentifier && response.headers["apns-id"] == nil)
+        return try #require(response.headers["apns-channel-id"])
     }
 
     /// Starts an activity on a channel by a push, on a separate phone.
@@ -69,8 +69,8 @@ extension Scene {
             "attributes":{"matchId":"\(match)"},"content-state":{"home":0,"away":0},"input-push-channel":"\(channel)",\
             "alert":{"title":"Kick-off","body":"Now"}}}
             """
-        let answer = try connect().perform(headers(token: token), body: body)
-        #expect(answer.status == 200)
+        let response = try connect().perform(headers(token: token), body: body)
+        #expect(response.status == 200)
         let phone = try await control("GET", "/phone?app=\(Scene.app)&device=\(device)").object
         return PushEffectRow(
             effects: phone["effects"] as? [String: Int] ?? [:],

@@ -15,12 +15,12 @@ import Testing
             let client = try scene.connectToManagement()
             let all = ":path"
             func list() throws -> [String] {
-                let answer = try client.perform(
+                let response = try client.perform(
                     scene.managementHeaders("GET", [all: "/1/apps/\(Scene.app)/all-channels"]),
                     body: ""
                 )
-                #expect(answer.status == 200)
-                let object = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? Object
+                #expect(response.status == 200)
+                let object = try JSONSerialization.jsonObject(with: Data(response.body.utf8)) as? Object
                 return try #require(object?["channels"] as? [String])
             }
             #expect(try list() == [first, second])
@@ -49,8 +49,8 @@ import Testing
             #expect(refused.status == 400 && refused.body == "{\"reason\":\"CannotCreateChannelConfig\"}")
             // The list is longer than a stream's window.
             let path = "/1/apps/\(Scene.app)/all-channels"
-            let answer = try client.perform(scene.managementHeaders("GET", [":path": path]), body: "")
-            let object = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? Object
+            let response = try client.perform(scene.managementHeaders("GET", [":path": path]), body: "")
+            let object = try JSONSerialization.jsonObject(with: Data(response.body.utf8)) as? Object
             #expect((object?["channels"] as? [String])?.count == 10_000)
             let deletion = scene.managementHeaders("DELETE", ["apns-channel-id": last])
             #expect(try client.perform(deletion, body: "").status == 204)
@@ -84,9 +84,9 @@ import Testing
             let after = try await scene.simulator.registrations(since: before + 50).records
             #expect(after.map(\.key) == ["by-push", "elsewhere"])
 
-            let answer = try scene.connect()
+            let response = try scene.connect()
                 .perform(scene.broadcastHeaders(channel), body: scene.update(home: 3))
-            #expect(answer.status == 200 && answer.body.isEmpty && answer.headers["apns-id"] == nil)
+            #expect(response.status == 200 && response.body.isEmpty && response.headers["apns-id"] == nil)
             #expect(try await scene.home("a-0") == 3)
             #expect(try await scene.home("a-49") == 3)
             #expect(try await scene.home("m7") == 3)
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    /// The only request without an idempotency key: its answer is lost, but the channel exists.
+    /// The only request without an idempotency key: its response is lost, but the channel exists.
     @Test func `Faults of the management interface affect no broadcast`() async throws {
         try await Scene.run { scene in
             let channel = try scene.createChannel(storesNewest: true)
@@ -247,7 +247,7 @@ import Testing
         try await Scene.run(\.pushLog, file) { scene in
             let channel = try scene.createChannel(storesNewest: true)
             _ = try scene.connect().perform(scene.broadcastHeaders(channel), body: scene.update(home: 1))
-            // The line is written before the answer to a later call of the control interface.
+            // The line is written before the response to a later call of the control interface.
             _ = try await scene.control("GET", "/stats")
             let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
             #expect(lines.count == 1)

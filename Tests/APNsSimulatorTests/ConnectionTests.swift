@@ -23,8 +23,8 @@ import Testing
             let client = try scene.connect()
             // The client has not read the server's SETTINGS yet, and opens four streams at once.
             let streams = try (0..<4).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
-            try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
-            let codes = streams.map { client.answers[$0]?.errorCode }
+            try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
+            let codes = streams.map { client.responses[$0]?.errorCode }
             #expect(codes.first == 0)
             #expect(codes.contains(7))
         }
@@ -36,8 +36,8 @@ import Testing
             _ = try client.perform(scene.headers(), body: scene.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
             let streams = try (0..<1_000).map { try client.submit(scene.headers(), body: scene.update(home: $0)) }
-            try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
-            #expect(streams.allSatisfy { client.answers[$0]?.status == 200 })
+            try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
+            #expect(streams.allSatisfy { client.responses[$0]?.status == 200 })
             let statistics = try await scene.simulator.statistics()
             #expect(statistics.requests == 1_001)
             #expect(statistics.priority5 == 1_001)
@@ -49,8 +49,8 @@ import Testing
             let client = try scene.connect()
             client.bytesPerWrite = 1
             for home in 1...3 {
-                let answer = try client.perform(scene.headers(), body: scene.update(home: home))
-                #expect(answer.status == 200, "\(answer)")
+                let response = try client.perform(scene.headers(), body: scene.update(home: home))
+                #expect(response.status == 200, "\(response)")
             }
         }
     }
@@ -64,7 +64,7 @@ import Testing
             var last: Int32 = 0
             for _ in 0..<3 {
                 last = try client.submit(scene.headers(), body: scene.update(home: 1))
-                try client.run { $0.answers[last]?.isClosed == true }
+                try client.run { $0.responses[last]?.isClosed == true }
             }
             try client.run { $0.goAway != nil }
             #expect(client.goAway == .init(lastStream: last, reason: "{\"reason\":\"Shutdown\"}"))
@@ -82,8 +82,8 @@ import Testing
             let stream = try client.submit(scene.headers(), body: scene.update(home: 1))
             try client.run { $0.concurrentStreams.count == 2 }
             try await scene.simulator.sendGoAway()
-            try client.run { $0.answers[stream]?.isClosed == true && $0.goAway != nil }
-            #expect(client.answers[stream]?.status == 200)
+            try client.run { $0.responses[stream]?.isClosed == true && $0.goAway != nil }
+            #expect(client.responses[stream]?.status == 200)
             #expect(client.goAway?.lastStream == stream)
         }
     }
@@ -121,8 +121,8 @@ import Testing
     @Test func `Several threads share the same phones and statistics`() async throws {
         try await Scene.run(\.threads, 3) { scene in
             for home in 0..<9 {
-                let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
-                #expect(answer.status == 200)
+                let response = try scene.connect().perform(scene.headers(), body: scene.update(home: home))
+                #expect(response.status == 200)
             }
             let statistics = try await scene.simulator.statistics()
             #expect(statistics.requests == 9)
@@ -161,15 +161,15 @@ import Testing
         let streams = try (0..<200).map { _ in try client.submit(scene.headers(), body: scene.update(home: 1)) }
         let unanswered = faults.unansweredShare > 0
         try client.run { client in
-            unanswered || streams.allSatisfy { client.answers[$0]?.isClosed == true }
+            unanswered || streams.allSatisfy { client.responses[$0]?.isClosed == true }
         }
         if unanswered {
             try client.runUntilJudged()
         }
         return streams.reduce(into: [:]) { counts, stream in
-            let answer = client.answers[stream] ?? .init()
+            let response = client.responses[stream] ?? .init()
             counts[
-                answer.errorCode != 0 ? "error \(answer.errorCode)" : "\(answer.status) \(answer.body)",
+                response.errorCode != 0 ? "error \(response.errorCode)" : "\(response.status) \(response.body)",
                 default: 0
             ] += 1
         }
@@ -197,7 +197,7 @@ import Testing
         try await Scene.run { scene in
             var faults = Faults()
             faults.resetShare = 1
-            faults.lostAnswersAreApplied = isApplied
+            faults.lostResponsesAreApplied = isApplied
             let counts = try await outcomes(scene, faults)
             #expect(counts == ["error 2": 200])
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#

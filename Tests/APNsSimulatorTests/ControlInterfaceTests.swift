@@ -294,10 +294,10 @@ import Testing
         _ reason: String
     ) async throws {
         try await Scene.run { scene in
-            let answer = try await scene.control(method, path, body)
-            #expect(answer.status == status)
-            #expect(answer.object["error"] as? String == code)
-            #expect(answer.object["reason"] as? String == reason)
+            let response = try await scene.control(method, path, body)
+            #expect(response.status == status)
+            #expect(response.object["error"] as? String == code)
+            #expect(response.object["reason"] as? String == reason)
         }
     }
 }

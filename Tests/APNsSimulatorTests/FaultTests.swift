@@ -21,7 +21,7 @@ import Testing
     }
 
     private func runAll(_ streams: [Int32], _ client: H2Client) throws {
-        try client.run { client in streams.allSatisfy { client.answers[$0]?.isClosed == true } }
+        try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
     }
 
     @Test func `Each configured reason occurs in its share`() async throws {
@@ -31,10 +31,10 @@ import Testing
             }
             let streams = try submit(300, client, scene)
             try runAll(streams, client)
-            let counts = streams.reduce(into: [Int: Int]()) { $0[client.answers[$1]?.status ?? 0, default: 0] += 1 }
+            let counts = streams.reduce(into: [Int: Int]()) { $0[client.responses[$1]?.status ?? 0, default: 0] += 1 }
             #expect((10...60).contains(counts[429] ?? 0) && (50...130).contains(counts[500] ?? 0), "\(counts)")
             #expect((50...130).contains(counts[410] ?? 0) && counts.values.reduce(0, +) == 300, "\(counts)")
-            let gone = try #require(streams.compactMap { client.answers[$0] }.first { $0.status == 410 })
+            let gone = try #require(streams.compactMap { client.responses[$0] }.first { $0.status == 410 })
             let body = try #require(try JSONSerialization.jsonObject(with: Data(gone.body.utf8)) as? [String: Any])
             #expect(body["reason"] as? String == "Unregistered")
             #expect((body["timestamp"] as? Int64 ?? 0) / 1_000 >= Int64(time(nil)) - 60)
@@ -50,7 +50,7 @@ import Testing
             }
             let streams = try submit(20, client, scene)
             try runAll(streams, client)
-            let codes = streams.map { client.answers[$0]?.errorCode ?? .max }
+            let codes = streams.map { client.responses[$0]?.errorCode ?? .max }
             #expect(codes == Array(repeating: 11, count: 7) + Array(repeating: 0, count: 13))
         }
     }
@@ -71,7 +71,7 @@ import Testing
             try await scene.simulator.setFaults(faults)
             let third = try client.perform(scene.headers(), body: scene.update(home: 1))
             #expect(third.status == 200 && third.informational == [103] && third.errorCode == 0)
-            #expect(try await scene.simulator.statistics().oddAnswers == 2)
+            #expect(try await scene.simulator.statistics().oddResponses == 2)
         }
     }
 
@@ -83,10 +83,10 @@ import Testing
                 $0.faultyRequests = 1
             }
             let streams = try submit(2, client, scene)
-            try client.run { $0.answers[streams[1]]?.isClosed == true }
-            #expect(client.answers[streams[0]]?.isClosed == false)
+            try client.run { $0.responses[streams[1]]?.isClosed == true }
+            #expect(client.responses[streams[0]]?.isClosed == false)
             try runAll(streams, client)
-            #expect(client.answers[streams[0]]?.status == 200)
+            #expect(client.responses[streams[0]]?.status == 200)
         }
     }
 
@@ -101,10 +101,10 @@ import Testing
             }
             let streams = try submit(10, client, scene)
             try client.run { $0.goAway != nil }
-            try client.run { client in streams.prefix(6).allSatisfy { client.answers[$0]?.isClosed == true } }
+            try client.run { client in streams.prefix(6).allSatisfy { client.responses[$0]?.isClosed == true } }
             #expect(client.goAway == .init(lastStream: streams[5], reason: "", code: 2))
-            #expect(streams.prefix(6).allSatisfy { client.answers[$0]?.status == 200 })
-            #expect(streams.suffix(4).allSatisfy { client.answers[$0]?.status == 0 })
+            #expect(streams.prefix(6).allSatisfy { client.responses[$0]?.status == 200 })
+            #expect(streams.suffix(4).allSatisfy { client.responses[$0]?.status == 0 })
             let statistics = try await scene.simulator.statistics()
             #expect(statistics[.success] == 7)
         }
@@ -122,8 +122,8 @@ import Testing
             #expect(client.goAways.first == .init(lastStream: .max, reason: ""))
             try client.run { $0.goAways.count == 2 }
             #expect(client.goAways.last == .init(lastStream: stream, reason: #"{"reason":"Shutdown"}"#))
-            try client.run { $0.answers[stream]?.isClosed == true }
-            #expect(client.answers[stream]?.status == 200)
+            try client.run { $0.responses[stream]?.isClosed == true }
+            #expect(client.responses[stream]?.status == 200)
         }
     }
 
@@ -159,8 +159,8 @@ import Testing
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
                 try client.run(seconds: 1) { $0.pingsAnswered > 0 }
             }
-            // The first two answers were complete before the silence; a silent connection loses the bytes that it has not written.
-            #expect(streams.suffix(3).allSatisfy { client.answers[$0]?.isClosed == false })
+            // The first two responses were complete before the silence; a silent connection loses the bytes that it has not written.
+            #expect(streams.suffix(3).allSatisfy { client.responses[$0]?.isClosed == false })
             let statistics = try await scene.simulator.statistics()
             #expect(statistics.requests == 6 && statistics.requestsUnanswered == 3)
             #expect(statistics.connectionsOpen == 1 && statistics.connectionsSilenced == 1)

@@ -4,7 +4,7 @@ import Glibc
 
 /// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records everything from the server.
 final class H2Client {
-    struct Answer: Equatable {
+    struct Response: Equatable {
         var status = 0
         /// The statuses from 100 to 199 before the final one.
         var informational: [Int] = []
@@ -25,7 +25,7 @@ final class H2Client {
         var reason: String
     }
 
-    private(set) var answers: [Int32: Answer] = [:]
+    private(set) var responses: [Int32: Response] = [:]
     private(set) var goAways: [GoAway] = []
     var goAway: GoAway? { goAways.last }
     private(set) var pingsAnswered = 0
@@ -89,19 +89,19 @@ final class H2Client {
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
             let name = String(decoding: UnsafeBufferPointer(start: name, count: nameCount), as: UTF8.self)
             let value = String(decoding: UnsafeBufferPointer(start: value, count: count), as: UTF8.self)
-            client.answers[frame.pointee.hd.stream_id]?.headers[name] = value
+            client.responses[frame.pointee.hd.stream_id]?.headers[name] = value
             guard name == ":status", let status = Int(value) else { return 0 }
             if status < 200 {
-                client.answers[frame.pointee.hd.stream_id]?.informational.append(status)
+                client.responses[frame.pointee.hd.stream_id]?.informational.append(status)
             } else {
-                client.answers[frame.pointee.hd.stream_id]?.status = status
+                client.responses[frame.pointee.hd.stream_id]?.status = status
             }
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, bytes, count, data in
             guard let data else { return 0 }
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
-            client.answers[stream]?.body += String(
+            client.responses[stream]?.body += String(
                 decoding: UnsafeBufferPointer(start: bytes, count: count),
                 as: UTF8.self
             )
@@ -110,8 +110,8 @@ final class H2Client {
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, data in
             guard let data else { return 0 }
             let client = Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue()
-            client.answers[stream]?.isClosed = true
-            client.answers[stream]?.errorCode = code
+            client.responses[stream]?.isClosed = true
+            client.responses[stream]?.errorCode = code
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, data in
@@ -147,7 +147,7 @@ final class H2Client {
         }
     }
 
-    /// Queues a request; its answer is stored under the stream's id.
+    /// Queues a request; its response is stored under the stream's id.
     @discardableResult
     func submit(_ headers: [(String, String)], body: String) throws -> Int32 {
         var strings: [UnsafeMutablePointer<CChar>?] = []
@@ -186,7 +186,7 @@ final class H2Client {
             : nghttp2_submit_request(session, nil, fields, fields.count, &provider, nil)
         guard stream > 0 else { throw Failure(reason: "submit: \(stream)") }
         bodies[stream] = Array(body.utf8)
-        answers[stream] = Answer()
+        responses[stream] = Response()
         return stream
     }
 
@@ -233,10 +233,10 @@ final class H2Client {
     /// The connection's window, which the server grants for bodies.
     var window: Int32 { nghttp2_session_get_remote_window_size(session) }
 
-    /// One request and its answer.
-    func perform(_ headers: [(String, String)], body: String) throws -> Answer {
+    /// One request and its response.
+    func perform(_ headers: [(String, String)], body: String) throws -> Response {
         let stream = try submit(headers, body: body)
-        try run { $0.answers[stream]?.isClosed == true }
-        return answers[stream] ?? Answer()
+        try run { $0.responses[stream]?.isClosed == true }
+        return responses[stream] ?? Response()
     }
 }

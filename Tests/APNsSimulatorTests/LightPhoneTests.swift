@@ -105,11 +105,13 @@ import Testing
         #expect(bench.push(Self.update(4, score: 4), token: tokens[1]) == (.success, .ignoredOld))
         #expect(bench.push(Self.update(5, score: 5), token: tokens[2]) == (.success, .shown))
         #expect(bench.push(Self.update(9 * 3_600), token: tokens[2]) == (.success, .ignoredFuture))
-        let answer = try bench.answer()
-        #expect(answer["reversed"] as? Int == 1 && answer["repeatedPushes"] as? Int == 1)
-        #expect(answer["pushes"] as? Int == 6 && answer["pushesMax"] as? Int == 3 && answer["unreached"] as? Int == 0)
+        let response = try bench.answer()
+        #expect(response["reversed"] as? Int == 1 && response["repeatedPushes"] as? Int == 1)
+        #expect(
+            response["pushes"] as? Int == 6 && response["pushesMax"] as? Int == 3 && response["unreached"] as? Int == 0
+        )
         #expect(try bench.shown() == [Int(Self.now) + 5: 3])
-        let effects = try #require(answer["effects"] as? [String: Int])
+        let effects = try #require(response["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
     }
 
@@ -124,9 +126,9 @@ import Testing
         _ = bench.push(Self.update(3, alert: "goal 3"), token: tokens[2])
         // An alert of a state that is not shown is not heard.
         _ = bench.push(Self.update(2, alert: "goal 3"), token: tokens[2])
-        let answer = try bench.answer()
-        #expect(answer["alertedTwice"] as? Int == 2 && answer["alerts"] as? Int == 6)
-        #expect(answer["priority10"] as? Int == 1)
+        let response = try bench.answer()
+        #expect(response["alertedTwice"] as? Int == 2 && response["alerts"] as? Int == 6)
+        #expect(response["priority10"] as? Int == 1)
     }
 
     @Test func `One answer says what all phones show, and when it came`() throws {
@@ -156,8 +158,8 @@ import Testing
         #expect(bench.push(Self.update(2), token: tokens[3]) == (.success, .shown))
         #expect(bench.push("no JSON", token: tokens[3]) == (.success, .malformed))
         #expect(bench.push(Self.update(2, event: "start"), token: tokens[3]) == (.success, .wrongToken))
-        let answer = try bench.answer()
-        #expect(answer["refused"] as? Int == 3 && answer["ended"] as? Int == 1 && answer["gone"] as? Int == 1)
+        let response = try bench.answer()
+        #expect(response["refused"] as? Int == 3 && response["ended"] as? Int == 1 && response["gone"] as? Int == 1)
         #expect(try bench.shown() == [Int(Self.now) + 1: 1, Int(Self.now) + 2: 2])
     }
 
@@ -228,8 +230,8 @@ import Testing
                 try client.perform(scene.headers(token: token), body: scene.update(home: 2, timestamp: 1_790_000_000))
                     .status == 200
             )
-            let answer = try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object
-            let shown = try #require(answer["shown"] as? [Object])
+            let response = try await scene.control("GET", "/crowd?app=\(Scene.app)&name=fan-").object
+            let shown = try #require(response["shown"] as? [Object])
             #expect(shown.map { $0["phones"] as? Int } == [1, 999_999])
             #expect((shown[0]["contentState"] as? Object)?["home"] as? Int == 2)
 

@@ -11,13 +11,13 @@ import Testing
         _ client: H2Client? = nil,
         at location: SourceLocation = #_sourceLocation
     ) throws {
-        let answer = try (client ?? scene.connect())
+        let response = try (client ?? scene.connect())
             .perform(
                 scene.headers(["authorization": "bearer " + token]),
                 body: scene.update(home: 1)
             )
         let body = reason == .success ? "" : "{\"reason\":\"\(reason.word)\"}"
-        #expect(answer.status == reason.status && answer.body == body, "\(answer)", sourceLocation: location)
+        #expect(response.status == reason.status && response.body == body, "\(response)", sourceLocation: location)
     }
 
     @Test func `The answer says what is wrong with a token`() async throws {
@@ -73,12 +73,12 @@ import Testing
             let (client, now) = (try scene.connect(), time(nil))
             let (first, second) = (scene.signer.token(issuedAt: now - 10), scene.signer.token(issuedAt: now))
             try expect(.success, first, scene, client)
-            let answer = try client.perform(
+            let response = try client.perform(
                 scene.headers(["authorization": "bearer " + second]),
                 body: scene.update(home: 1)
             )
-            #expect(answer.status == 429)
-            #expect(answer.body == "{\"reason\":\"TooManyProviderTokenUpdates\"}")
+            #expect(response.status == 429)
+            #expect(response.body == "{\"reason\":\"TooManyProviderTokenUpdates\"}")
             try expect(.success, first, scene, client)
             try await scene.simulator.advanceClock(milliseconds: 20 * 60_000)
             try expect(.success, second, scene, client)

@@ -38,8 +38,8 @@ import Testing
                 #"{"aps":{"timestamp":\#(now),"event":"update","content-state":\#(state),"#
                 + #""alert":{"title":"3–1 \"!\"","body":"b"}}}"#
             let headers = scene.headers(["apns-priority": "10", "apns-expiration": "\(now + 3_600)"])
-            let answer = try scene.connect().perform(headers, body: body)
-            #expect(answer.status == 200)
+            let response = try scene.connect().perform(headers, body: body)
+            #expect(response.status == 200)
         }
         let line = try #require(lines.first)
         #expect(lines.count == 1)
@@ -159,8 +159,8 @@ import Testing
     @Test func `Without a push log nothing is written`() async throws {
         try await Scene.run { scene in
             #expect(scene.simulator.configuration.pushLog == nil)
-            let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
-            #expect(answer.status == 200)
+            let response = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+            #expect(response.status == 200)
         }
     }
 }

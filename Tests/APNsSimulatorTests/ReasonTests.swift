@@ -73,17 +73,17 @@ import Testing
         try await Scene.run { scene in
             var headers = scene.headers(row.changes, token: row.token)
             for name in row.extra { headers.append(contentsOf: headers.filter { $0.0 == name }) }
-            let answer = try scene.connect().perform(headers, body: row.body ?? scene.update(home: 1))
-            #expect(answer.status == row.reason.status)
-            #expect(answer.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.word)\"}"))
+            let response = try scene.connect().perform(headers, body: row.body ?? scene.update(home: 1))
+            #expect(response.status == row.reason.status)
+            #expect(response.body == (row.reason == .success ? "" : "{\"reason\":\"\(row.reason.word)\"}"))
             let sent = headers.first { $0.0 == "apns-id" }?.1
-            let identifier = try #require(answer.headers["apns-id"])
+            let identifier = try #require(response.headers["apns-id"])
             if let sent, sent.count == 36 {
                 #expect(identifier == sent)
             } else {
                 #expect(UUID(uuidString: identifier) != nil && identifier == identifier.lowercased())
             }
-            #expect(answer.headers["apns-unique-id"] == nil)
+            #expect(response.headers["apns-unique-id"] == nil)
             let statistics = try await scene.simulator.statistics()
             #expect(statistics[row.reason] == 1)
         }
@@ -91,9 +91,9 @@ import Testing
 
     @Test func `The sandbox answers with a unique id`() async throws {
         try await Scene.run(\.environment, .sandbox) { scene in
-            let answer = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
-            #expect(answer.status == 200)
-            let unique = try #require(answer.headers["apns-unique-id"])
+            let response = try scene.connect().perform(scene.headers(), body: scene.update(home: 1))
+            #expect(response.status == 200)
+            let unique = try #require(response.headers["apns-unique-id"])
             #expect(UUID(uuidString: unique) != nil)
         }
     }
@@ -104,8 +104,8 @@ import Testing
                 try devices.install(app: Scene.app, device: "debug", environment: .sandbox, nowMilliseconds: now)
                 return try devices.startToken(device: "debug", attributesType: "MatchAttributes", app: Scene.app)
             }
-            let answer = try scene.connect().perform(scene.headers(token: token), body: "{}")
-            #expect(answer.body == "{\"reason\":\"BadDeviceToken\"}")
+            let response = try scene.connect().perform(scene.headers(token: token), body: "{}")
+            #expect(response.body == "{\"reason\":\"BadDeviceToken\"}")
         }
     }
 
@@ -141,8 +141,8 @@ import Testing
             let headers = scene.headers([
                 "apns-topic": nil as String?, "apns-priority": "7", "authorization": nil as String?,
             ])
-            let answer = try scene.connect().perform(headers, body: "")
-            #expect(answer.body == "{\"reason\":\"MissingProviderToken\"}")
+            let response = try scene.connect().perform(headers, body: "")
+            #expect(response.body == "{\"reason\":\"MissingProviderToken\"}")
         }
     }
 }

@@ -8,8 +8,8 @@ import Testing
 @Suite("Screens", .ownThread) struct ScreenTests {
     private static let birth: Int64 = 1_790_000_000
 
-    /// What one answer says.
-    private struct Answer {
+    /// What one response says.
+    private struct Response {
         var object: [String: Any]
 
         func number(_ name: String) -> Int { object[name] as? Int ?? -1 }
@@ -57,12 +57,12 @@ import Testing
             }
         }
 
-        /// What has changed since the last look.
-        mutating func look(at seconds: Int64 = 10, focus: [Int] = []) throws -> Answer {
+        /// What has changed since the last request.
+        mutating func screens(at seconds: Int64 = 10, focus: [Int] = []) throws -> Response {
             let json = model.screensJSON(since: cursor, focus: focus, nowMilliseconds: (birth + seconds) * 1_000)
             let object = try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
             cursor = object["next"] as? Int ?? 0
-            return Answer(object: object)
+            return Response(object: object)
         }
 
         @discardableResult
@@ -93,58 +93,58 @@ import Testing
         }
     }
 
-    @Test func `The first look shows every phone`() throws {
+    @Test func `The first request shows every phone`() throws {
         var stage = try Stage()
-        let answer = try stage.look(focus: [1, 2, 7])
-        #expect(answer.number("phones") == 3 && answer.number("active") == 2 && answer.number("empty") == 1)
-        #expect(answer.tints == ["coming"])
-        #expect(Set(answer.screens.keys) == [0, 1, 2])
-        #expect(answer.screens[0] == answer.screens[1], "they show the same")
-        #expect(answer.screens[2] == [ScreenState.empty.rawValue, 0, 0, 0])
-        #expect(answer.focus.compactMap { $0["device"] as? String } == ["phone-1", "phone-2"])
-        #expect((answer.focus.first?["content"] as? [String: Any])?["status"] as? String == "coming")
+        let response = try stage.screens(focus: [1, 2, 7])
+        #expect(response.number("phones") == 3 && response.number("active") == 2 && response.number("empty") == 1)
+        #expect(response.tints == ["coming"])
+        #expect(Set(response.screens.keys) == [0, 1, 2])
+        #expect(response.screens[0] == response.screens[1], "they show the same")
+        #expect(response.screens[2] == [ScreenState.empty.rawValue, 0, 0, 0])
+        #expect(response.focus.compactMap { $0["device"] as? String } == ["phone-1", "phone-2"])
+        #expect((response.focus.first?["content"] as? [String: Any])?["status"] as? String == "coming")
     }
 
-    @Test func `Later looks show only what has changed`() throws {
+    @Test func `Later requests show only what has changed`() throws {
         var stage = try Stage()
-        _ = try stage.look()
-        #expect(try stage.look(focus: [0, 1]).screens.isEmpty)
+        _ = try stage.screens()
+        #expect(try stage.screens(focus: [0, 1]).screens.isEmpty)
         #expect(try stage.push("here", priority: 10, more: #","alert":{"title":"Here","body":"Now"}"#) == .shown)
-        let answer = try stage.look(focus: [0, 1])
-        #expect(answer.tints == ["coming", "here"])
-        let screen = try #require(answer.screens[0])
-        #expect(answer.screens.count == 1)
+        let response = try stage.screens(focus: [0, 1])
+        #expect(response.tints == ["coming", "here"])
+        let screen = try #require(response.screens[0])
+        #expect(response.screens.count == 1)
         #expect(screen[0] == ScreenState.active.rawValue | DeviceModel.isUrgent)
         #expect(screen[1] == 1 && screen[2] == 1)
-        #expect(answer.focus.count == 1 && answer.focus.first?["priority"] as? Int == 10)
-        #expect((answer.focus.first?["alert"] as? [String: Any])?["title"] as? String == "Here")
+        #expect(response.focus.count == 1 && response.focus.first?["priority"] as? Int == 10)
+        #expect((response.focus.first?["alert"] as? [String: Any])?["title"] as? String == "Here")
     }
 
     @Test func `Time alone changes what is shown`() throws {
         var stage = try Stage()
         try stage.push("here", more: #","stale-date":\#(Self.birth + 20)"#)
-        #expect(try stage.look(at: 19).number("stale") == 0)
-        let stale = try stage.look(at: 20)
+        #expect(try stage.screens(at: 19).number("stale") == 0)
+        let stale = try stage.screens(at: 20)
         #expect(stale.number("stale") == 1 && stale.screens[0]?[0] == ScreenState.stale.rawValue)
         #expect(try stage.push("over", at: 21, event: "end", more: #","dismissal-date":\#(Self.birth + 30)"#) == .ended)
-        #expect(try stage.look(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
-        #expect(try stage.look(at: 29).screens.isEmpty)
-        let gone = try stage.look(at: 30)
+        #expect(try stage.screens(at: 22).screens[0]?[0] == ScreenState.ended.rawValue)
+        #expect(try stage.screens(at: 29).screens.isEmpty)
+        let gone = try stage.screens(at: 30)
         #expect(gone.number("gone") == 1 && gone.screens[0]?[0] == ScreenState.gone.rawValue)
     }
 
     @Test func `The screen shows a phone that goes offline or loses its app`() throws {
         var stage = try Stage()
-        _ = try stage.look()
+        _ = try stage.screens()
         try stage.model.goOffline(device: "phone-0", app: "app")
-        let away = try stage.look()
+        let away = try stage.screens()
         #expect(away.number("offline") == 1 && away.screens.keys.elementsEqual([0]))
         #expect(away.screens[0]?[0] == ScreenState.offline.rawValue)
         try stage.model.goOnline(device: "phone-0", app: "app", nowMilliseconds: Self.birth * 1_000)
         try stage.model.uninstall(app: "app", device: "phone-1", nowMilliseconds: Self.birth * 1_000)
-        let answer = try stage.look()
-        #expect(Set(answer.screens.keys) == [0, 1])
-        #expect(answer.number("active") == 1 && answer.number("empty") == 2)
+        let response = try stage.screens()
+        #expect(Set(response.screens.keys) == [0, 1])
+        #expect(response.number("active") == 1 && response.number("empty") == 2)
     }
 
     @Test func `Events that must never happen are counted`() throws {
@@ -153,11 +153,11 @@ import Testing
         try stage.push("here", more: alert)
         #expect(try stage.push("late", timestamp: 9) == .ignoredOld)
         try stage.push("here", at: 11, more: #","alert":{"title":"Gone","body":"Now"}"#)
-        #expect(try stage.look().number("rangTwice") == 0)
+        #expect(try stage.screens().number("rangTwice") == 0)
         try stage.push("here", at: 12, more: alert)
-        let answer = try stage.look()
-        #expect(answer.number("backInTime") == 1 && answer.number("rangTwice") == 1)
-        #expect(answer.number("startedTwice") == 0)
+        let response = try stage.screens()
+        #expect(response.number("backInTime") == 1 && response.number("rangTwice") == 1)
+        #expect(response.number("startedTwice") == 0)
         let summary = stage.model.summary(nowMilliseconds: Self.birth * 1_000)
         #expect(summary.repeatedAlerts == 1 && summary.effects[.ignoredOld] == 1)
     }
@@ -167,10 +167,10 @@ import Testing
         var stage = try Stage()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try stage.push("here", at: 10, more: alert)
-        stage.model.noteLostAnswers(atMilliseconds: (Self.birth + lostAt) * 1_000)
+        stage.model.noteLostResponses(atMilliseconds: (Self.birth + lostAt) * 1_000)
         try stage.push("here", at: 20, more: alert)
-        let answer = try stage.look(at: 20)
-        #expect(answer.number("rangTwice") == twice && answer.number("rangInDoubt") == inDoubt)
+        let response = try stage.screens(at: 20)
+        #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)
     }
 
     @Test func `The number of colour names is limited`() {

@@ -12,17 +12,17 @@ import Testing
     private final class ChangingZone: Sendable {
         static let before = ["127.0.0.1", "127.0.0.2"]
         static let after = ["127.0.0.3"]
-        let answersBefore: Int
+        let responsesBefore: Int
         private let count = Mutex(0)
 
-        init(answersBefore: Int) { self.answersBefore = answersBefore }
+        init(responsesBefore: Int) { self.responsesBefore = responsesBefore }
 
         var lookUps: Int { count.withLock { $0 } }
 
         func lookUp(_ host: String, _ port: UInt16) -> Resolution {
             let isBefore = count.withLock { count in
                 count += 1
-                return count <= answersBefore
+                return count <= responsesBefore
             }
             return .success((isBefore ? Self.before : Self.after).compactMap { SocketAddress(numeric: $0, port: port) })
         }
@@ -53,14 +53,14 @@ import Testing
 
     @Test func `Connections follow the addresses of the name`() async throws {
         try await withServices { stage, services in
-            let zone = ChangingZone(answersBefore: 6)
+            let zone = ChangingZone(responsesBefore: 6)
             let sent = try await stage.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
                 $0.host = "apns.example.com"
                 $0.connectionsMax = 4
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            // One look-up for each connection; the last ones may still run when the last answer comes.
+            // One look-up for each connection; the last ones may still run when the last response comes.
             #expect((0...4).contains(zone.lookUps - sent.connectionsOpened))
             var accepted: [Int] = []
             for service in services {
@@ -76,7 +76,7 @@ import Testing
     /// A name that cannot be resolved is resolved again, and open connections stay.
     @Test func `A name server that failed is asked again`() async throws {
         try await withServices { stage, _ in
-            let zone = ChangingZone(answersBefore: .max)
+            let zone = ChangingZone(responsesBefore: .max)
             let failures = Mutex(0)
             let sent = try await stage.send(
                 1_000,

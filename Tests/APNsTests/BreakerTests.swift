@@ -103,7 +103,7 @@ import Testing
         #expect(!fixture.pool.acceptsTokens)
         fixture.warmUp()
         var judged: [Bool] = []
-        fixture.recorder.onAnswer = { [unowned fixture] _ in judged.append(fixture.pool.acceptsTokens) }
+        fixture.recorder.onResponse = { [unowned fixture] _ in judged.append(fixture.pool.acceptsTokens) }
         func send(_ tag: UInt64) {
             #expect(fixture.submit(tag))
             fixture.turn(until: { fixture.pool.inFlight == 0 })
@@ -115,7 +115,7 @@ import Testing
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }
         for tag in 104..<106 { send(UInt64(tag)) }
         #expect(judged == [true, false, false, true, true, false])
-        fixture.recorder.onAnswer = nil
+        fixture.recorder.onResponse = nil
     }
 
     @Test func `The backoff doubles up to its limit`() {

@@ -82,7 +82,7 @@ import Testing
     @Test func `Every reason of the table is recognized over the network`() throws {
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
-            $0.breaker.suspectAnswersMin = 1_000
+            $0.breaker.suspectResponsesMin = 1_000
         }
         let table = Self.table + Self.shared
         var row = 0
@@ -91,7 +91,7 @@ import Testing
         for (index, expected) in table.enumerated() {
             row = index
             fixture.turn(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
-            fixture.turn(until: { fixture.recorder.answers == index + 1 })
+            fixture.turn(until: { fixture.recorder.responses == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
             #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
             #expect(outcome.disposition == expected.expected, "\(expected.reason)")
@@ -128,8 +128,8 @@ import Testing
         fixture.server.respond = { request in
             let identifier = request.value("apns-request-id") ?? ""
             let isFirst = request.ordinal == 1
-            let answer = isFirst ? identifier : "0" + identifier.dropFirst()
-            return Reply(fields: [(":status", "200"), ("apns-request-id", answer)])
+            let response = isFirst ? identifier : "0" + identifier.dropFirst()
+            return Reply(fields: [(":status", "200"), ("apns-request-id", response)])
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
         fixture.turn(until: { fixture.pool.inFlight == 0 })

@@ -193,7 +193,7 @@ import Testing
 }
 
 /// How the client reads answers, without a connection.
-struct ManagementAnswerTests {
+struct ManagementResponseTests {
     private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
         try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }
     }

@@ -89,7 +89,7 @@ import Testing
         for tag in 0..<3 { #expect(fixture.submit(UInt64(tag))) }
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 4 }))
         peer.send(frame(FrameType.resetStream, stream: 5, word(code)) + acceptance(stream: 3) + acceptance(stream: 7))
-        #expect(fixture.turn(until: { fixture.recorder.answers == 4 }))
+        #expect(fixture.turn(until: { fixture.recorder.responses == 4 }))
         #expect(
             try fixture.recorder.only(1).kind == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
         )
@@ -98,7 +98,7 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
-    /// An answer that comes after its push was given up changes only the header table, which later answers refer to.
+    /// A response that comes after its push was given up changes only the header table, which later answers refer to.
     @Test func `An answer after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
@@ -161,7 +161,7 @@ import Testing
         fixture.turn(until: { held.count == 2_000 })
         for request in held.suffix(1_000) { connection.reply(.accepted, stream: request.stream) }
         fixture.turn(until: { fixture.pool.inFlight == 0 })
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.count(.answered) == 2_001)
         #expect(fixture.server.accepted == 1)
     }
@@ -174,7 +174,7 @@ import Testing
         for tag in 0..<200 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.notProcessed) == 100)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
     }
 
     @Test func `An unanswered push is ambiguous at its deadline`() throws {
@@ -195,7 +195,7 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without an answer ends it.
+    /// If nothing has been received since, a missed deadline makes the connection suspect: a PING without a response ends it.
     @Test func `A silent server is detected by PING`() throws {
         let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
@@ -232,7 +232,7 @@ import Testing
         fixture.server.connections[0].cut()
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) == 50)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(100) })
@@ -274,7 +274,7 @@ import Testing
         fixture.turn(until: { fixture.recorder.closeCauses.count >= 3 })
         #expect(fixture.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
         #expect(!fixture.submit(1))
-        #expect(fixture.recorder.answers == 0)
+        #expect(fixture.recorder.responses == 0)
     }
 
     @Test func `A certificate for another name is refused`() throws {
@@ -291,7 +291,7 @@ import Testing
         var next: UInt64 = 0
         fixture.turn(until: {
             if next < 35, fixture.submit(next) { next += 1 }
-            return fixture.recorder.answers == 35
+            return fixture.recorder.responses == 35
         })
         #expect(fixture.server.connections.map(\.requests) == [10, 10, 10, 5])
         #expect(fixture.recorder.count(.answered) == 35)
@@ -305,7 +305,7 @@ import Testing
         var next: UInt64 = 0
         fixture.recorder.onRoom = { [unowned fixture] _ in while next < 500, fixture.submit(next) { next += 1 } }
         while fixture.submit(next) { next += 1 }
-        fixture.turn(until: { fixture.recorder.answers == 501 })
+        fixture.turn(until: { fixture.recorder.responses == 501 })
         #expect(fixture.server.connections[0].openStreamsPeak == 7)
         fixture.recorder.onRoom = nil
     }

@@ -29,7 +29,7 @@ final class ForeignClient {
 
     func begin(total: UInt64) {
         recorder.onRoom = { [unowned self] _ in fill(total) }
-        recorder.onAnswer = { [unowned self] _ in fill(total) }
+        recorder.onResponse = { [unowned self] _ in fill(total) }
         pool.start()
         fill(total)
     }

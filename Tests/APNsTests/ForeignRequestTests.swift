@@ -54,7 +54,7 @@ import Testing
     }
 
     /// The server takes a moment to listen, and does not say when.
-    private static func awaitAnswers(_ management: ChannelManagement) async throws {
+    private static func awaitResponses(_ management: ChannelManagement) async throws {
         try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }
 
@@ -80,9 +80,9 @@ import Testing
         #expect(
             client.broadcast(largest, to: Self.channel, priority: 10, expiration: 1_790_000_060, identifier: (1, 2))
         )
-        #expect(client.turn(until: { client.recorder.answers == 1 }))
+        #expect(client.turn(until: { client.recorder.responses == 1 }))
         #expect(client.broadcast(end, to: Self.channel, priority: 5, expiration: 0, identifier: (1, 3)))
-        #expect(client.turn(until: { client.recorder.answers == 2 }))
+        #expect(client.turn(until: { client.recorder.responses == 2 }))
 
         let requests = try recording.requests(2)
         #expect(requests.map(\.body) == [largest, end])
@@ -107,7 +107,7 @@ import Testing
     func `Management requests arrive as documented`() async throws {
         let recording = try Recording()
         let management = try Self.management(port: recording.server.port)
-        try await Self.awaitAnswers(management)
+        try await Self.awaitResponses(management)
         let before = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewest == false)
@@ -146,7 +146,7 @@ import Testing
         let server = try Caddy.start()
         defer { server.kill() }
         let management = try Self.management(port: server.port)
-        try await Self.awaitAnswers(management)
+        try await Self.awaitResponses(management)
         #expect(try await management.create(storesNewest: true) == Caddy.channel)
         #expect(try await management.list() == [Caddy.channel])
         #expect(try await management.read(Caddy.channel).storesNewest)

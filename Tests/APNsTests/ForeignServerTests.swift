@@ -35,7 +35,7 @@ import Testing
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 1_500)
-        #expect(client.turn(until: { client.recorder.answers == 1_500 }))
+        #expect(client.turn(until: { client.recorder.responses == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
         // The server takes a moment to listen; then one connection carries all pushes.
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
@@ -49,7 +49,7 @@ import Testing
         let client = try ForeignClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
         defer { client.pool.close() }
         client.begin(total: 1_500)
-        #expect(client.turn(until: { client.recorder.answers == 1_500 }))
+        #expect(client.turn(until: { client.recorder.responses == 1_500 }))
         #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [200] })
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
@@ -61,11 +61,11 @@ import Testing
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 6_000)
-        #expect(client.turn(until: { client.recorder.answers >= 1_000 }))
+        #expect(client.turn(until: { client.recorder.responses >= 1_000 }))
         server.kill()
         #expect(client.turn(until: { client.recorder.closeCauses.contains(.connectionLost) }))
         server = try Nghttpd.start(["--echo-upload"], port: server.port)
-        #expect(client.turn(until: { client.recorder.answers == 6_000 }))
+        #expect(client.turn(until: { client.recorder.responses == 6_000 }))
         #expect(client.recorder.answeredOnce == 6_000)
         let lost = client.recorder.count(.ambiguous) + client.recorder.count(.notProcessed)
         #expect(lost <= 1_000)
@@ -81,7 +81,7 @@ import Testing
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 3_200)
-        #expect(client.turn(until: { client.recorder.answers == 3_200 }))
+        #expect(client.turn(until: { client.recorder.responses == 3_200 }))
         for (tag, outcomes) in client.recorder.outcomes {
             let outcome = try #require(outcomes.first)
             switch tag % 16 {
@@ -104,7 +104,7 @@ import Testing
         let client = try ForeignClient(port: server.port, channel: Caddy.channel)
         defer { client.pool.close() }
         client.begin(total: 3_200)
-        #expect(client.turn(until: { client.recorder.answers == 3_200 }))
+        #expect(client.turn(until: { client.recorder.responses == 3_200 }))
         for (tag, outcomes) in client.recorder.outcomes where tag.isMultiple(of: 2) {
             #expect(outcomes.map(\.status) == [200])
         }
@@ -120,12 +120,12 @@ import Testing
         let client = try ForeignClient(port: server.port)
         defer { client.pool.close() }
         client.begin(total: 20_000)
-        #expect(client.turn(until: { client.recorder.answers >= 1_000 }))
+        #expect(client.turn(until: { client.recorder.responses >= 1_000 }))
         server.terminate()
         #expect(client.turn(until: { client.recorder.retirementCauses.contains(.goAway) }))
         server.kill()
         server = try Caddy.start(port: server.port)
-        #expect(client.turn(until: { client.recorder.answers == 20_000 }))
+        #expect(client.turn(until: { client.recorder.responses == 20_000 }))
         #expect(client.recorder.answeredOnce == 20_000)
         // The server was killed while it drained, so it may not have answered the pushes of one connection.
         #expect(client.recorder.count(.answered) >= 19_000)

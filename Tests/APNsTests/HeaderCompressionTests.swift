@@ -45,7 +45,7 @@ import Testing
                 if Int.random(in: 0..<10, using: &generator) == 0 {
                     deflater.setTableBytes([0, 40, 100, 300, 4_096].randomElement(using: &generator) ?? 0)
                 }
-                let fields = randomAnswer(&generator)
+                let fields = randomResponse(&generator)
                 let block = deflater.encode(fields, neverIndexed: Bool.random(using: &generator))
                 let head = try block.withUnsafeBytes { try decoder.decode($0) }
                 let text: (String) -> String? = { name in
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// For any block both decoders read the same answer or both refuse it, unless one reaches its own limit.
+    /// For any block both decoders read the same response or both refuse it, unless one reaches its own limit.
     @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
         var refused = 0
         var taken = 0
@@ -75,7 +75,7 @@ import Testing
             let inflater = try Inflater()
             var decoder = HeaderDecoder()
             for _ in 0..<3 {
-                var block = deflater.encode(randomAnswer(&generator), neverIndexed: false)
+                var block = deflater.encode(randomResponse(&generator), neverIndexed: false)
                 for _ in 0..<Int.random(in: 0...2, using: &generator) where !block.isEmpty {
                     let position = Int.random(in: 0..<block.count, using: &generator)
                     switch Int.random(in: 0..<4, using: &generator) {
@@ -86,13 +86,13 @@ import Testing
                     }
                 }
                 let theirs = inflater.decode(block)
-                var ours: AnswerHead?
+                var ours: ResponseHead?
                 do {
                     ours = try block.withUnsafeBytes { try decoder.decode($0) }
                 } catch {
                     #expect((error as? ConnectionFault)?.code == .compressionError)
                 }
-                if theirs.map({ AnswerHead(fields: $0).everything }) != ours?.everything {
+                if theirs.map({ ResponseHead(fields: $0).everything }) != ours?.everything {
                     Issue.record("seed \(seed): \(block)")
                 }
                 guard theirs != nil, ours != nil else {
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// Fields that are not allowed in an answer (RFC 9113, sections 8.2 and 8.3).
+    /// Fields that are not allowed in a response (RFC 9113, sections 8.2 and 8.3).
     @Test(
         arguments: [
             [(":status", "20")], [(":status", "2000")], [(":status", "099")], [(":status", "")], [(":status", "2x0")],
@@ -277,7 +277,7 @@ import Testing
         return String(decoding: text, as: UTF8.self)
     }
 
-    private func randomAnswer(_ generator: inout SplitMix64) -> [TextField] {
+    private func randomResponse(_ generator: inout SplitMix64) -> [TextField] {
         let statuses = ["200", "204", "400", "403", "410", "429", "500", "503", "799"]
         var fields = [TextField(":status", statuses.randomElement(using: &generator) ?? "200")]
         if Bool.random(using: &generator) {
@@ -308,7 +308,7 @@ import Testing
     }
 }
 
-extension AnswerHead {
+extension ResponseHead {
     /// The answer in the fields that another decoder has read.
     init(fields: [TextField]) {
         self.init()

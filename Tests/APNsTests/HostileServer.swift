@@ -31,7 +31,7 @@ func acceptance(stream: Int32) -> [UInt8] {
 func contentLength(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
 
 /// `:status: 200` and the announced length of the body.
-func answerHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
+func responseHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
     let flags = FrameFlags.endHeaders | (isLast ? FrameFlags.endStream : 0)
     return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLength(text))
 }
@@ -205,7 +205,7 @@ final class HostileFixture {
             if frame.type == FrameType.data, frame.stream == 1 { peer.send(acceptance(stream: 1)) }
         }
         pool.start()
-        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.answers == 1 })
+        let isWarm = turn(until: { submit(1_000_000) }) && turn(until: { recorder.responses == 1 })
         server.onFrame = { _, _ in }
         return isWarm
     }

@@ -143,7 +143,7 @@ import Testing
         let isFlood = attack.bytes.count > 100_000
         #expect(fixture.turn(until: { peer.goAway != nil || isFlood && peer.isClosed }))
         #expect(peer.goAway == attack.code.rawValue || isFlood && peer.goAway == nil)
-        #expect(fixture.recorder.answers == 5)
+        #expect(fixture.recorder.responses == 5)
         #expect(fixture.recorder.answeredOnce == 5)
         #expect(fixture.recorder.count(.ambiguous) == 4)
         #expect(fixture.pool.connections.isEmpty)
@@ -160,7 +160,7 @@ import Testing
         fixture.pool.start()
         #expect(fixture.turn(until: { fixture.recorder.closeCauses == [.protocolError] }))
         #expect(!fixture.submit(1))
-        #expect(fixture.recorder.answers == 0)
+        #expect(fixture.recorder.responses == 0)
     }
 
     /// A fault of one stream ends only that stream, with this code.
@@ -181,29 +181,29 @@ import Testing
         Attack("101", frame(FrameType.headers, flags: 4, stream: 3, [0x08, 3, 0x31, 0x30, 0x31]), .protocolError),
         Attack(
             "pseudo-header field in the trailers",
-            answerHead(stream: 3, contentLength: "1") + frame(FrameType.data, stream: 3, [0x7B])
+            responseHead(stream: 3, contentLength: "1") + frame(FrameType.data, stream: 3, [0x7B])
                 + frame(FrameType.headers, flags: 5, stream: 3, [0x88]),
             .protocolError
         ),
         Attack(
             "no body where one was said to come",
-            answerHead(stream: 3, contentLength: "1", isLast: true),
+            responseHead(stream: 3, contentLength: "1", isLast: true),
             .protocolError
         ),
         Attack(
             "body shorter than it was said to be",
-            answerHead(stream: 3, contentLength: "12") + frame(FrameType.data, flags: 1, stream: 3, [0x7B, 0x7D]),
+            responseHead(stream: 3, contentLength: "12") + frame(FrameType.data, flags: 1, stream: 3, [0x7B, 0x7D]),
             .protocolError
         ),
         Attack(
             "body and trailers, shorter than it was said to be",
-            answerHead(stream: 3, contentLength: "12") + frame(FrameType.data, stream: 3, [0x7B, 0x7D])
+            responseHead(stream: 3, contentLength: "12") + frame(FrameType.data, stream: 3, [0x7B, 0x7D])
                 + frame(FrameType.headers, flags: 5, stream: 3, [0x00, 1, 0x78, 1, 0x79]),
             .protocolError
         ),
         Attack(
             "body longer than it was said to be",
-            answerHead(stream: 3, contentLength: "3") + frame(FrameType.data, stream: 3, [0x7B, 0x7D])
+            responseHead(stream: 3, contentLength: "3") + frame(FrameType.data, stream: 3, [0x7B, 0x7D])
                 + frame(FrameType.data, stream: 3, [0x20, 0x20]),
             .protocolError
         ),
@@ -220,7 +220,7 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.turn(until: { peer.received.count { $0.type == FrameType.data } == 5 }))
         peer.send(attack.bytes + (0..<4).flatMap { acceptance(stream: 3 + 2 * Int32($0)) })
-        #expect(fixture.turn(until: { fixture.recorder.answers == 5 }))
+        #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
         #expect(try fixture.recorder.only(0).kind == .ambiguous)
         for tag in 1..<4 { #expect(try fixture.recorder.only(UInt64(tag)).status == 200) }
         #expect(fixture.turn(until: { peer.resets == [attack.code.rawValue] }))
@@ -249,9 +249,9 @@ import Testing
         bytes += frame(FrameType.data, flags: 1, stream: 3, Array(#""Unregistered"}"#.utf8))
         // The length of a body that never comes with this status, the right length of one, and padding that does not count.
         bytes += frame(FrameType.headers, flags: 5, stream: 5, [0x8B] + contentLength("7"))
-        bytes += answerHead(stream: 7, contentLength: "2") + frame(FrameType.data, stream: 7, [0x7B, 0x7D])
+        bytes += responseHead(stream: 7, contentLength: "2") + frame(FrameType.data, stream: 7, [0x7B, 0x7D])
         bytes += frame(FrameType.headers, flags: 5, stream: 7, [0x00, 1, 0x78, 1, 0x79])
-        bytes += answerHead(stream: 9, contentLength: "2")
+        bytes += responseHead(stream: 9, contentLength: "2")
         bytes += frame(FrameType.data, flags: 9, stream: 9, [3, 0x7B, 0x7D, 0, 0, 0])
         // Frames on streams that are closed by now.
         bytes += acceptance(stream: 5) + frame(FrameType.resetStream, stream: 3, word(0))
@@ -264,7 +264,7 @@ import Testing
         } else {
             peer.send(bytes)
         }
-        #expect(fixture.turn(until: { fixture.recorder.answers == 5 }))
+        #expect(fixture.turn(until: { fixture.recorder.responses == 5 }))
         let dead = try fixture.recorder.only(0)
         #expect(dead.status == 410 && dead.reason == .unregistered)
         #expect(try fixture.recorder.only(1).status == 304)
@@ -274,7 +274,7 @@ import Testing
         #expect(fixture.submit(10))
     }
 
-    /// A server that asks and does not read the answers.
+    /// A server that asks and does not read the responses.
     @Test func `A server that does not read acknowledgements loses the connection`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = 60_000 }
         try #require(fixture.warmUp())
@@ -299,7 +299,7 @@ import Testing
             $0.backoffMaxMilliseconds = 1
             $0.openSpacingMilliseconds = 0
             $0.requestTimeoutMilliseconds = 50
-            $0.breaker.failureAnswersMin = 100_000
+            $0.breaker.failureResponsesMin = 100_000
         }
         // Every connection reaches the state in which it accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
@@ -319,7 +319,7 @@ import Testing
         }
         fixture.pool.close()
         #expect(submitted > 20)
-        #expect(fixture.recorder.answers == Int(submitted))
+        #expect(fixture.recorder.responses == Int(submitted))
         #expect(fixture.recorder.answeredOnce == Int(submitted))
     }
 

@@ -35,7 +35,7 @@ import Testing
         let other = try TroubledApp(trouble, beside: fixture)
         defer { other.end() }
         fixture.warmUp()
-        let warmUpPushes = fixture.recorder.answers
+        let warmUpPushes = fixture.recorder.responses
         other.begin()
         fixture.turn(until: { other.isInTrouble })
 
@@ -45,14 +45,14 @@ import Testing
         let fill: () -> Void = { [unowned fixture] in
             while next < total, fixture.pool.inFlight < 200, fixture.submit(next) { next += 1 }
         }
-        fixture.recorder.onAnswer = {
+        fixture.recorder.onResponse = {
             slowest = max(slowest, $0.answeredAtMilliseconds - $0.sentAtMilliseconds)
             other.push()
             fill()
         }
         fill()
-        fixture.turn(until: { fixture.recorder.answers - warmUpPushes == Int(total) })
-        fixture.recorder.onAnswer = nil
+        fixture.turn(until: { fixture.recorder.responses - warmUpPushes == Int(total) })
+        fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
         // Far below the minute after which the other app's pushes are given up.
@@ -95,7 +95,7 @@ import Testing
         defer { for pool in pools { pool.close() } }
         for (pool, recorder) in zip(pools, recorders) {
             for tag in 0..<50 { fixture.turn(until: { fixture.submit(UInt64(tag), to: pool) }) }
-            fixture.turn(until: { recorder.answers == 50 })
+            fixture.turn(until: { recorder.responses == 50 })
             #expect(recorder.answeredOnce == 50)
         }
         #expect(keysOf.count == 4)

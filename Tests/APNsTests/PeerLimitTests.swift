@@ -53,14 +53,14 @@ import Testing
         #expect(fixture.submit(1) && !fixture.submit(2))
         #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 1 } }))
         peer.send(acceptance(stream: 1))
-        #expect(fixture.turn(until: { fixture.recorder.answers == 1 }))
+        #expect(fixture.turn(until: { fixture.recorder.responses == 1 }))
         #expect(fixture.submit(2) && fixture.submit(3))
         #expect(fixture.turn(until: { peer.received.contains { $0.type == FrameType.data && $0.stream == 5 } }))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
         #expect(fixture.turn(until: { fixture.pool.connections.first?.streamsMax == 0 }))
         #expect(!fixture.submit(4))
         peer.send(acceptance(stream: 3) + acceptance(stream: 5))
-        #expect(fixture.turn(until: { fixture.recorder.answers == 3 }))
+        #expect(fixture.turn(until: { fixture.recorder.responses == 3 }))
         #expect(!fixture.submit(4))
         peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
         #expect(fixture.turn(until: { hadRoom == 3 }))
@@ -84,7 +84,7 @@ import Testing
         #expect(
             fixture.turn(until: {
                 while next < 20, fixture.submit(next) { next += 1 }
-                return fixture.recorder.answers == 21
+                return fixture.recorder.responses == 21
             })
         )
         let streams: [[Int32]] = fixture.server.peers.map { peer in

@@ -20,8 +20,8 @@ import Testing
         var interval = PoolSizing.Interval()
         interval.starvedMilliseconds = starved
         interval.inFlightPeak = peak
-        for answer in 0..<100 {
-            interval.count(isError: answer < errors, isAnswered: true, roundTripMilliseconds: roundTrip)
+        for response in 0..<100 {
+            interval.count(isError: response < errors, isAnswered: true, roundTripMilliseconds: roundTrip)
         }
         return interval
     }
@@ -54,7 +54,7 @@ import Testing
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
-        #expect(fixture.pool.interval.answers == 0)
+        #expect(fixture.pool.interval.responses == 0)
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
@@ -162,7 +162,7 @@ import Testing
         #expect(budget.count == 6)
     }
 
-    /// Against a server that delays each answer by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
+    /// Against a server that delays each response by 20 ms and allows ten streams: one connection carries 500 a second, and the pool needs
     /// more. Later it does not.
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
@@ -177,7 +177,7 @@ import Testing
         var hasDemand = true
         let fill: () -> Void = { [unowned fixture] in while hasDemand, fixture.submit(next) { next += 1 } }
         fixture.recorder.onRoom = { _ in fill() }
-        fixture.recorder.onAnswer = { _ in fill() }
+        fixture.recorder.onResponse = { _ in fill() }
         fill()
         fixture.turn(until: { fixture.pool.gauges.streams == 40 })
         #expect(fixture.pool.gauges.connectionsReady == 4)
@@ -188,7 +188,7 @@ import Testing
         #expect(fixture.recorder.count(.answered) == Int(next))
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         fixture.recorder.onRoom = nil
-        fixture.recorder.onAnswer = nil
+        fixture.recorder.onResponse = nil
     }
 
     /// The process limit on connections holds for all pools together.

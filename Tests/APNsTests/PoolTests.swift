@@ -15,7 +15,7 @@ import Testing
         fixture.pool.start()
         #expect(!fixture.submit(7))
         fixture.turn(until: { fixture.submit(7) })
-        fixture.turn(until: { fixture.recorder.answers == 1 })
+        fixture.turn(until: { fixture.recorder.responses == 1 })
         let outcome = try fixture.recorder.only(7)
         #expect(outcome.kind == .answered)
         #expect(outcome.status == 200)
@@ -60,7 +60,7 @@ import Testing
         for tag in 0..<4 {
             fixture.turn(until: { fixture.submit(UInt64(tag)) })
             #expect(!fixture.submit(99))
-            fixture.turn(until: { fixture.recorder.answers == tag + 1 })
+            fixture.turn(until: { fixture.recorder.responses == tag + 1 })
         }
         #expect(fixture.pool.freeStreams == 1_000)
         #expect(try fixture.recorder.only(2).disposition == .providerRefused)
@@ -93,11 +93,11 @@ import Testing
         }
         fixture.recorder.onRoom = { _ in fill() }
         fill()
-        let before = fixture.recorder.answers
-        fixture.turn(until: { fixture.recorder.answers - before == Int(total) })
+        let before = fixture.recorder.responses
+        fixture.turn(until: { fixture.recorder.responses - before == Int(total) })
         #expect(peak == 1_000)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
         #expect(fixture.pool.inFlight == 0)
         #expect(fixture.pool.statistics.identifiersChanged == 0)
     }
@@ -114,7 +114,7 @@ import Testing
         let counts = fixture.pool.connections.map(\.inFlight)
         #expect(counts == [1_000, 1_000])
         fixture.pool.close()
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 2_000)
     }
 
@@ -200,12 +200,12 @@ import Testing
     @Test func `Closing the pool inside an answer answers the other pushes`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let before = fixture.recorder.answers
+        let before = fixture.recorder.responses
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.recorder.onAnswer = { [pool = fixture.pool] _ in pool.close() }
-        fixture.turn(until: { fixture.recorder.answers - before == 100 })
+        fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
+        fixture.turn(until: { fixture.recorder.responses - before == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.pool.connections.isEmpty)
     }
 }

@@ -151,14 +151,14 @@ import Testing
             fixture.pool.tokens.keyStatus
                 == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
         )
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
         // No connection ever saw two keys.
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
     }
 
-    /// APNs may have given an answer before it checked the token. Such an answer says nothing about the key: the key stays on trial.
+    /// APNs may have given a response before it checked the token. Such a response says nothing about the key: the key stays on trial.
     @Test(
         arguments: [
             (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
@@ -177,7 +177,7 @@ import Testing
         try fixture.pool.tokens.offer(SigningKey(path: next), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         var isTried = false
-        fixture.recorder.onAnswer = { if $0.connection != 1 { isTried = true } }
+        fixture.recorder.onResponse = { if $0.connection != 1 { isTried = true } }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
             return isTried
@@ -192,7 +192,7 @@ import Testing
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.tokens.keyStatus.keyIdentifier == "NEXTKEY000"
         })
-        fixture.recorder.onAnswer = nil
+        fixture.recorder.onResponse = nil
     }
 
     /// A pool that sends nothing leaves the trial to the other pools.
@@ -210,7 +210,7 @@ import Testing
         #expect(fixture.pool.tokens.takeTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A candidate that another key replaces takes its connections with it, although they have no answer yet.
+    /// A candidate that another key replaces takes its connections with it, although they have no response yet.
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
@@ -260,7 +260,7 @@ import Testing
         })
         fixture.turn(until: { fixture.pool.inFlight == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
-        #expect(fixture.recorder.answeredOnce == fixture.recorder.answers)
+        #expect(fixture.recorder.answeredOnce == fixture.recorder.responses)
     }
 
     /// A key that APNs refuses costs one attempt of one push, and the old key stays.
@@ -290,7 +290,7 @@ import Testing
                 )
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
-        #expect(fixture.recorder.count(.answered) == fixture.recorder.answers - 1)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses - 1)
         #expect(fixture.pool.openBreaker == nil)
         #expect(fixture.submit(100_000))
     }

@@ -3,7 +3,7 @@ import Testing
 
 /// A recorded answer.
 struct Outcome: Equatable {
-    var kind: PushAnswer.Kind
+    var kind: PushResponse.Kind
     var status: UInt16
     var reason: Reason
     var reasonText: String
@@ -14,31 +14,31 @@ struct Outcome: Equatable {
     var disposition: Disposition
 }
 
-/// Records every answer and notice.
+/// Records every response and notice.
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [Outcome]] = [:]
-    private(set) var answers = 0
+    private(set) var responses = 0
     private(set) var notices: [PoolEvent] = []
-    var onAnswer: ((borrowing PushAnswer) -> Void)?
+    var onResponse: ((borrowing PushResponse) -> Void)?
     var onRoom: ((Pool) -> Void)?
 
-    func pushAnswered(_ answer: borrowing PushAnswer) {
-        answers += 1
-        outcomes[answer.tag, default: []]
+    func pushAnswered(_ response: borrowing PushResponse) {
+        responses += 1
+        outcomes[response.tag, default: []]
             .append(
                 Outcome(
-                    kind: answer.kind,
-                    status: answer.status,
-                    reason: answer.reason,
-                    reasonText: String(decoding: answer.reasonText, as: UTF8.self),
-                    timestampMilliseconds: answer.timestampMilliseconds,
-                    retryAfterSeconds: answer.retryAfterSeconds,
-                    wasSent: answer.sentAtMilliseconds > 0,
-                    connection: answer.connection,
-                    disposition: answer.disposition
+                    kind: response.kind,
+                    status: response.status,
+                    reason: response.reason,
+                    reasonText: String(decoding: response.reasonText, as: UTF8.self),
+                    timestampMilliseconds: response.timestampMilliseconds,
+                    retryAfterSeconds: response.retryAfterSeconds,
+                    wasSent: response.sentAtMilliseconds > 0,
+                    connection: response.connection,
+                    disposition: response.disposition
                 )
             )
-        onAnswer?(answer)
+        onResponse?(response)
     }
 
     func poolHasRoom(_ pool: Pool) { onRoom?(pool) }
@@ -52,10 +52,10 @@ final class PushRecorder: PushHandler {
         return try #require(all.first, sourceLocation: sourceLocation)
     }
 
-    /// Pushes with exactly one answer.
+    /// Pushes with exactly one response.
     var answeredOnce: Int { outcomes.values.count { $0.count == 1 } }
 
-    func count(_ kind: PushAnswer.Kind) -> Int {
+    func count(_ kind: PushResponse.Kind) -> Int {
         outcomes.values.reduce(0) { $0 + $1.count { $0.kind == kind } }
     }
 

@@ -269,7 +269,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
                 fields: request.fields,
                 body: request.body
             )
-            if let answer = server.serve(served) { reply(answer, stream: header.stream_id) }
+            if let response = server.serve(served) { reply(response, stream: header.stream_id) }
         default: break
         }
     }

@@ -52,7 +52,7 @@ import Testing
             // The last connections may have too few requests left for their GOAWAY.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushes)
             #expect(statistics.goAways >= 5 && sent.goAways >= 5)
-            #expect(sent.countAnswers { $0.kind == .notProcessed } >= 500)
+            #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
         },
         Case("GOAWAY in two steps") {
             $0.goAwayAfterRequests = 300
@@ -104,13 +104,13 @@ import Testing
         },
     ]
 
-    static let answers: [Case] = [
+    static let responses: [Case] = [
         Case("10 % TooManyRequests, 5 % InternalServerError") {
             $0.reasonShares = [.tooManyRequests: 0.1, .internalServerError: 0.05]
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushes)
-            #expect(sent.countAnswers { $0.status == 429 } == statistics[.tooManyRequests])
-            #expect(sent.countAnswers { $0.status == 500 } == statistics[.internalServerError])
+            #expect(sent.countResponses { $0.status == 429 } == statistics[.tooManyRequests])
+            #expect(sent.countResponses { $0.status == 500 } == statistics[.internalServerError])
             #expect(statistics[.tooManyRequests] > 100 && statistics[.internalServerError] > 40)
         },
         Case("Shutdown and IdleTimeout") {
@@ -124,27 +124,27 @@ import Testing
             $0.reasonShares = [.unregistered: 0.1]
         } expect: { sent, statistics in
             #expect(sent.count(.tokenDead) == statistics[.unregistered])
-            #expect(sent.countAnswers { $0.status == 410 && $0.timestampMilliseconds > 1_700_000_000_000 } > 100)
+            #expect(sent.countResponses { $0.status == 410 && $0.timestampMilliseconds > 1_700_000_000_000 } > 100)
         },
         Case("unknown reasons") {
             $0.unknownReasonShare = 0.2
         } expect: { sent, statistics in
-            #expect(sent.count(.rejected) == statistics.oddAnswers)
-            #expect(sent.countAnswers { $0.reasonText == "ReasonOfTomorrow" } == statistics.oddAnswers)
-            #expect(statistics.oddAnswers > 200)
+            #expect(sent.count(.rejected) == statistics.oddResponses)
+            #expect(sent.countResponses { $0.reasonText == "ReasonOfTomorrow" } == statistics.oddResponses)
+            #expect(statistics.oddResponses > 200)
         },
         Case("bodies that are not JSON") {
             $0.notJSONShare = 0.2
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushes)
-            #expect(sent.countAnswers { $0.status == 503 && $0.reason == .absent } == statistics.oddAnswers)
-            #expect(statistics.oddAnswers > 200)
+            #expect(sent.countResponses { $0.status == 503 && $0.reason == .absent } == statistics.oddResponses)
+            #expect(statistics.oddResponses > 200)
         },
         Case("1xx first") {
             $0.informationalShare = 0.5
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushes && statistics.requests == pushes)
-            #expect(statistics.informationalAnswers > 500)
+            #expect(statistics.informationalResponses > 500)
         },
         Case("answers after the deadline", timeout: 5_000) {
             $0.lateShare = 0.05
@@ -156,7 +156,7 @@ import Testing
         },
         Case("no answers", timeout: 1_000) {
             $0.unansweredShare = 0.05
-            $0.lostAnswersAreApplied = false
+            $0.lostResponsesAreApplied = false
         } expect: { sent, statistics in
             #expect(statistics.requestsUnanswered > 40)
             #expect(sent.count(.ambiguous) >= statistics.requestsUnanswered)
@@ -166,7 +166,7 @@ import Testing
             $0.refusedShare = 0.1
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushes)
-            #expect(sent.countAnswers { $0.kind == .notProcessed } == statistics.streamsRefused)
+            #expect(sent.countResponses { $0.kind == .notProcessed } == statistics.streamsRefused)
             #expect(statistics.streamsRefused > 100)
         },
         Case("the next 50 reset with CANCEL") {
@@ -179,7 +179,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: ends + answers) func `Each push gets one outcome`(_ given: Case) async throws {
+    @Test(arguments: ends + responses) func `Each push gets one outcome`(_ given: Case) async throws {
         try await SimulatorFixture.run {
             $0.faults = given.faults
         } _: { stage in
@@ -196,7 +196,7 @@ import Testing
     @Test func `The limit of streams falls and rises`() async throws {
         try await SimulatorFixture.run { stage in
             var faults = Faults()
-            // So long that the limit falls while the first thousand wait for their answers, even if this task comes late.
+            // So long that the limit falls while the first thousand wait for their responses, even if this task comes late.
             faults.latencyMilliseconds = 4_000...4_000
             try await stage.simulator.setFaults(faults)
             async let sending = stage.send(8_000) {
@@ -234,16 +234,16 @@ import Testing
 
     /// The expectations for every fault.
     private func check(_ sent: SentPushes, _ log: [UInt64: [SimulatorFixture.Entry]]) throws {
-        #expect(log.keys.allSatisfy { sent.answers[$0] != nil })
+        #expect(log.keys.allSatisfy { sent.responses[$0] != nil })
         var faults: [String] = []
-        for (tag, answers) in sent.answers {
+        for (tag, responses) in sent.responses {
             let entries = log[tag] ?? []
             let applied = entries.count { $0.isApplied }
             if applied > 1 { faults.append("\(tag) reached its phone \(applied) times") }
-            if entries.count > answers.count {
-                faults.append("\(tag): \(entries.count) attempts, \(answers.count) answers")
+            if entries.count > responses.count {
+                faults.append("\(tag): \(entries.count) attempts, \(responses.count) answers")
             }
-            let said = answers.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
+            let said = responses.filter { $0.kind == .answered }.map { Int($0.status) }.sorted()
             var written = entries.map(\.status).filter { $0 > 0 }.sorted()
             for status in said {
                 guard let place = written.firstIndex(of: status) else {
@@ -252,9 +252,10 @@ import Testing
                 }
                 written.remove(at: place)
             }
-            guard let last = answers.last else { continue }
-            for answer in answers.dropLast() where ![.retryNow, .retryLater, .limited].contains(answer.disposition) {
-                faults.append("\(tag): \(answer.disposition) is not the last answer")
+            guard let last = responses.last else { continue }
+            for response in responses.dropLast()
+            where ![.retryNow, .retryLater, .limited].contains(response.disposition) {
+                faults.append("\(tag): \(response.disposition) is not the last answer")
             }
             if last.disposition == .accepted, applied != 1 { faults.append("\(tag) is accepted and reached no phone") }
             if last.disposition != .ambiguous, last.disposition != .accepted, applied > 0 {

@@ -127,7 +127,7 @@ struct SimulatorFixture {
 /// The outcomes of pushes with all their attempts.
 struct SentPushes: Sendable {
     /// By push, the answers in order.
-    var answers: [UInt64: [Outcome]] = [:]
+    var responses: [UInt64: [Outcome]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
     /// The notices that came to the pool.
@@ -142,11 +142,11 @@ struct SentPushes: Sendable {
     var sendWindows: [Int64] = []
 
     func count(_ disposition: Disposition) -> Int {
-        answers.values.count { $0.last?.disposition == disposition }
+        responses.values.count { $0.last?.disposition == disposition }
     }
 
-    func countAnswers(_ isCounted: (Outcome) -> Bool) -> Int {
-        answers.values.reduce(0) { $0 + $1.count(where: isCounted) }
+    func countResponses(_ isCounted: (Outcome) -> Bool) -> Int {
+        responses.values.reduce(0) { $0 + $1.count(where: isCounted) }
     }
 
     fileprivate static func send(
@@ -165,7 +165,7 @@ struct SentPushes: Sendable {
         }
         try sender.run()
         return SentPushes(
-            answers: sender.recorder.outcomes,
+            responses: sender.recorder.outcomes,
             closeCauses: sender.recorder.closeCauses,
             connectionsOpened: Int(sender.pool.statistics.connectionsOpened),
             goAways: sender.recorder.notices.count { if case .goAway = $0 { true } else { false } },
@@ -209,10 +209,10 @@ struct SentPushes: Sendable {
         }
 
         func run() throws {
-            recorder.onAnswer = { [unowned self] answer in
-                switch answer.disposition {
+            recorder.onResponse = { [unowned self] response in
+                switch response.disposition {
                 case .retryNow, .retryLater, .limited, .refreshProviderToken:
-                    waiting.append((answer.tag, answer.connection))
+                    waiting.append((response.tag, response.connection))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:
                     unfinished -= 1

@@ -195,8 +195,8 @@ struct RecordHistory {
     private mutating func times() -> RoundTimes {
         var times = RoundTimes()
         if random.below(3) > 0 {
-            times.firstAnswerMilliseconds = nowMilliseconds - Int64(random.below(5_000))
-            times.lastAnswerMilliseconds = nowMilliseconds
+            times.firstResponseMilliseconds = nowMilliseconds - Int64(random.below(5_000))
+            times.lastResponseMilliseconds = nowMilliseconds
         }
         return times
     }

@@ -95,7 +95,7 @@ struct WorkerWriter {
     }
 
     private mutating func times() -> RoundTimes {
-        RoundTimes(firstAnswerMilliseconds: milliseconds(), lastAnswerMilliseconds: milliseconds())
+        RoundTimes(firstResponseMilliseconds: milliseconds(), lastResponseMilliseconds: milliseconds())
     }
 
     private mutating func rangeResult() -> [UInt8] {

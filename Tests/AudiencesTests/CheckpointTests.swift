@@ -17,8 +17,8 @@ import Testing
         )
         for outcome in MemberCounts.Outcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
         entry.times = RoundTimes(
-            firstAnswerMilliseconds: 1_790_000_000_000 + Int64(number),
-            lastAnswerMilliseconds: 1_790_000_009_000
+            firstResponseMilliseconds: 1_790_000_000_000 + Int64(number),
+            lastResponseMilliseconds: 1_790_000_009_000
         )
         return entry
     }

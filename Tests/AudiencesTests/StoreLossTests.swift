@@ -61,7 +61,7 @@ import Testing
     }
 
     /// The server may have ended and come back empty since.
-    @Test func `A look from before a lost connection proves nothing`() {
+    @Test func `A poll from before a lost connection proves nothing`() {
         let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         bench.pass(milliseconds: 10)
@@ -70,8 +70,8 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
-    /// No look has found the loss yet.
-    @Test func `A round whose version the store does not know waits for the next look`() {
+    /// No poll has found the loss yet.
+    @Test func `A round whose version the store does not know waits for the next poll`() {
         let bench = RoundHarness()
         bench.core.membersCompleteMilliseconds = bench.moment.monotonicMilliseconds
         bench.command(1, hasAlert: true)
@@ -80,8 +80,8 @@ import Testing
         #expect(Set(passUntilMembersReturn(to: bench).map(\.member)) == Set(Self.members))
     }
 
-    /// The worker's user may not read the marks, so no look ever succeeds.
-    @Test func `A round that no look releases begins after ten minutes`() {
+    /// The worker's user may not read the marks, so no poll ever succeeds.
+    @Test func `A round that no poll releases begins after ten minutes`() {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
         bench.core.membersCompleteMilliseconds = .min
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// One server of a cluster is away: each attempt to connect to it is reported as a loss.
-    @Test func `Losses that are reported all the time delay a round by a few looks`() {
+    @Test func `Losses that are reported all the time delay a round by a few polls`() {
         let bench = RoundHarness()
         for name in Self.members { bench.join(name) }
         admit(1, in: bench)

@@ -127,8 +127,8 @@ enum Worker {
     }
 
     private static let times = RoundTimes(
-        firstAnswerMilliseconds: 1_790_000_004_098,
-        lastAnswerMilliseconds: 1_790_000_009_870
+        firstResponseMilliseconds: 1_790_000_004_098,
+        lastResponseMilliseconds: 1_790_000_009_870
     )
 
     static func rangeResult() throws -> Data {

@@ -29,7 +29,7 @@ import Testing
     @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `No record waits forever`(due: Int64) {
         #expect(wait(untilWallMilliseconds: due) == Self.longest)
         let written = Self.now.wallMilliseconds - Self.longest
-        #expect(wait(untilWallMilliseconds: due, written: written + 7) == 7, "it does not begin again at each look")
+        #expect(wait(untilWallMilliseconds: due, written: written + 7) == 7, "it does not begin again at each reading")
         #expect(wait(untilWallMilliseconds: due, written: -1) == 0, "no time of its own")
         #expect(wait(untilWallMilliseconds: due, written: .min) == 0)
     }

@@ -8,7 +8,7 @@ import Testing
 
     private func verdict(_ primaries: (String, [PartitionMark?])...) -> HeldMembers.Verdict {
         var members = HeldMembers()
-        return members.look(primaries.map { ($0.0, $0.1) }, now: 0)
+        return members.evaluate(primaries.map { ($0.0, $0.1) }, now: 0)
     }
 
     @Test func `Members are held if every partition has its mark on every primary`() {
@@ -28,14 +28,14 @@ import Testing
     @Test func `The wait for members ends`() {
         var members = HeldMembers()
         let end = 1_000 + HeldMembers.waitMillisecondsMax
-        func look(_ marks: [PartitionMark?], _ now: Int64) -> HeldMembers.Verdict {
-            members.look([("a", marks)], now: now)
+        func evaluate(_ marks: [PartitionMark?], _ now: Int64) -> HeldMembers.Verdict {
+            members.evaluate([("a", marks)], now: now)
         }
-        #expect(look([nil], 1_000) == .missing)
-        #expect(look([nil], end - 1) == .missing)
-        #expect(look([nil], end) == .waitIsOver(isNew: true))
-        #expect(look([nil], end + 1_000) == .waitIsOver(isNew: false))
-        #expect(look(Self.held, end + 2_000) == .held)
-        #expect(look([nil], end + 3_000) == .missing)
+        #expect(evaluate([nil], 1_000) == .missing)
+        #expect(evaluate([nil], end - 1) == .missing)
+        #expect(evaluate([nil], end) == .waitIsOver(isNew: true))
+        #expect(evaluate([nil], end + 1_000) == .waitIsOver(isNew: false))
+        #expect(evaluate(Self.held, end + 2_000) == .held)
+        #expect(evaluate([nil], end + 3_000) == .missing)
     }
 }

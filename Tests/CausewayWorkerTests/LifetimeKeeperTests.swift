@@ -103,12 +103,12 @@ import Testing
         scene.put(Self.activity("missing"), "r \(began) 0")
         scene.put(Self.activity("damaged"), "r \(began) 0", start: Array("?".utf8))
         scene.put(Array("foreign".utf8), "b \(began) 0")
-        await scene.keeper.look()
+        await scene.keeper.poll()
         #expect(scene.keys == [])
         #expect(scene.events[.lifetimeForgotten].count == 3 && scene.events[.lifetimesAway].count == 0)
         let details = scene.events[.lifetimeForgotten].lastDetail
         #expect(details.contains("error="), "\(details)")
-        await scene.keeper.look()
+        await scene.keeper.poll()
         #expect(scene.events[.lifetimeForgotten].count == 3)
     }
 
@@ -123,7 +123,7 @@ import Testing
         let key = Self.foreign("a")
         let due = Int64(Date().timeIntervalSince1970 * 1_000) - 1
         scene.put(key, "b \(began) 0", dueMilliseconds: due)
-        for _ in 1...3 { await scene.keeper.look() }
+        for _ in 1...3 { await scene.keeper.poll() }
         #expect(scene.life(key) == "b \(began) 0")
         #expect(scene.dueMilliseconds(key) == due)
         #expect(scene.events[.lifetimesAway].count == 0 && scene.events[.lifetimeForgotten].count == 0)
@@ -134,7 +134,7 @@ import Testing
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
         let scene = try Scene()
         scene.put(Self.foreign("a"), "b \(began - LifetimeKeeper.ageMaxMilliseconds) 0")
-        await scene.keeper.look()
+        await scene.keeper.poll()
         #expect(scene.keys == [])
     }
 
@@ -147,7 +147,7 @@ import Testing
         let foreign = 3 * LifetimeKeeper.pageMax
         scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
         scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
-        for _ in 1...4 { await scene.keeper.look() }
+        for _ in 1...4 { await scene.keeper.poll() }
         // There is no Kafka for the command, but a life without its start is forgotten.
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == foreign)

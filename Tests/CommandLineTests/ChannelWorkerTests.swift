@@ -124,7 +124,7 @@ struct ChannelWorkerTests {
         #expect(try scene.channels() == [channel])
         try #require(Int(Date().timeIntervalSince1970) < expiration, "too slow to tell")
 
-        // The worker's next look deletes the channel.
+        // The worker's next poll deletes the channel.
         try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expiration)
         try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
@@ -193,7 +193,7 @@ struct ChannelWorkerTests {
         #expect(list.contains(channel) && list.contains("deleted in "), "\(list)")
     }
 
-    @Test func `A daily reconciliation that fails is tried again with the next look`() throws {
+    @Test func `A daily reconciliation that fails is tried again with the next poll`() throws {
         let scene = try ChannelScene()
         let foreign = try scene.createForeign()
         // No answer comes in time.

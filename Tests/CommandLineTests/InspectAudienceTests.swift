@@ -104,7 +104,7 @@ private final class AudienceStage {
     private func finish() throws {
         try admit(Self.older, ranges: 4)
         for index in 0..<4 {
-            let times = RoundTimes(firstAnswerMilliseconds: 5_000, lastAnswerMilliseconds: 8_000)
+            let times = RoundTimes(firstResponseMilliseconds: 5_000, lastResponseMilliseconds: 8_000)
             let counts = Self.counts(delivered: 240, superseded: UInt32(index))
             _ = try writer.perform(.finish(range(index), version: Self.older, counts, times))
         }
@@ -114,7 +114,7 @@ private final class AudienceStage {
     private func begin() throws {
         try admit(Self.newer, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let times = RoundTimes(firstAnswerMilliseconds: now - 2_000, lastAnswerMilliseconds: now)
+        let times = RoundTimes(firstResponseMilliseconds: now - 2_000, lastResponseMilliseconds: now)
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound

@@ -21,7 +21,7 @@ struct TallyTests {
             sourcePartition: partition,
             sourceOffset: offset,
             recordMilliseconds: 1_000,
-            answerMilliseconds: 1_250
+            responseMilliseconds: 1_250
         )
     }
 
@@ -171,7 +171,7 @@ struct ResultSummaryTests {
                     sourcePartition: 7,
                     sourceOffset: 123_456,
                     recordMilliseconds: 1_790_000_000_001,
-                    answerMilliseconds: 1_790_000_000_250
+                    responseMilliseconds: 1_790_000_000_250
                 )
         )
         #expect(summary.isComplete)

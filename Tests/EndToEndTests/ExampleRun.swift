@@ -10,7 +10,7 @@ final class ExampleRun {
     let deployment: Deployment
     let results: ResultLog
     let phones: SimulatedPhones
-    private let wire: CommandProducer
+    private let commandProducer: CommandProducer
     private var relay: RegistrationRelay
     private let directory: WorkDirectory
 
@@ -48,7 +48,7 @@ final class ExampleRun {
             try TextFile.write(configure(talkative, deployment), to: deployment.path("causeway.yaml"))
             try deployment.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
-            wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
+            commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         } catch {
             deployment.stop()
             throw error
@@ -99,7 +99,7 @@ final class ExampleRun {
     }
 
     /// For `configure`: a push stays unanswered for as long as the test wants, even on a slow machine.
-    static func waitingForAnswers(_ text: String, _ deployment: Deployment) -> String {
+    static func waitingForResponses(_ text: String, _ deployment: Deployment) -> String {
         text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
             .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
@@ -108,7 +108,7 @@ final class ExampleRun {
     func close() {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
-        wire.close()
+        commandProducer.close()
         deployment.stop()
         directory.remove(keeping: false)
     }
@@ -141,9 +141,10 @@ final class ExampleRun {
     /// Relays the apps' registrations to the worker, until this many have been relayed in total.
     func relay(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
-        try relay.carry(until: count, to: wire, withinMilliseconds: limitMilliseconds) { () throws(LabError) in
+        try relay.carry(until: count, to: commandProducer, withinMilliseconds: limitMilliseconds) {
+            () throws(LabError) in
             try deployment.check()
-            wire.takeReports()
+            commandProducer.takeReports()
         }
     }
 
@@ -160,8 +161,8 @@ final class ExampleRun {
                     for header in headers {
                         Data(header.value.utf8).withUnsafeBytes { list.append(header.name, $0) }
                     }
-                    return wire.producer.produce(
-                        topic: wire.commands,
+                    return commandProducer.producer.produce(
+                        topic: commandProducer.commands,
                         key: key,
                         value: value,
                         headers: list,
@@ -175,14 +176,14 @@ final class ExampleRun {
     /// Reads results for this time.
     func turn(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
-            wire.takeReports()
+            commandProducer.takeReports()
             try deployment.check()
         }
     }
 
     func awaitAccepted(_ commands: [String]) throws {
         try results.await(commands, outcome: "accepted") {
-            wire.takeReports()
+            commandProducer.takeReports()
             try deployment.check()
         }
     }
@@ -194,7 +195,7 @@ final class ExampleRun {
         let before = try memory(of: activity, app: app)
         try body()
         try self.await("a change of \(activity) in Redis") {
-            wire.takeReports()
+            commandProducer.takeReports()
             return try memory(of: activity, app: app) != before
         }
     }
@@ -202,7 +203,7 @@ final class ExampleRun {
     /// Waits until the worker has written anything about this activity.
     func awaitMemory(of activity: String, app: String) throws {
         try self.await("\(activity) in Redis") {
-            wire.takeReports()
+            commandProducer.takeReports()
             // redis-cli prints an empty line for a missing key.
             return try memory(of: activity, app: app).count > 1
         }

@@ -18,13 +18,13 @@ struct MetricsTests {
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
             var feed = SeasonFeed(matches: matches, followers: 20, durationMilliseconds: 4_000)
             let phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
-            let wire = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
-            defer { wire.close() }
+            let commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
+            defer { commandProducer.close() }
             let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
             defer { reader.close() }
             try phones.make(for: feed)
             try run.relay(until: 30)
-            try feed.start(to: wire.commands, of: wire.producer)
+            try feed.start(to: commandProducer.commands, of: commandProducer.producer)
             try run.relay(until: 40)
             let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 
@@ -36,10 +36,10 @@ struct MetricsTests {
                 _ = try feed.advance(
                     to: Clock.milliseconds - began,
                     limit: 1_000,
-                    topic: wire.commands,
-                    producer: wire.producer
+                    topic: commandProducer.commands,
+                    producer: commandProducer.producer
                 )
-                wire.takeReports()
+                commandProducer.takeReports()
                 try run.deployment.check()
                 while try reader.drain(limit: 1_000) {}
                 return feed.isOver && reader.tally.commands >= feed.commands
@@ -138,7 +138,7 @@ struct MetricsTests {
     /// comes.
     @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {
-            let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForAnswers)
+            let run = try ExampleRun(["ride"], configure: ExampleRun.waitingForResponses)
             defer { run.close() }
             let traffic = try Traffic(run)
             try traffic.sendOne()

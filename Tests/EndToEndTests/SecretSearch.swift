@@ -45,24 +45,24 @@ extension ExampleRun {
             search.add(token: try #require(registration["token"] as? String))
         }
         var findings: [String] = []
-        func look(_ text: String, _ place: String) {
+        func collect(_ text: String, _ place: String) {
             findings += search.findings(in: text).map { "\(place): \($0)" }
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: deployment.directory)
         where name.hasSuffix(".log") || name.hasSuffix(".jsonl") {
-            look(try String(contentsOfFile: deployment.path(name), encoding: .utf8), name)
+            collect(try String(contentsOfFile: deployment.path(name), encoding: .utf8), name)
         }
         // Some runs have ended their worker.
         if let worker = deployment.worker, worker.poll() == nil {
             for path in ["/statusz", "/statusz?format=html", "/statusz?format=json", "/metrics", "/livez", "/readyz"] {
-                look(try Page(path, port: deployment.httpPort).text, path)
+                collect(try Page(path, port: deployment.httpPort).text, path)
             }
         }
         for (command, objects) in results.results {
             for object in objects {
                 // JSON escapes slashes, and Base64 has slashes, so slashes must be as in the secret.
                 let json = try JSONSerialization.data(withJSONObject: object, options: .withoutEscapingSlashes)
-                look(String(decoding: json, as: UTF8.self), "the result of \(command)")
+                collect(String(decoding: json, as: UTF8.self), "the result of \(command)")
             }
         }
         return findings

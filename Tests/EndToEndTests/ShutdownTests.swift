@@ -12,7 +12,7 @@ struct ShutdownTests {
     /// pace, which the committed offset cannot pass.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
-            let match = try Match(followers: 150, configure: ExampleRun.waitingForAnswers)
+            let match = try Match(followers: 150, configure: ExampleRun.waitingForResponses)
             defer { match.close() }
             let deployment = match.run.deployment
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
@@ -49,7 +49,7 @@ struct ShutdownTests {
     /// unfinished commands again, and nothing is lost.
     @Test(arguments: [SIGTERM, SIGINT]) func `A second signal ends the drain without loss`(second: Int32) async throws {
         try await onOwnThread {
-            let match = try Match(followers: 20, configure: ExampleRun.waitingForAnswers)
+            let match = try Match(followers: 20, configure: ExampleRun.waitingForResponses)
             defer { match.close() }
             let deployment = match.run.deployment
             let simulator = try #require(deployment.parts.first { $0.name == "simulator" })
@@ -126,7 +126,7 @@ private final class Match {
     let reader: ResultsReader
     private(set) var feed: SeasonFeed
     private let phones: SimulatedPhones
-    private let wire: CommandProducer
+    private let commandProducer: CommandProducer
 
     init(followers: Int, configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text })
         throws
@@ -139,12 +139,12 @@ private final class Match {
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
         feed = SeasonFeed(matches: matches, followers: followers, durationMilliseconds: 1)
         phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
-        wire = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
+        commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.make(for: feed)
         // The app starts half of the activities; a push starts the other half.
         try run.relay(until: followers + followers / 2)
-        try feed.start(to: wire.commands, of: wire.producer)
+        try feed.start(to: commandProducer.commands, of: commandProducer.producer)
         try run.relay(until: 2 * followers)
     }
 
@@ -152,13 +152,18 @@ private final class Match {
     func play(until count: Int = .max) throws {
         while !feed.isOver, feed.commands < count {
             let limit = min(1_000, count - feed.commands)
-            _ = try feed.advance(to: .max, limit: limit, topic: wire.commands, producer: wire.producer)
-            wire.takeReports()
+            _ = try feed.advance(
+                to: .max,
+                limit: limit,
+                topic: commandProducer.commands,
+                producer: commandProducer.producer
+            )
+            commandProducer.takeReports()
         }
     }
 
     func close() {
-        wire.close()
+        commandProducer.close()
         reader.close()
         run.close()
     }
@@ -170,7 +175,7 @@ private final class Match {
             within: Self.limit,
             every: .milliseconds(1)
         ) {
-            wire.takeReports()
+            commandProducer.takeReports()
             try run.deployment.check()
             while try reader.drain(limit: 1_000) {}
             return isDone()

@@ -17,18 +17,18 @@ struct ClientTests {
         limits.bodyBytesMax = 32 << 20
         limits.bodiesBytesMax = 32 << 20
         let answering: TestServer.Answering = { exchange in
-            HTTPAnswer(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
+            HTTPResponse(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
         }
         try await TestServer.run(limits, answering: answering) { server in
             for count in [0, 1, 100_000, 32 << 20] {
                 let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
                 var client = Self.client(server.port)
-                client.answerBytesMax = 32 << 20
-                let answer = try client.request("PUT", body: body)
-                #expect(answer.status == 200 && answer.body == body)
+                client.responseBytesMax = 32 << 20
+                let response = try client.request("PUT", body: body)
+                #expect(response.status == 200 && response.body == body)
             }
-            let answer = try Self.client(server.port).request()
-            #expect(answer.status == 404)
+            let response = try Self.client(server.port).request()
+            #expect(response.status == 404)
         }
     }
 
@@ -36,29 +36,29 @@ struct ClientTests {
         var limits = HTTPServerLimits()
         limits.streamsMax = 1
         let answering: TestServer.Answering = { exchange in
-            let stream = exchange.stream(HTTPAnswer(status: 200, text: "1"))
+            let stream = exchange.stream(HTTPResponse(status: 200, text: "1"))
             stream?.append([UInt8(ascii: "2")])
             stream?.finish()
             return nil
         }
         try await TestServer.run(limits, answering: answering) { server in
-            let answer = try Self.client(server.port).request()
-            #expect(answer.body == Array("12".utf8))
+            let response = try Self.client(server.port).request()
+            #expect(response.body == Array("12".utf8))
         }
     }
 
     @Test func `The size of an answer is limited`() async throws {
         try await TestServer.run { server in
             var client = Self.client(server.port, "/12345")
-            client.answerBytesMax = 5
+            client.responseBytesMax = 5
             #expect(throws: HTTPClientError.self) { try client.request() }
-            client.answerBytesMax = 6
+            client.responseBytesMax = 6
             let whole = try client.request()
             #expect(whole.body.count == 6)
-            client.answerBytesMax = 0
+            client.responseBytesMax = 0
             client.readsOnlyStatus = true
             let status = try client.request()
-            #expect(status == HTTPClient.Answer(status: 200, body: []))
+            #expect(status == HTTPClient.Response(status: 200, body: []))
         }
     }
 
@@ -68,8 +68,8 @@ struct ClientTests {
         ("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n{}", 201),
     ])
     func `Answers of other servers are read`(_ text: String, _ status: Int) async throws {
-        let answer = try await ScriptedPeer.answering(text) { try Self.client($0).request() }
-        #expect(answer.status == status && answer.body == Array("{}".utf8))
+        let response = try await ScriptedPeer.answering(text) { try Self.client($0).request() }
+        #expect(response.status == status && response.body == Array("{}".utf8))
     }
 
     @Test(arguments: [

@@ -66,7 +66,7 @@ struct LimitTests {
         ("", ""), ("GET / HTTP/1.1\r\nX", "HTTP/1.1 408 "),
         ("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 408 "),
     ])
-    func `A slow request ends its connection`(_ request: String, _ answer: String) async throws {
+    func `A slow request ends its connection`(_ request: String, _ response: String) async throws {
         let limits = Self.limits {
             ($0.headMilliseconds, $0.bodyMilliseconds) = (300, 300)
             ($0.bodyBytesMax, $0.bodiesBytesMax) = (10, 10)
@@ -74,7 +74,7 @@ struct LimitTests {
         try await TestServer.run(limits) { server in
             let client = try server.connect()
             client.send(request)
-            #expect(client.rest().hasPrefix(answer))
+            #expect(client.rest().hasPrefix(response))
         }
     }
 
@@ -108,7 +108,7 @@ struct LimitTests {
             kept.withLock { $0 = exchange }
             return nil
         }
-        try await TestServer.run(Self.limits { $0.answerMilliseconds = 300 }, answering: answering) { server in
+        try await TestServer.run(Self.limits { $0.responseMilliseconds = 300 }, answering: answering) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(client.rest().hasPrefix("HTTP/1.1 503 "))
@@ -158,7 +158,7 @@ struct LimitTests {
         }
     }
 
-    /// A long poll waits while the server stops: its answer still goes out, and one without an answer ends.
+    /// A long poll waits while the server stops: its response still goes out, and one without a response ends.
     @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
@@ -171,9 +171,11 @@ struct LimitTests {
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             server.server.requestStop()
-            if isAnswered { exchange.answer(HTTPAnswer(status: 200, text: "late")) }
-            let answer = client.rest()
-            #expect(answer.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && answer.isEmpty == !isAnswered)
+            if isAnswered { exchange.answer(HTTPResponse(status: 200, text: "late")) }
+            let response = client.rest()
+            #expect(
+                response.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && response.isEmpty == !isAnswered
+            )
             #expect(idle.rest() == "")
         }
         #expect(ContinuousClock.now - began < .seconds(60))

@@ -15,7 +15,7 @@ struct ServerTests {
         return limits
     }()
     /// Answers with the request's body.
-    private static let echo: TestServer.Answering = { HTTPAnswer(status: 200, contentType: "x/y", body: $0.body) }
+    private static let echo: TestServer.Answering = { HTTPResponse(status: 200, contentType: "x/y", body: $0.body) }
 
     @Test func `A connection serves many requests, also simultaneously`() async throws {
         try await TestServer.run { server in
@@ -98,8 +98,8 @@ struct ServerTests {
             for number in 1...2 {
                 let exchange = try await exchanges.next()
                 #expect(exchange.head.path == "/\(number)")
-                exchange.answer(HTTPAnswer(status: 200, text: "late \(number)"))
-                exchange.answer(HTTPAnswer(status: 200, text: "never"))
+                exchange.answer(HTTPResponse(status: 200, text: "late \(number)"))
+                exchange.answer(HTTPResponse(status: 200, text: "never"))
                 #expect(try client.answer().body == "late \(number)")
             }
             // An exchange that nobody answers any more.
@@ -123,7 +123,7 @@ struct ServerTests {
         let requests = Handover<Void>()
         let answering: TestServer.Answering = { _ in
             requests.give(())
-            return HTTPAnswer(status: 200, contentType: "x/y", body: large)
+            return HTTPResponse(status: 200, contentType: "x/y", body: large)
         }
         try await TestServer.run(limits, answering: answering) { server in
             let client = try server.connect()

@@ -8,7 +8,7 @@ import Testing
 /// Answers that grow, such as Server-Sent Events.
 @Suite(.timeLimit(.minutes(5)))
 struct StreamTests {
-    private static let events = HTTPAnswer(status: 200, contentType: "text/event-stream", text: ": begin\n\n")
+    private static let events = HTTPResponse(status: 200, contentType: "text/event-stream", text: ": begin\n\n")
 
     private static func limits(_ change: (inout HTTPServerLimits) -> Void = { _ in }) -> HTTPServerLimits {
         var limits = HTTPServerLimits()
@@ -20,9 +20,9 @@ struct StreamTests {
     /// Runs a server that answers each request by a stream, and hands the streams over.
     private static func run(
         _ limits: HTTPServerLimits = limits(),
-        _ body: @Sendable @escaping (TestServer, Handover<HTTPAnswerStream>) async throws -> Void
+        _ body: @Sendable @escaping (TestServer, Handover<HTTPResponseStream>) async throws -> Void
     ) async throws {
-        let streams = Handover<HTTPAnswerStream>()
+        let streams = Handover<HTTPResponseStream>()
         let answering: TestServer.Answering = { exchange in
             guard let stream = exchange.stream(events) else { return .plain(503) }
             streams.give(stream)

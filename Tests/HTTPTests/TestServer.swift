@@ -7,7 +7,7 @@ import Testing
 
 /// A server for a test. Its handler gives each request to a closure.
 struct TestServer: Sendable {
-    typealias Answering = @Sendable (HTTPExchange) -> HTTPAnswer?
+    typealias Answering = @Sendable (HTTPExchange) -> HTTPResponse?
 
     let port: UInt16
     let server: HTTPServer
@@ -43,8 +43,8 @@ struct TestServer: Sendable {
 
         init(_ answering: @escaping Answering) { self.answering = answering }
 
-        func answer(_ exchange: HTTPExchange) -> HTTPAnswer? { answering(exchange) }
-        func refusal(status: Int) -> HTTPAnswer { .plain(status) }
+        func answer(_ exchange: HTTPExchange) -> HTTPResponse? { answering(exchange) }
+        func refusal(status: Int) -> HTTPResponse { .plain(status) }
     }
 }
 

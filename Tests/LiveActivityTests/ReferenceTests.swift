@@ -130,7 +130,7 @@ struct ReferenceTests {
         return counts
     }
 
-    private static let everyTime = RoundTimes(firstAnswerMilliseconds: 1, lastAnswerMilliseconds: 2)
+    private static let everyTime = RoundTimes(firstResponseMilliseconds: 1, lastResponseMilliseconds: 2)
 
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, count: 16))

@@ -5,10 +5,10 @@ import Testing
 
 @Suite("The time that records wait for their commit")
 struct CommitLagTests {
-    private func longest(_ looks: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
+    private func longest(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
         var lag = CommitLag()
-        for look in looks {
-            lag.note([.init(committed: look.committed, end: look.end)], at: look.milliseconds)
+        for poll in polls {
+            lag.note([.init(committed: poll.committed, end: poll.end)], at: poll.milliseconds)
         }
         return lag.longestMilliseconds
     }

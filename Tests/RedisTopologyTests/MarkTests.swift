@@ -13,49 +13,49 @@ import Testing
     @Test func `A mark stays until its server is emptied`() throws {
         let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
-        let primary = try #require(try marks.look(["a", "b"]).first)
+        let primary = try #require(try marks.read(["a", "b"]).first)
         #expect(primary.texts == [nil, nil])
         #expect(marks.write([("a", "one")], to: primary, .replaceFirst) == [false])
         #expect(marks.write([("a", "one"), ("b", "two")], to: primary, .writeAll) == [true, true])
-        #expect(try marks.look(["b", "a", "c"]).first?.texts == ["two", "one", nil])
+        #expect(try marks.read(["b", "a", "c"]).first?.texts == ["two", "one", nil])
         // Another group has its own marks.
         let others = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"
         )
-        #expect(try others.look(["a"]).first?.texts == [nil])
+        #expect(try others.read(["a"]).first?.texts == [nil])
         #expect(marks.write([("a", "three")], to: primary, .replaceAll) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
         #expect(marks.write([("a", "four")], to: primary, .replaceFirst) == [false])
-        #expect(try marks.look(["a"]).first?.texts == [nil])
+        #expect(try marks.read(["a"]).first?.texts == [nil])
     }
 
     @Test func `A restarted server counts as another one`() throws {
         let server = try RedisServer()
         let marks = try marks("redis://\(server.location)")
-        let before = try #require(try marks.look([]).first)
+        let before = try #require(try marks.read([]).first)
         #expect(before.server.runIdentifier?.count == 40 && before.server.majorVersion ?? 0 >= 5)
-        #expect(try marks.look([]).first?.server == before.server)
+        #expect(try marks.read([]).first?.server == before.server)
         server.kill()
-        #expect(try marks.look([]).isEmpty)
+        #expect(try marks.read([]).isEmpty)
         try server.start()
-        #expect(try marks.look([]).first?.server.runIdentifier != before.server.runIdentifier)
+        #expect(try marks.read([]).first?.server.runIdentifier != before.server.runIdentifier)
     }
 
     @Test func `A silent server is left out in time, before and after it was reached`() throws {
         let server = try RedisServer()
         let (marks, others) = (try marks("redis://\(server.location)"), try marks("redis://\(server.location)"))
-        #expect(try marks.look(["a"]).count == 1)
+        #expect(try marks.read(["a"]).count == 1)
         server.suspend()
         defer { server.resume() }
         let begin = ContinuousClock.now
         for _ in 0..<2 {
-            #expect(try marks.look(["a"]).isEmpty)
-            #expect(try others.look(["a"]).isEmpty)
+            #expect(try marks.read(["a"]).isEmpty)
+            #expect(try others.read(["a"]).isEmpty)
         }
         #expect(ContinuousClock.now - begin < .seconds(20))
         server.resume()
-        #expect(try marks.look(["a"]).count == 1)
+        #expect(try marks.read(["a"]).count == 1)
     }
 
     @Test func `A call ends with its task`() async throws {
@@ -67,7 +67,7 @@ import Testing
         let task = Task {
             var configuration = RedisConfiguration(url: try RedisURL(url))
             configuration.responseDeadlineMilliseconds = 50_000
-            return try PrimaryMarks(configuration: configuration, group: "group").look(["a"]).count
+            return try PrimaryMarks(configuration: configuration, group: "group").read(["a"]).count
         }
         task.cancel()
         #expect(try await task.value == 0)
@@ -77,14 +77,14 @@ import Testing
     @Test func `Each primary of a cluster has its marks, and one that gets slots gets marks too`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try marks(cluster.url, topology: .cluster)
-        let primaries = try marks.look(["a"])
+        let primaries = try marks.read(["a"])
         #expect(primaries.count == 3 && primaries.allSatisfy { $0.texts == [nil] && $0.anchors.count > 30 })
         #expect(primaries.map(\.anchors.count).reduce(0, +) == SlotAnchors.count)
         for primary in primaries { #expect(marks.write([("a", "one")], to: primary, .writeAll) == [true]) }
-        #expect(try marks.look(["a"]).allSatisfy { $0.texts == ["one"] })
+        #expect(try marks.read(["a"]).allSatisfy { $0.texts == ["one"] })
         let emptied = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
         #expect(emptied.command("FLUSHALL") == ["OK"])
-        let after = try marks.look(["a"])
+        let after = try marks.read(["a"])
         #expect(after.filter { $0.texts == [nil] }.map(\.location) == [primaries[1].location])
     }
 

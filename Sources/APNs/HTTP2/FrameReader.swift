@@ -16,7 +16,7 @@ struct Frame {
 /// one frame's bytes, and completed from the next input. A header block in several parts is assembled here, so that a
 /// HEADERS frame always has its whole block. The reader does not interpret what frames mean.
 struct FrameReader: ~Copyable {
-    /// The longest header block that is assembled from parts. An answer's block has about a hundred bytes.
+    /// The longest header block that is assembled from parts. A response's block has about a hundred bytes.
     static let headerBlockBytesMax = 65_536
     /// The most parts of one header block. A flood of empty parts is an attack.
     static let continuationsMax = 16

@@ -1,4 +1,4 @@
-/// HPACK's decoder for answers (RFC 7541). Keeps only what ``AnswerHead`` needs.
+/// HPACK's decoder for responses (RFC 7541). Keeps only what ``ResponseHead`` needs.
 ///
 /// So the dynamic table holds no text: only the size and the meaning of each field.
 struct HeaderDecoder: ~Copyable {
@@ -36,8 +36,8 @@ struct HeaderDecoder: ~Copyable {
     }
 
     /// Decodes one whole header block. After a fault the table cannot be trusted, so the connection must end (RFC 9113, section 4.3).
-    mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> AnswerHead {
-        var head = AnswerHead()
+    mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> ResponseHead {
+        var head = ResponseHead()
         var rest = block
         var mayResize = true
         while let first = rest.first {

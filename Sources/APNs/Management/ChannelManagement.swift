@@ -21,7 +21,7 @@ public struct ManagementPlace: Sendable {
     var authority: String { port == 443 ? host : "\(host):\(port)" }
 }
 
-/// A request without an answer.
+/// A request without a response.
 struct ManagementFault: Error, Sendable, Equatable {
     /// The client sent the request: APNs may have carried it out.
     var isAmbiguous: Bool
@@ -35,14 +35,14 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         case refused(Reason)
         /// APNs did not process the request.
         case unsent
-        /// The client sent the request and got no answer: APNs may have carried it out.
+        /// The client sent the request and got no response: APNs may have carried it out.
         case ambiguous
-        /// The answer is not in Apple's form.
+        /// The response is not in Apple's form.
         case malformed
     }
 
     public var cause: Cause
-    /// The HTTP status; 0 without an answer.
+    /// The HTTP status; 0 without a response.
     public var status: Int
     /// For logs and people. Contains no token and no header.
     public var text: String
@@ -64,7 +64,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 /// Apple's service that creates, reads, lists and deletes broadcast channels of one app in one environment.
 ///
 /// Each request opens its own connection, since there are a few requests an hour. Requests run one after the other.
-/// The client does not retry. A creation has no idempotency key, so the caller decides what a request without an answer means.
+/// The client does not retry. A creation has no idempotency key, so the caller decides what a request without a response means.
 public final class ChannelManagement: Sendable {
     /// A channel as APNs has it.
     public struct Channel: Sendable, Equatable {
@@ -167,8 +167,8 @@ public final class ChannelManagement: Sendable {
 
     private func refusal(_ response: ManagementResponse) -> ChannelError {
         let (reason, word) = response.body.withUnsafeBytes { body in
-            let answer = AnswerBody(body)
-            return (answer.reason, String(decoding: answer.reasonText.prefix(64), as: UTF8.self))
+            let response = ResponseBody(body)
+            return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
         var text = "\(place.authority) answered \(response.status)"
         if !word.isEmpty { text += " \(word)" }

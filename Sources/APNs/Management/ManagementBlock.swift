@@ -1,5 +1,5 @@
 /// Header blocks of the management service (RFC 7541). Neither side uses a dynamic table: a few requests an hour need no compression.
-/// ``HeaderDecoder`` does not fit here, since it drops the texts of the answers' fields.
+/// ``HeaderDecoder`` does not fit here, since it drops the texts of the responses' fields.
 enum ManagementBlock {
     /// The table size in our SETTINGS: the server must not index fields.
     static let tableBytes: UInt32 = 0
@@ -34,7 +34,7 @@ enum ManagementBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of an answer. A static field that the client does not need gets an empty name.
+    /// Reads the fields of a response. A static field that the client does not need gets an empty name.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []

@@ -1,6 +1,6 @@
 /// Bodies of the management service's requests and answers, as Apple documents them.
 enum ManagementBody {
-    /// A channel: the body of a creation, and the answer to a read.
+    /// A channel: the body of a creation, and the response to a read.
     struct Channel: Codable {
         /// 1: APNs keeps the newest message. 0: APNs keeps nothing.
         var storagePolicy: Int

@@ -26,15 +26,15 @@ struct ManagementResponse: Sendable {
 ///
 /// - `connecting`: resolves the name, connects, negotiates TLS. Goes to `settling` when both sides agree on *h2*.
 /// - `settling`: has sent the preface and waits for the server's SETTINGS. Then sends the request and goes to `waiting`.
-/// - `waiting`: waits for the whole answer. Then goes to `over`.
-/// - `over`: has an answer, a fault or a missed deadline. Final.
+/// - `waiting`: waits for the whole response. Then goes to `over`.
+/// - `over`: has a response, a fault or a missed deadline. Final.
 ///
-/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only an answer tells whether it has.
+/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response tells whether it has.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The most addresses of a name to try.
     private static let addressesMax = 8
     /// A list of 10,000 channels takes about 300 kB. Apple does not fix the length of ids.
-    private static let answerBytesMax = 4 << 20
+    private static let responseBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1
     private static let windowBytes = 1 << 20
 
@@ -46,7 +46,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private let place: ManagementPlace
     private let request: ManagementRequest
     private let authorization: String
-    /// The caller signals it when it does not want the answer any more.
+    /// The caller signals it when it does not want the response any more.
     private let interruption: Wakeup
     private var phase = Phase.connecting
     private var addresses: ArraySlice<SocketAddress> = []
@@ -111,7 +111,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends without an answer. The phase tells whether APNs may have processed the request.
+    /// Ends without a response. The phase tells whether APNs may have processed the request.
     private func end(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
     }
@@ -233,7 +233,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status. Informational answers (1xx) come before the final answer.
+        // Trailers have no status. Informational answers (1xx) come before the final response.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finish() }
     }
@@ -243,8 +243,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         response.body.append(contentsOf: frame.payload)
-        guard response.body.count <= Self.answerBytesMax else {
-            return end("\(place.authority) answered with more than \(Self.answerBytesMax) bytes")
+        guard response.body.count <= Self.responseBytesMax else {
+            return end("\(place.authority) answered with more than \(Self.responseBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowUsed += frame.flowControlledBytes
@@ -275,7 +275,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // The server still answers streams up to `last`.
         guard phase != .waiting || last < Self.streamIdentifier else { return }
         let text =
-            "\(place.authority) is closing: \(AnswerBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
+            "\(place.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
         end(.failure(ManagementFault(isAmbiguous: false, text: text)))
     }
 

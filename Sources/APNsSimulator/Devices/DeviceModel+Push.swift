@@ -1,4 +1,4 @@
-/// APNs' answer to a push with valid headers.
+/// APNs' response to a push with valid headers.
 struct PushVerdict {
     var reason: Reason
     /// For a 410: since when the token is invalid. UNIX milliseconds.

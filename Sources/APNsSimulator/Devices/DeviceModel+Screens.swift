@@ -4,9 +4,9 @@
 extension DeviceModel {
     /// Phones beyond these are not watched.
     public static let screensMax = 20_000
-    /// Phones that an answer describes in full.
+    /// Phones that a response describes in full.
     public static let focusMax = 64
-    /// Bytes of a phone in the answer: its number (16 bits, the low byte first), its state and what its last push was, its alerts, its
+    /// Bytes of a phone in the response: its number (16 bits, the low byte first), its state and what its last push was, its alerts, its
     /// colour, its shade.
     static let screenBytes = 6
     /// Set beside the state if the last push had priority 10.
@@ -18,7 +18,7 @@ extension DeviceModel {
     /// - `phones`: how many there are to watch; `active`, `stale`, `ended`, `gone`, `offline`, `empty`: of them
     /// - `tints`: the names behind the numbers of colours
     /// - `backInTime`, `startedTwice`, `rangTwice`: what must never happen, over all phones; `rangInDoubt`: alerts that rang again
-    ///   after their answer may have been lost
+    ///   after their response may have been lost
     /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
     ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
     /// - `focus`: the changed phones among those in `focus`, in full
@@ -29,7 +29,7 @@ extension DeviceModel {
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
         let watched = min(phones.count, Self.screensMax)
         var counts = [Int](repeating: 0, count: 6)
-        for phone in 0..<watched { counts[Int(look(at: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1 }
+        for phone in 0..<watched { counts[Int(screenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1 }
         var screens: [UInt8] = []
         for phone in 0..<watched where phones[phone].changedAt > since { append(phone, to: &screens) }
         let focused = focus.prefix(Self.focusMax).filter { 0..<watched ~= $0 && phones[$0].changedAt > since }
@@ -57,14 +57,14 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Notes the time at which a connection ended or became half open. The client may not have read the last answers on it, so it may
+    /// Notes the time at which a connection ended or became half open. The client may not have read the last responses on it, so it may
     /// send those pushes again.
-    mutating func noteLostAnswers(atMilliseconds: Int64) {
-        lostAnswers.note(atMilliseconds: atMilliseconds)
+    mutating func noteLostResponses(atMilliseconds: Int64) {
+        lostResponses.note(atMilliseconds: atMilliseconds)
     }
 
     mutating func noteRepeat(of earlier: Alert) {
-        if lostAnswers.mayInclude(atMilliseconds: earlier.atMilliseconds) {
+        if lostResponses.mayInclude(atMilliseconds: earlier.atMilliseconds) {
             wrongs.rangInDoubt += 1
         } else {
             wrongs.rangTwice += 1
@@ -77,7 +77,7 @@ extension DeviceModel {
     }
 
     /// Applies the effect of time to a phone, and notes a change if that changed what it shows.
-    private mutating func look(at phone: Int, nowMilliseconds: Int64) -> ScreenState {
+    private mutating func screenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
         if let front = frontActivity(of: phone) {
             advance(front, nowMilliseconds: nowMilliseconds)

@@ -97,7 +97,7 @@ public struct DeviceModel: ~Copyable {
     /// Counts the changes of all phones. Who asks for screens names the count up to which it knows them.
     var changes = 0
     var wrongs = WrongCounts()
-    var lostAnswers = LostAnswers()
+    var lostResponses = LostResponses()
     var tints = TintTable()
 
     public init(

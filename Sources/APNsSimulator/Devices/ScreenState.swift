@@ -28,8 +28,8 @@ struct WrongCounts {
 }
 
 /// When answers were lost on their way: connections were cut or left half open, or the sender died.
-struct LostAnswers {
-    /// An answer may be lost if it was given so shortly before.
+struct LostResponses {
+    /// A response may be lost if it was given so shortly before.
     static let beforeMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 

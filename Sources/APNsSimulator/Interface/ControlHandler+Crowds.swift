@@ -1,6 +1,6 @@
 /// Endpoints for crowds of light phones.
 extension ControlHandler {
-    /// The most registrations in one answer.
+    /// The most registrations in one response.
     private static let registrationsMax = 50_000
 
     func gatherCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

@@ -81,7 +81,7 @@ extension Faults {
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalWhole("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalWhole("resetCode", of: 0) ?? resetCode
-        lostAnswersAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
+        lostResponsesAreApplied = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
         faultyRequests = try tape.optionalWhole("faultyRequests", of: 0)
         goAwayAfterRequests = try tape.optionalWhole("goAwayAfterRequests", of: 0) ?? 0
         goAwayUnprocessed = try tape.optionalWhole("goAwayUnprocessed", of: 0) ?? 0
@@ -145,7 +145,7 @@ extension Faults {
         writer.member("resetShare", resetShare)
         writer.member("resetCode", resetCode)
         writer.member("unansweredShare", unansweredShare)
-        writer.member("lostAnswersAreApplied", lostAnswersAreApplied)
+        writer.member("lostAnswersAreApplied", lostResponsesAreApplied)
         if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)

@@ -111,16 +111,16 @@ private final class ControlCalls: HTTPRequestHandler {
 
     init(_ calls: AsyncStream<HTTPExchange>.Continuation) { self.calls = calls }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
         calls.yield(exchange)
         return nil
     }
 
-    func refusal(status: Int) -> HTTPAnswer {
+    func refusal(status: Int) -> HTTPResponse {
         let error =
             switch status {
-            case 413, 431, 503: SimulatorError(.limitReached, HTTPAnswer.phrase(of: status))
-            default: SimulatorError(.invalidRequest, HTTPAnswer.phrase(of: status))
+            case 413, 431, 503: SimulatorError(.limitReached, HTTPResponse.phrase(of: status))
+            default: SimulatorError(.invalidRequest, HTTPResponse.phrase(of: status))
             }
         return ControlHandler.answer(status, to: error)
     }
@@ -130,7 +130,7 @@ private final class ControlCalls: HTTPRequestHandler {
 struct ControlHandler: Sendable {
     let simulator: Simulator
 
-    func answer(_ exchange: HTTPExchange) async -> HTTPAnswer {
+    func answer(_ exchange: HTTPExchange) async -> HTTPResponse {
         let call = ControlCall(
             method: exchange.head.method,
             path: exchange.head.path,
@@ -138,18 +138,18 @@ struct ControlHandler: Sendable {
             body: exchange.body
         )
         do throws(SimulatorError) {
-            return HTTPAnswer(status: 200, contentType: "application/json", body: try await answer(call))
+            return HTTPResponse(status: 200, contentType: "application/json", body: try await answer(call))
         } catch {
             return Self.answer(error.status, to: error)
         }
     }
 
-    static func answer(_ status: Int, to error: SimulatorError) -> HTTPAnswer {
+    static func answer(_ status: Int, to error: SimulatorError) -> HTTPResponse {
         let body = object { writer in
             writer.member("error", error.code.rawValue)
             writer.member("reason", error.reason)
         }
-        return HTTPAnswer(status: status, contentType: "application/json", body: body)
+        return HTTPResponse(status: status, contentType: "application/json", body: body)
     }
 
     private func answer(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -184,11 +184,11 @@ struct ControlHandler: Sendable {
         case ("POST", "/silence"): try await silence(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
-        default: try await answerOfChannels(call)
+        default: try await responseOfChannels(call)
         }
     }
 
-    private func answerOfChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    private func responseOfChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
         case ("GET", "/channels"): try await listChannels(call)
         case ("POST", "/channels"): try await createChannel(call)

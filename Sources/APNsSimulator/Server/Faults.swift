@@ -5,7 +5,7 @@ import Numbers
 /// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1, except ``informationalShare``,
 /// which is independent of the others.
 public struct Faults: Sendable, Equatable {
-    /// How long an answer takes: a random time in this range.
+    /// How long a response takes: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
     /// Answered 500 `InternalServerError`. The push reaches no phone.
     public var internalServerErrorShare = 0.0
@@ -33,7 +33,7 @@ public struct Faults: Sendable, Equatable {
     /// Never answered.
     public var unansweredShare = 0.0
     /// Whether a push that is reset or never answered has reached its phone.
-    public var lostAnswersAreApplied = true
+    public var lostResponsesAreApplied = true
     /// The shares apply to this many of the next requests on each thread, then to none; nil: to all requests.
     public var faultyRequests: Int?
     /// Answered with a 103 first.
@@ -46,7 +46,7 @@ public struct Faults: Sendable, Equatable {
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
-    /// A connection is closed without GOAWAY and close_notify after this many requests, before their answers are sent; 0: never.
+    /// A connection is closed without GOAWAY and close_notify after this many requests, before their responses are sent; 0: never.
     public var cutAfterRequests = 0
     /// A connection is left half open after this many requests; 0: as soon as TLS is established. Nothing later is answered, not even
     /// PINGs. Nil: never.
@@ -110,12 +110,12 @@ public struct Faults: Sendable, Equatable {
     public static let connectionWindowBytesMax = 1 << 24
 }
 
-/// An answer that Apple documents nowhere.
-enum UndocumentedAnswer {
+/// A response that Apple documents nowhere.
+enum UndocumentedResponse {
     case unknownReason
     case notJSON
 
-    /// The reason whose status the answer has.
+    /// The reason whose status the response has.
     var reason: Reason {
         switch self {
         case .unknownReason: .badTopic
@@ -144,7 +144,7 @@ enum RequestHandling {
     case processed
     case late
     case rejected(Reason)
-    case odd(UndocumentedAnswer)
+    case odd(UndocumentedResponse)
     case refused
     case reset
     case unanswered

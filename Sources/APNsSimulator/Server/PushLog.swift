@@ -27,7 +27,7 @@ final class PushLogFile: Sendable {
 /// Logs every push that has ended at the service: one JSON object on each line.
 ///
 /// - `time`: when it was judged, UNIX milliseconds of the simulated world
-/// - `status`, `reason`: the answer, even if its connection closes before it is sent. No reason with 200. Without an answer the status is
+/// - `status`, `reason`: the response, even if its connection closes before it is sent. No reason with 200. Without an answer the status is
 ///   0 and the reason is `refused`, `reset`, `unanswered`, or, above the last stream of a GOAWAY or on a connection that is cut,
 ///   `unprocessed`
 /// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created
@@ -172,12 +172,12 @@ struct PushEnd {
         self.effect = effect
     }
 
-    init(_ oddity: UndocumentedAnswer) {
+    init(_ oddity: UndocumentedResponse) {
         status = oddity.reason.status
         reason = oddity.word
     }
 
-    /// Without an answer.
+    /// Without a response.
     init(_ reason: String, effect: PushEffect? = nil) {
         status = 0
         self.reason = reason

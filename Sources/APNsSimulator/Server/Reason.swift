@@ -1,4 +1,4 @@
-/// An answer of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels. The simulator shares no table with
+/// A response of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels. The simulator shares no table with
 /// the client, so that one wrong entry does not make both agree.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success

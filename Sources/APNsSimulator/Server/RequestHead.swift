@@ -247,8 +247,8 @@ struct RequestMemory {
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
-    /// The answer's body, except a list of channels.
-    static let answer = 5_696..<5_824
+    /// The response's body, except a list of channels.
+    static let response = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144
     static let byteCount = 6_144

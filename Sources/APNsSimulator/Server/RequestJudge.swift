@@ -31,7 +31,7 @@ enum RequestJudge {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix still names its app. It is not the topic of a device token here, and APNs' answer says that about the
+    /// A topic without the suffix still names its app. It is not the topic of a device token here, and APNs' response says that about the
     /// token.
     static func judge(
         _ slot: UnsafeMutablePointer<RequestSlot>,

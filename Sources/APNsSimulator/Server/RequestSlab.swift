@@ -9,15 +9,15 @@ struct RequestSlot {
     var generation: UInt32 = 0
     /// The connection. It returns its slots before it is freed.
     var connection: Unmanaged<ServerConnection>?
-    var answerBytes = 0
-    var answerBytesSent = 0
+    var responseBytes = 0
+    var responseBytesSent = 0
     var reason = Reason.success
     /// With `success`: 201 for a channel that was created, 204 for one that was deleted.
     var successStatus = SuccessStatus.ok
     /// The body of a list of channels, which may be longer than the request's memory.
     var list: [UInt8] = []
-    /// Nil: the answer is one that Apple documents.
-    var oddity: UndocumentedAnswer?
+    /// Nil: the response is one that Apple documents.
+    var oddity: UndocumentedResponse?
     /// For a 410, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// Neighbours in the connection's list, or in the slab's free list.
@@ -64,8 +64,8 @@ struct RequestSlab: ~Copyable {
         slot.pointee.bodyBytes = 0
         slot.pointee.generation &+= 1
         slot.pointee.connection = nil
-        slot.pointee.answerBytes = 0
-        slot.pointee.answerBytesSent = 0
+        slot.pointee.responseBytes = 0
+        slot.pointee.responseBytesSent = 0
         slot.pointee.oddity = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.list.isEmpty { slot.pointee.list = [] }
@@ -94,7 +94,7 @@ struct RequestSlab: ~Copyable {
 }
 
 /// Answers that wait for their time: a binary heap by due time.
-struct AnswerQueue {
+struct ResponseQueue {
     struct Entry {
         var dueMilliseconds: Int64
         var slot: UnsafeMutablePointer<RequestSlot>
@@ -139,7 +139,7 @@ struct AnswerQueue {
     }
 }
 
-/// The status of an answer without a reason.
+/// The status of a response without a reason.
 enum SuccessStatus: UInt8, CaseIterable {
     case ok, created, deleted
 

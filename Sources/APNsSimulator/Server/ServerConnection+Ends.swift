@@ -36,16 +36,16 @@ extension ServerConnection {
     }
 
     /// What was answered just before may never be read.
-    func noteLostAnswers() {
+    func noteLostResponses() {
         guard service == .push else { return }
         let now = owner.worldMilliseconds
-        owner.setup.world.use { $0.noteLostAnswers(atMilliseconds: now) }
+        owner.setup.world.use { $0.noteLostResponses(atMilliseconds: now) }
     }
 
     func fallSilent(stopsReading: Bool) {
         guard state == .serving || state == .draining, !isSilent else { return }
         isSilent = true
-        noteLostAnswers()
+        noteLostResponses()
         owner.statistics.connectionsSilenced += 1
         hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
@@ -55,7 +55,7 @@ extension ServerConnection {
     func cut() {
         guard state != .closed else { return }
         owner.statistics.connectionsCut += 1
-        noteLostAnswers()
+        noteLostResponses()
         release()
         stream?.cut()
         stream = nil

@@ -132,7 +132,7 @@ final class ServerConnection {
             answer(slot, reason)
         case .odd(let oddity):
             owner.log(slot, PushEnd(oddity))
-            owner.statistics.oddAnswers += 1
+            owner.statistics.oddResponses += 1
             slot.pointee.oddity = oddity
             answer(slot, oddity.reason)
         case .refused:
@@ -140,7 +140,7 @@ final class ServerConnection {
             owner.statistics.streamsRefused += 1
             reset(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            owner.log(slot, PushEnd("reset", effect: effectOfLostAnswer(slot)))
+            owner.log(slot, PushEnd("reset", effect: effectOfLostResponse(slot)))
             owner.statistics.streamsReset += 1
             reset(slot, faults.resetCode)
         case .unanswered:
@@ -149,12 +149,12 @@ final class ServerConnection {
     }
 
     private func leaveUnanswered(_ slot: UnsafeMutablePointer<RequestSlot>, isInOrder: Bool) {
-        owner.log(slot, PushEnd("unanswered", effect: isInOrder ? effectOfLostAnswer(slot) : nil))
+        owner.log(slot, PushEnd("unanswered", effect: isInOrder ? effectOfLostResponse(slot) : nil))
         owner.statistics.requestsUnanswered += 1
     }
 
-    private func effectOfLostAnswer(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
-        faults.lostAnswersAreApplied ? process(slot).effect : nil
+    private func effectOfLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
+        faults.lostResponsesAreApplied ? process(slot).effect : nil
     }
 
     /// Has APNs check the token, and delivers an accepted push to the phone.
@@ -193,14 +193,14 @@ final class ServerConnection {
         afterMilliseconds wanted: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // A fault may hide the result of the request. Then its answer has no list.
+        // A fault may hide the result of the request. Then its response has no list.
         if reason != .success { slot.pointee.list = [] }
         if slot.pointee.oddity == nil { owner.statistics[reason] += 1 }
         let latency = wanted ?? owner.latencyMilliseconds(service)
         if latency == 0 || !owner.answer(slot, afterMilliseconds: latency) { submit(slot) }
     }
 
-    /// Sends an answer that is due.
+    /// Sends a response that is due.
     func submitAndSend(_ slot: UnsafeMutablePointer<RequestSlot>) {
         submit(slot)
         send()
@@ -213,7 +213,7 @@ final class ServerConnection {
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
-            owner.statistics.informationalAnswers += 1
+            owner.statistics.informationalResponses += 1
         }
         guard !slot.pointee.head.isOfChannels, service == .push else { return submitOfChannels(slot, session) }
         let identifier = owner.identifier(of: slot)
@@ -223,7 +223,7 @@ final class ServerConnection {
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
-            writeAnswerBody(slot)
+            writeResponseBody(slot)
             submitWithBody(slot, fields, session)
         }
     }
@@ -236,7 +236,7 @@ final class ServerConnection {
             requestIdentifier: owner.identifier(of: slot),
             channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
         )
-        if slot.pointee.reason != .success { writeAnswerBody(slot) }
+        if slot.pointee.reason != .success { writeResponseBody(slot) }
         if slot.pointee.reason == .success, slot.pointee.list.isEmpty {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
@@ -251,7 +251,7 @@ final class ServerConnection {
     ) {
         var provider = nghttp2_data_provider()
         provider.source.ptr = UnsafeMutableRawPointer(slot)
-        provider.read_callback = readAnswerBody
+        provider.read_callback = readResponseBody
         nghttp2_submit_response(
             session,
             slot.pointee.streamIdentifier,
@@ -357,7 +357,7 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        if !isSilent { noteLostAnswers() }
+        if !isSilent { noteLostResponses() }
         abandon()
     }
 

@@ -81,15 +81,15 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// Header fields of the answer that is being written. nghttp2 copies the array.
-    let fields = AnswerFields()
+    /// Header fields of the response that is being written. nghttp2 copies the array.
+    let fields = ResponseFields()
     private let pushLog: PushLog?
-    private var answers = AnswerQueue()
+    private var responses = ResponseQueue()
     private var connections: [ObjectIdentifier: ServerConnection] = [:]
     /// Added to the wall clock, so that a simulation can skip hours.
     private var clockAdvanceMilliseconds: Int64 = 0
-    private var answerTimer = TimerIdentifier.none
-    private var answerTimerDueMilliseconds = Int64.max
+    private var responseTimer = TimerIdentifier.none
+    private var responseTimerDueMilliseconds = Int64.max
     private var listeners: [Listener] = []
     private var listenerHandlers: [ServiceListenerHandler] = []
     private var peers: [Mailbox] = []
@@ -209,26 +209,26 @@ final class ServerLoop {
         mailbox.close()
         for work in mailbox.take() { work(self) }
         for connection in Array(connections.values) { connection.abandon() }
-        loop.cancel(answerTimer)
+        loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
         pushLog?.flush()
         loop.stop()
     }
 
-    /// Schedules the answer to a request. Returns false if too many answers wait already.
+    /// Schedules the response to a request. Returns false if too many responses wait already.
     func answer(_ slot: UnsafeMutablePointer<RequestSlot>, afterMilliseconds latency: Int64) -> Bool {
-        guard !answers.isFull else { return false }
+        guard !responses.isFull else { return false }
         let due = loop.nowMilliseconds + latency
-        answers.push(AnswerQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
-        armAnswerTimer()
+        responses.push(ResponseQueue.Entry(dueMilliseconds: due, slot: slot, generation: slot.pointee.generation))
+        armResponseTimer()
         return true
     }
 
-    private func armAnswerTimer() {
-        guard let earliest = answers.earliestMilliseconds, earliest < answerTimerDueMilliseconds else { return }
-        loop.cancel(answerTimer)
-        answerTimerDueMilliseconds = earliest
-        answerTimer = loop.schedule(
+    private func armResponseTimer() {
+        guard let earliest = responses.earliestMilliseconds, earliest < responseTimerDueMilliseconds else { return }
+        loop.cancel(responseTimer)
+        responseTimerDueMilliseconds = earliest
+        responseTimer = loop.schedule(
             afterMilliseconds: max(0, earliest - loop.nowMilliseconds),
             handler: self,
             tag: 0
@@ -246,15 +246,15 @@ final class ServerLoop {
 
 extension ServerLoop: TimerHandler {
     func timerFired(tag: UInt64) {
-        answerTimerDueMilliseconds = .max
-        while let entry = answers.pop(nowMilliseconds: loop.nowMilliseconds) {
+        responseTimerDueMilliseconds = .max
+        while let entry = responses.pop(nowMilliseconds: loop.nowMilliseconds) {
             let slot = entry.slot
             guard slot.pointee.generation == entry.generation, let connection = slot.pointee.connection else {
                 continue
             }
             connection.takeUnretainedValue().submitAndSend(slot)
         }
-        armAnswerTimer()
+        armResponseTimer()
     }
 }
 

@@ -20,10 +20,10 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var connectionsCut = 0
     /// Connections that were left open and are not answered any more.
     public internal(set) var connectionsSilenced = 0
-    /// Answers that Apple documents nowhere: see `UndocumentedAnswer`.
-    public internal(set) var oddAnswers = 0
+    /// Answers that Apple documents nowhere: see `UndocumentedResponse`.
+    public internal(set) var oddResponses = 0
     /// Answers with a status below 200, which precede the real answer.
-    public internal(set) var informationalAnswers = 0
+    public internal(set) var informationalResponses = 0
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
@@ -73,8 +73,8 @@ public struct ServiceStatistics: Sendable {
         goAways += other.goAways
         connectionsCut += other.connectionsCut
         connectionsSilenced += other.connectionsSilenced
-        oddAnswers += other.oddAnswers
-        informationalAnswers += other.informationalAnswers
+        oddResponses += other.oddResponses
+        informationalResponses += other.informationalResponses
         streamsRefused += other.streamsRefused
         streamsReset += other.streamsReset
         requestsUnanswered += other.requestsUnanswered

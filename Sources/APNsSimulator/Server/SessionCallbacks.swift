@@ -140,8 +140,8 @@ private func streamClosed(
     return 0
 }
 
-/// Reads the body of an answer from its slot.
-func readAnswerBody(
+/// Reads the body of a response from its slot.
+func readResponseBody(
     _ session: OpaquePointer?,
     _ stream: Int32,
     _ buffer: UnsafeMutablePointer<UInt8>?,
@@ -156,22 +156,22 @@ func readAnswerBody(
     if !slot.pointee.list.isEmpty {
         return slot.pointee.list.withUnsafeBytes { send($0, of: slot, to: buffer, length, flags) }
     }
-    let answer = slot.pointee.memory.prefix(slot.pointee.answerBytes, of: RequestMemory.answer)
-    return send(answer, of: slot, to: buffer, length, flags)
+    let response = slot.pointee.memory.prefix(slot.pointee.responseBytes, of: RequestMemory.response)
+    return send(response, of: slot, to: buffer, length, flags)
 }
 
 private func send(
-    _ answer: UnsafeRawBufferPointer,
+    _ response: UnsafeRawBufferPointer,
     of slot: UnsafeMutablePointer<RequestSlot>,
     to buffer: UnsafeMutablePointer<UInt8>,
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>
 ) -> Int {
-    let sent = slot.pointee.answerBytesSent
-    let count = min(length, answer.count - sent)
+    let sent = slot.pointee.responseBytesSent
+    let count = min(length, response.count - sent)
     UnsafeMutableRawBufferPointer(start: buffer, count: count)
-        .copyMemory(from: UnsafeRawBufferPointer(rebasing: answer[sent..<sent + count]))
-    slot.pointee.answerBytesSent = sent + count
-    if sent + count == answer.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+        .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sent..<sent + count]))
+    slot.pointee.responseBytesSent = sent + count
+    if sent + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return count
 }

@@ -107,8 +107,8 @@ extension CommandWriter {
 
     private mutating func counts(_ counts: MemberCounts, _ times: RoundTimes) {
         for outcome in MemberCounts.Outcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
-        number(StoredCounts.stored(times.firstAnswerMilliseconds), bytes: StoredCounts.timeBytes)
-        number(StoredCounts.stored(times.lastAnswerMilliseconds), bytes: StoredCounts.timeBytes)
+        number(StoredCounts.stored(times.firstResponseMilliseconds), bytes: StoredCounts.timeBytes)
+        number(StoredCounts.stored(times.lastResponseMilliseconds), bytes: StoredCounts.timeBytes)
     }
 }
 
@@ -149,7 +149,7 @@ enum StoredCounts {
         }
         let first = LittleEndian.read(bytes[offset..<(offset + timeBytes)])
         let last = LittleEndian.read(bytes[(offset + timeBytes)...])
-        let times = RoundTimes(firstAnswerMilliseconds: Int64(first) - 1, lastAnswerMilliseconds: Int64(last) - 1)
+        let times = RoundTimes(firstResponseMilliseconds: Int64(first) - 1, lastResponseMilliseconds: Int64(last) - 1)
         return (counts, times)
     }
 }

@@ -84,7 +84,7 @@ public struct FinishedRound: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
     /// Times of the command's record and of the last answer for one of its members, UNIX milliseconds; -1 if there is none.
     public var recordMilliseconds: Int64
-    public var lastAnswerMilliseconds: Int64
+    public var lastResponseMilliseconds: Int64
     /// Partition and offset of the range that writes the result. For a command: of its last range.
     public var partition: Int32
     public var offset: Int64
@@ -136,7 +136,7 @@ extension Audiences {
         FinishedRound(
             outcome: isOvertaken ? .superseded : members.outcome,
             recordMilliseconds: record.order.recordMilliseconds,
-            lastAnswerMilliseconds: times.lastAnswerMilliseconds,
+            lastResponseMilliseconds: times.lastResponseMilliseconds,
             partition: partitions.current(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
             offset: record.offset,
             receivedMilliseconds: record.receivedMilliseconds,

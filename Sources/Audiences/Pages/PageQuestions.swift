@@ -12,7 +12,7 @@ struct PageQuestions: ~Copyable {
     private static var partOfPages: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// The time of the last look, and the time when the oldest question has waited long enough. Monotonic milliseconds.
+    /// The time of the last check, and the time when the oldest question has waited long enough. Monotonic milliseconds.
     private var nowMilliseconds: Int64 = .min
     private var dueMilliseconds: Int64 = .max
 

@@ -44,7 +44,7 @@ extension Audiences {
     /// Whether the store may lack the members of a round that begins. If the store has the progress of its range, it has not lost the
     /// audience. If it does not know that a version was admitted, it came back empty after that.
     ///
-    /// A round waits for a limited number of looks. Otherwise attempts to connect to one server that is away, each of which is reported as a
+    /// A round waits for a limited number of polls. Otherwise attempts to connect to one server that is away, each of which is reported as a
     /// loss, would keep the rounds on all other servers waiting.
     func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].membersAwaitedCount < Self.membersAwaitedMax else {
@@ -56,7 +56,7 @@ extension Audiences {
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
-    /// The round waits for a look at the store that finds all members. Without them it would end at once, and its alert or start would
+    /// The round waits for a poll of the store that finds all members. Without them it would end at once, and its alert or start would
     /// reach nobody.
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
         rounds[round].membersAwaitedCount += 1
@@ -66,10 +66,10 @@ extension Audiences {
         moveOn(round, now: now)
     }
 
-    /// How often a round that begins waits for a look, which takes about a second.
+    /// How often a round that begins waits for a poll, which takes about a second.
     private static var membersAwaitedMax: UInt8 { 8 }
 
-    /// The longest time that a round waits for its members, also if no look at the store succeeds: the user may not read the marks, or
+    /// The longest time that a round waits for its members, also if no poll of the store succeeds: the user may not read the marks, or
     /// the number of partitions of registrations is not known. As long as the looks themselves wait.
     private static var membersWaitMillisecondsMax: Int64 { 600_000 }
 

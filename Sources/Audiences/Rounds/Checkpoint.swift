@@ -41,8 +41,8 @@ struct Checkpoint: Equatable {
             for position in entry.counts.counts.indices {
                 Self.append(UInt64(entry.counts.counts[position]), to: &payload)
             }
-            Self.append(UInt64(max(-1, entry.times.firstAnswerMilliseconds) + 1), to: &payload)
-            Self.append(UInt64(max(-1, entry.times.lastAnswerMilliseconds) + 1), to: &payload)
+            Self.append(UInt64(max(-1, entry.times.firstResponseMilliseconds) + 1), to: &payload)
+            Self.append(UInt64(max(-1, entry.times.lastResponseMilliseconds) + 1), to: &payload)
         }
         Self.append(UInt64(parked.count), to: &payload)
         var before: UInt64?
@@ -128,7 +128,7 @@ struct Checkpoint: Equatable {
                 entry.counts.counts[position] = UInt32(clamping: count)
             }
             guard let first = time(), let last = time() else { return nil }
-            entry.times = RoundTimes(firstAnswerMilliseconds: first, lastAnswerMilliseconds: last)
+            entry.times = RoundTimes(firstResponseMilliseconds: first, lastResponseMilliseconds: last)
             return entry
         }
     }

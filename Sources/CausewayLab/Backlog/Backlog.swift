@@ -17,7 +17,7 @@ final class Backlog {
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let patienceMilliseconds: Int64 = 300_000
-    private static let lookMilliseconds: UInt32 = 50
+    private static let pollMilliseconds: UInt32 = 50
 
     private let deployment: Deployment
     private let interruption: Interruption
@@ -85,11 +85,11 @@ final class Backlog {
         )
         try TextFile.write(configuration + (isUnhurried ? Self.patience : ""), to: deployment.path("causeway.yaml"))
         let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
-        let wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
-        defer { wire.close() }
+        let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
+        defer { commandProducer.close() }
 
-        try register(phones, wire)
-        try pileUp(wire)
+        try register(phones, commandProducer)
+        try pileUp(commandProducer)
         // Measured before and after the worker, since other load on the machine changes.
         var readings = [try readAlone(), try readAlone()]
         let brokerBefore = deployment.brokerCPUMilliseconds
@@ -110,53 +110,55 @@ final class Backlog {
     }
 
     /// Registers phones with one activity each. A worker takes their tokens and is then stopped.
-    private func register(_ phones: SimulatedPhones, _ wire: CommandProducer) throws(LabError) {
+    private func register(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
         try phones.make(for: feed)
         var relay = RegistrationRelay(phones: phones)
         // A push-to-start token and an update token for each phone.
         try relay.carry(
             until: 2 * feed.phones,
-            to: wire,
+            to: commandProducer,
             withinMilliseconds: Self.registrationsMilliseconds,
-            look: look
+            beforePage: checkParts
         )
         try deployment.startWorker()
         try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(LabError) in
-            wire.takeReports()
+            commandProducer.takeReports()
             return try deployment.redisKeys() >= 2 * feed.phones
         }
         try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
     }
 
     /// Writes the commands frame by frame, as during the season.
-    private func pileUp(_ wire: CommandProducer) throws(LabError) {
+    private func pileUp(_ commandProducer: CommandProducer) throws(LabError) {
         for frame in 0..<commandsPerActivity {
             for match in records.indices {
                 records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
                 for follower in 1...feed.followers {
                     records[match].frames[frame].setFollower(follower)
-                    try produce(records[match].frames[frame], to: wire)
+                    try produce(records[match].frames[frame], to: commandProducer)
                 }
             }
-            try look()
+            try checkParts()
         }
-        while wire.producer.outstanding > 0 {
-            wire.takeReports()
-            try look()
+        while commandProducer.producer.outstanding > 0 {
+            commandProducer.takeReports()
+            try checkParts()
             usleep(1_000)
         }
-        guard wire.failed == 0 else { throw LabError("\(wire.failed) commands did not reach the broker") }
+        guard commandProducer.failed == 0 else {
+            throw LabError("\(commandProducer.failed) commands did not reach the broker")
+        }
     }
 
-    private func produce(_ template: CommandTemplate, to wire: CommandProducer) throws(LabError) {
+    private func produce(_ template: CommandTemplate, to commandProducer: CommandProducer) throws(LabError) {
         while true {
             let outcome = template.withRecord { key, value in
-                wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
+                commandProducer.producer.produce(topic: commandProducer.commands, key: key, value: value, opaque: 0)
             }
             switch outcome {
             case .queued: return
             case .queueFull:
-                wire.takeReports()
+                commandProducer.takeReports()
                 usleep(1_000)
             case .failed(let error): throw LabError("a command could not be produced: \(error)")
             }
@@ -175,7 +177,8 @@ final class Backlog {
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
         let brokerBefore = deployment.brokerCPUMilliseconds
-        let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(LabError) in try look() }
+        let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(LabError) in try checkParts()
+        }
         let after = ProcessUsage(identifier: getpid()) ?? .none
         return Reading(
             milliseconds: milliseconds,
@@ -252,12 +255,12 @@ final class Backlog {
                     logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
                 )
             }
-            try look()
-            usleep(Self.lookMilliseconds * 1_000)
+            try checkParts()
+            usleep(Self.pollMilliseconds * 1_000)
         }
     }
 
-    private func look() throws(LabError) {
+    private func checkParts() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
     }

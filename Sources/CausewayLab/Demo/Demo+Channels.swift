@@ -14,8 +14,10 @@ extension Demo {
 
     /// A phone that begins on a channel tells the server nothing, so the phones are asked. Who subscribes after a broadcast does not get
     /// that one: the season waits for all.
-    func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ wire: CommandProducer) throws(LabError) {
-        try turn(until: "every phone has its activity", reader, wire) { () throws(LabError) in
+    func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
+        throws(LabError)
+    {
+        try turn(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
             try phones.summary().activitiesActive == feed.phones
         }
         let onChannels = try phones.summary().activitiesOnChannels
@@ -29,7 +31,7 @@ extension Demo {
         display.note("The matches are over. Within a minute the worker deletes their channels.")
         let deadline = Clock.milliseconds + Self.deletionMilliseconds
         while try phones.channels().left > 0, Clock.milliseconds < deadline {
-            try look()
+            try checkParts()
             Self.pause(milliseconds: Self.checkMilliseconds)
         }
         let (channels, summary) = (try phones.channels(), try phones.summary())

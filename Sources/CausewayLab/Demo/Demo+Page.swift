@@ -75,7 +75,7 @@ extension Demo {
         desk.allow([])
         try attendDesk()
         while desk.troubles.isOn(.takeRedisAway) {
-            try look()
+            try checkParts()
             Self.pause(milliseconds: Self.turnMilliseconds)
             try attendDesk()
         }

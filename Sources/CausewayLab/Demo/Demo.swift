@@ -80,13 +80,13 @@ final class Demo {
         let phones = try setUp()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
-        let wire = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
-        defer { wire.close() }
+        let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
+        defer { commandProducer.close() }
 
-        try rehearse(phones, reader, wire)
+        try rehearse(phones, reader, commandProducer)
         openDesk()
         let began = Clock.milliseconds
-        try play(reader, wire, began: began)
+        try play(reader, commandProducer, began: began)
         let ended = Clock.milliseconds
         try closeDesk()
         report(.settling, reader, elapsedMilliseconds: ended - began)
@@ -111,7 +111,7 @@ final class Demo {
             guard Clock.milliseconds < deadline else {
                 throw LabError("the last of \(reader.results) results did not reach \(evidence.results)")
             }
-            try look()
+            try checkParts()
             Self.pause(milliseconds: Self.turnMilliseconds)
         }
     }
@@ -153,74 +153,74 @@ final class Demo {
     private func rehearse(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,
-        _ wire: CommandProducer
+        _ commandProducer: CommandProducer
     ) throws(LabError) {
         try phones.make(for: feed)
         var registrations = RegistrationRelay(phones: phones)
         let appStarted = feed.matches.count * feed.appStarted
         // A push-to-start token for every phone, and an update token for every activity that an app has started.
-        try relayAll(feed.phones + appStarted, &registrations, reader, wire)
+        try relayAll(feed.phones + appStarted, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined before.
-            try turn(until: "the devices have joined their audiences", reader, wire) {
+            try turn(until: "the devices have joined their audiences", reader, commandProducer) {
                 deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
         }
-        try feed.start(to: wire.commands, of: wire.producer)
-        try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, wire)
-        try turn(until: "the results of the starts are there", reader, wire) {
+        try feed.start(to: commandProducer.commands, of: commandProducer.producer)
+        try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
+        try turn(until: "the results of the starts are there", reader, commandProducer) {
             reader.tally.commands >= feed.commands
         }
-        if feed.hasChannels { try awaitChannels(phones, reader, wire) }
+        if feed.hasChannels { try awaitChannels(phones, reader, commandProducer) }
     }
 
     private func relayAll(
         _ count: Int,
         _ relay: inout RegistrationRelay,
         _ reader: ResultsReader,
-        _ wire: CommandProducer
+        _ commandProducer: CommandProducer
     ) throws(LabError) {
         try relay.carry(
             until: count,
-            to: wire,
+            to: commandProducer,
             withinMilliseconds: Self.stallMilliseconds,
-            look: { () throws(LabError) in
-                try look()
+            beforePage: { () throws(LabError) in
+                try checkParts()
                 report(.beginning, reader)
                 _ = try reader.drain(limit: Self.resultsPerTurn)
-                wire.takeReports()
+                commandProducer.takeReports()
             },
-            stalled: { stalled($0, reader, wire) }
+            stalled: { stalled($0, reader, commandProducer) }
         )
     }
 
     func turn(
         until what: String,
         _ reader: ResultsReader,
-        _ wire: CommandProducer,
+        _ commandProducer: CommandProducer,
         _ isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
         let deadline = Clock.milliseconds + Self.stallMilliseconds
         while try !isDone() {
-            try look()
+            try checkParts()
             report(.beginning, reader)
-            wire.takeReports()
+            commandProducer.takeReports()
             if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
             guard Clock.milliseconds < deadline else {
-                throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, wire)
+                throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, commandProducer)
             }
         }
     }
 
     // MARK: - The season
 
-    private func play(_ reader: ResultsReader, _ wire: CommandProducer, began: Int64) throws(LabError) {
+    private func play(_ reader: ResultsReader, _ commandProducer: CommandProducer, began: Int64) throws(LabError) {
         var rates = Rates(milliseconds: began)
         var lastProgress = (commands: 0, milliseconds: began)
         reader.countsFreshness = true
         while !feed.isOver || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
-            try look()
+            try checkParts()
             try attendDesk()
             report(feed.isOver ? .settling : .playing, reader, elapsedMilliseconds: now - began)
             while let next = disturbances.first, now - began >= next.afterMilliseconds {
@@ -230,16 +230,16 @@ final class Demo {
             let hasRoom = try feed.advance(
                 to: now - began,
                 limit: Self.commandsPerTurn,
-                topic: wire.commands,
-                producer: wire.producer
+                topic: commandProducer.commands,
+                producer: commandProducer.producer
             )
-            wire.takeReports()
+            commandProducer.takeReports()
             let hasMore = try reader.drain(limit: Self.resultsPerTurn)
             if reader.tally.commands > lastProgress.commands || !feed.isOver {
                 lastProgress = (reader.tally.commands, now)
             }
             guard now - lastProgress.milliseconds < Self.stallMilliseconds else {
-                throw stalled("Nothing has happened for \(Self.stallMilliseconds / 1_000) s", reader, wire)
+                throw stalled("Nothing has happened for \(Self.stallMilliseconds / 1_000) s", reader, commandProducer)
             }
             if display.isDue(nowMilliseconds: now) {
                 rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
@@ -284,12 +284,12 @@ final class Demo {
         )
     }
 
-    private func stalled(_ what: String, _ reader: ResultsReader, _ wire: CommandProducer) -> LabError {
+    private func stalled(_ what: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
         let tally = reader.tally
         let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
         return LabError(
             "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
-                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(wire.failed)) did not reach the broker; "
+                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.failed)) did not reach the broker; "
                 + "the worker's log ends with",
             logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
         )
@@ -365,7 +365,7 @@ final class Demo {
         while true {
             let comparison = try phones.compare(with: feed)
             if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
-            try look()
+            try checkParts()
             report(.settling, reader)
             _ = try reader.drain(limit: Self.resultsPerTurn)
             Self.pause(milliseconds: Self.checkMilliseconds)
@@ -375,7 +375,7 @@ final class Demo {
     // MARK: - Turns
 
     /// Checks for a signal to stop, and from time to time whether all parts still run.
-    func look() throws(LabError) {
+    func checkParts() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         let now = Clock.milliseconds
         guard now >= nextCheckMilliseconds else { return }

@@ -16,19 +16,19 @@ struct RegistrationRelay {
     /// Carries registrations until this many have been carried in all.
     ///
     /// - Parameters:
-    ///   - look: called before each page.
+    ///   - beforePage: called before each page.
     ///   - stalled: thrown if the registrations do not come in time.
     mutating func carry(
         until wanted: Int,
-        to wire: CommandProducer,
+        to commandProducer: CommandProducer,
         withinMilliseconds milliseconds: Int64,
-        look: () throws(LabError) -> Void,
+        beforePage: () throws(LabError) -> Void,
         stalled: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
         let deadline = Clock.milliseconds + milliseconds
         while count < wanted {
-            try look()
-            try turn(to: wire)
+            try beforePage()
+            try turn(to: commandProducer)
             guard Clock.milliseconds < deadline else {
                 throw stalled("only \(count) of \(wanted) tokens have been registered")
             }
@@ -36,14 +36,14 @@ struct RegistrationRelay {
     }
 
     /// Takes a page of registrations, or waits a short time for the first one.
-    private mutating func turn(to wire: CommandProducer) throws(LabError) {
+    private mutating func turn(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,
             limit: Self.pageRecords,
             waitMilliseconds: Self.waitMilliseconds
         )
         for record in page.records {
-            while try !wire.register(key: record.key, value: record.value) { wire.takeReports() }
+            while try !commandProducer.register(key: record.key, value: record.value) { commandProducer.takeReports() }
         }
         count = page.next
     }

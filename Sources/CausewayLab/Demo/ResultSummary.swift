@@ -26,7 +26,7 @@ struct ResultSummary: Equatable {
     var sourceOffset: Int64 = -1
     /// UNIX milliseconds; 0 if the record does not say.
     var recordMilliseconds: Int64 = 0
-    var answerMilliseconds: Int64 = 0
+    var responseMilliseconds: Int64 = 0
 
     /// Whether the record could be read.
     var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
@@ -118,7 +118,7 @@ extension ResultSummary {
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordMilliseconds = number }
             // For an audience: the answer for its last member.
-            if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { answerMilliseconds = number }
+            if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) { responseMilliseconds = number }
         case (2, UInt8(ascii: "m")):
             if name.elementsEqual("delivered".utf8) { membersDelivered = Int(number) }
         default: break

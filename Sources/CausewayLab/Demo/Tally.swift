@@ -92,7 +92,7 @@ struct Tally {
 
     private mutating func addRound(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += result.membersDelivered
-        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.answerMilliseconds)
+        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
         // If the round was overtaken, the last phones have shown a newer state.
         guard result.roundOutcome == .delivered else { return }
         addFreshness(result, countsFreshness)
@@ -107,13 +107,13 @@ struct Tally {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
         if result.isDemoted { demotions += 1 }
-        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.answerMilliseconds)
+        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
         retries += max(0, result.attempts - 1)
         addFreshness(result, countsFreshness)
     }
 
     private mutating func addFreshness(_ result: ResultSummary, _ countsFreshness: Bool) {
-        guard countsFreshness, result.recordMilliseconds > 0, result.answerMilliseconds > 0 else { return }
-        freshness.add(milliseconds: result.answerMilliseconds - result.recordMilliseconds)
+        guard countsFreshness, result.recordMilliseconds > 0, result.responseMilliseconds > 0 else { return }
+        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
     }
 }

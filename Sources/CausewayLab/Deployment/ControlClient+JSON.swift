@@ -9,7 +9,7 @@ extension ControlClient {
     }
 }
 
-/// JSON objects of the lab as dictionaries. Each of its readers needs only a few members of an answer.
+/// JSON objects of the lab as dictionaries. Each of its readers needs only a few members of a response.
 enum LabJSON {
     /// The members are in the order of their names: equal objects are equal bytes.
     static func bytes(_ object: [String: Any]) throws(LabError) -> [UInt8] {

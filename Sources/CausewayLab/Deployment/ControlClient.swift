@@ -1,20 +1,20 @@
 import HTTP
 
-/// Sends requests to the simulator's control interface, one at a time, and waits for each answer. Nothing of this runs during the season:
+/// Sends requests to the simulator's control interface, one at a time, and waits for each response. Nothing of this runs during the season:
 /// phones are created before and queried after it.
 struct ControlClient {
-    static let answerBytesMax = 256 << 20
+    static let responseBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
 
-    /// - Throws: if there is no answer, or if it is not HTTP. An answer with any status is returned.
-    func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Answer {
+    /// - Throws: if there is no response, or if it is not HTTP. An answer with any status is returned.
+    func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),
             timeoutMilliseconds: Self.timeoutMilliseconds
         )
-        client.answerBytesMax = Self.answerBytesMax
+        client.responseBytesMax = Self.responseBytesMax
         do {
             return try client.request(method, body: body)
         } catch {
@@ -24,11 +24,11 @@ struct ControlClient {
 
     /// The body of a successful answer.
     func body(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
-        let answer = try request(method, target, body: body)
-        guard (200...299).contains(answer.status) else {
-            let text = String(decoding: answer.body.prefix(500), as: UTF8.self)
-            throw LabError("the simulator answers \(answer.status) to \(method) \(target): \(text)")
+        let response = try request(method, target, body: body)
+        guard (200...299).contains(response.status) else {
+            let text = String(decoding: response.body.prefix(500), as: UTF8.self)
+            throw LabError("the simulator answers \(response.status) to \(method) \(target): \(text)")
         }
-        return answer.body
+        return response.body
     }
 }

@@ -6,7 +6,7 @@ extension Deployment {
     private static let redisName = "redis-server"
     private static let portAttempts = 5
     /// How much of an answer is read: all commands here have an answer of one line.
-    private static let answerBytesMax = 512
+    private static let responseBytesMax = 512
 
     /// Starts a redis-server that writes nothing to disk unless told to.
     func startRedis() throws(LabError) {
@@ -108,7 +108,7 @@ extension Deployment {
         guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else { return nil }
         var answer: [UInt8] = []
         var byte: UInt8 = 0
-        while answer.count < answerBytesMax, recv(descriptor, &byte, 1, 0) == 1 {
+        while answer.count < responseBytesMax, recv(descriptor, &byte, 1, 0) == 1 {
             if byte == UInt8(ascii: "\r") { return String(decoding: answer, as: UTF8.self) }
             answer.append(byte)
         }

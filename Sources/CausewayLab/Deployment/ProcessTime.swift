@@ -7,7 +7,7 @@ enum ProcessTime {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/task"),
             !threads.isEmpty
         else { return nil }
-        // A thread may end between the two looks.
+        // A thread may end between the two polls.
         let sum = threads.reduce(Int64(0)) { sum, thread in
             let text = try? TextFile.read("/proc/\(identifier)/task/\(thread)/schedstat")
             return sum + (text.flatMap { nanoseconds(schedstat: String(decoding: $0, as: UTF8.self)) } ?? 0)

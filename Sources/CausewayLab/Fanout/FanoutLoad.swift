@@ -34,14 +34,14 @@ struct FanoutLoad {
     }
 
     /// - Returns: microseconds of its CPU time for each push.
-    func run(_ look: () throws(LabError) -> Void) throws(LabError) -> Double {
+    func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
         let before = ProcessTime.microsecondsOfEndedChildren
         let log = deployment.base.path("h2load.log")
         unlink(log)
         let process = try ChildProcess(name: "h2load", command: try command(), logFile: log)
         let deadline = Clock.milliseconds + Self.limitMilliseconds
         while process.poll() == nil {
-            try look()
+            try eachPoll()
             guard Clock.milliseconds < deadline else {
                 process.stop(graceMilliseconds: 0)
                 throw process.failure("does not end")

@@ -8,10 +8,10 @@ import Numbers
 final class FanoutRun {
     /// Limit for a time in which nothing happens, not for a whole run.
     private static let stallMilliseconds: Int64 = 120_000
-    private static let lookMilliseconds: Int64 = 20
+    private static let pollMilliseconds: Int64 = 20
     /// The most registrations that no worker has read yet: as many as the embedded broker keeps.
     private static let unreadMax = 100_000
-    private static let registrationsPerLook = 2_000
+    private static let registrationsPerPoll = 2_000
     /// After this many registrations Redis must have members. So a worker that takes registrations without their audiences is found
     /// early.
     private static let probe = 1_000
@@ -25,7 +25,7 @@ final class FanoutRun {
     private let interruption: Interruption
     private let crowd: FanoutCrowd
     private let phones: SimulatedPhones
-    private let wire: CommandProducer
+    private let commandProducer: CommandProducer
     private let results: FanoutResults
     private var progress = FanoutProgress()
 
@@ -50,7 +50,7 @@ final class FanoutRun {
             shownSince: Clock.wallMilliseconds / 1_000 - Self.shownSeconds,
             client: client
         )
-        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
+        commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         results = try FanoutResults(bootstrapServers: deployment.base.bootstrapServers)
         if besidePerSecond > 0 {
             results.neighbours = SingleCommandLoad(commandsPerSecond: besidePerSecond, client: client)
@@ -60,7 +60,7 @@ final class FanoutRun {
     func close() {
         progress.clear()
         results.close()
-        wire.close()
+        commandProducer.close()
     }
 
     func run() throws(LabError) -> FanoutFigures {
@@ -71,11 +71,11 @@ final class FanoutRun {
         try single()
         let load = try h2load()
         var loads: [Double] = []
-        if let load { loads.append(try load.run(look)) }
+        if let load { loads.append(try load.run(eachPoll: advance)) }
         let round = try fanOut()
         // Asked before h2load runs again: h2load sends the same state, and its pushes must not count as the round's last ones.
         let answer = try crowd.ask(about: round.last.contentState)
-        if let load { loads.append(try load.run(look)) }
+        if let load { loads.append(try load.run(eachPoll: advance)) }
         try deployment.stopWorkers()
         try results.drain()
         return FanoutFigures(
@@ -128,13 +128,13 @@ final class FanoutRun {
         let isJoined = { [self] () throws(LabError) -> Bool in
             let now = Clock.wallMilliseconds
             let most = min(isProbed ? members : min(Self.probe, members), read + Self.unreadMax)
-            let end = min(most, written + Self.registrationsPerLook)
+            let end = min(most, written + Self.registrationsPerPoll)
             while written < end {
                 let record = crowd.record(written, registeredAtMilliseconds: now)
-                guard try wire.register(key: record.key, value: record.value) else { break }
+                guard try commandProducer.register(key: record.key, value: record.value) else { break }
                 written += 1
             }
-            wire.takeReports()
+            commandProducer.takeReports()
             guard written == most else { return false }
             read = settledRegistrations(written: written)
             if !isProbed, read == written {
@@ -144,7 +144,9 @@ final class FanoutRun {
             return isProbed && read == members
         }
         try wait("the members to join", progress: { (read, self.members) }, until: isJoined)
-        guard wire.failed == 0 else { throw LabError("\(wire.failed) registrations did not reach the broker") }
+        guard commandProducer.failed == 0 else {
+            throw LabError("\(commandProducer.failed) registrations did not reach the broker")
+        }
         return Joining(
             milliseconds: Clock.milliseconds - began,
             redisMicroseconds: redisMicroseconds - redisBefore
@@ -174,7 +176,7 @@ final class FanoutRun {
         let now = Clock.wallMilliseconds
         for number in 0..<neighbours.crowd.crowd.count {
             let record = neighbours.crowd.record(number, registeredAtMilliseconds: now)
-            while try !wire.register(key: record.key, value: record.value) { wire.takeReports() }
+            while try !commandProducer.register(key: record.key, value: record.value) { commandProducer.takeReports() }
         }
         let registered = members + neighbours.crowd.crowd.count
         try wait("other phones to register") { () throws(LabError) in
@@ -263,7 +265,7 @@ final class FanoutRun {
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
                 .withUnsafeBytes { key in
-                    wire.producer.produce(topic: wire.commands, key: key, value: value, opaque: 0)
+                    commandProducer.producer.produce(topic: commandProducer.commands, key: key, value: value, opaque: 0)
                 }
         }
         guard case .queued = outcome else { throw LabError("the command could not be produced") }
@@ -298,18 +300,18 @@ final class FanoutRun {
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLines)
                 )
             }
-            try look()
-            usleep(UInt32(Self.lookMilliseconds) * 1_000)
+            try advance()
+            usleep(UInt32(Self.pollMilliseconds) * 1_000)
         }
         progress.clear()
     }
 
-    private func look() throws(LabError) {
+    private func advance() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
-        wire.takeReports()
+        commandProducer.takeReports()
         try results.neighbours?
-            .write(to: wire, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
+            .write(to: commandProducer, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {
             guard let outcome = results.outcomes[command], !Self.fannedOut.contains(outcome.outcome) else { continue }

@@ -53,13 +53,15 @@ struct SingleCommandLoad {
     }
 
     /// Writes the commands that are due. A full queue is tried again in the next turn.
-    mutating func write(to wire: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64) throws(LabError) {
+    mutating func write(to commandProducer: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64)
+        throws(LabError)
+    {
         guard let phase else { return }
         let due = Int((now - beganMilliseconds) * Int64(commandsPerSecond) / 1_000)
         while writtenInPhase < due {
             let activity = crowd.crowd.identifier(written % crowd.crowd.count)
             let value = Self.record(phase, written, activity: activity, timestamp: wallMilliseconds / 1_000)
-            switch wire.command(key: activity, value: value) {
+            switch commandProducer.command(key: activity, value: value) {
             case .queued: break
             case .queueFull: return
             case .failed(let error): throw LabError("a single command could not be produced: \(error)")

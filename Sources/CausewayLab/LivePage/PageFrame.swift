@@ -13,22 +13,22 @@ struct PageFrame {
         return (0..<wallMax).map { (2 * $0 + 1) * phones / (2 * wallMax) }
     }
 
-    /// A whole number of an answer, by its name; nil if the answer has none. Only for answers that have no such name inside texts before.
-    static func number(_ name: String, in answer: [UInt8]) -> Int? {
+    /// A whole number of a response, by its name; nil if the response has none. Only for responses that have no such name inside texts before.
+    static func number(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
-        guard answer.count > key.count else { return nil }
-        for start in 0..<answer.count - key.count
-        where answer[start] == key[0] && answer[start..<start + key.count].elementsEqual(key) {
-            let digits = answer[(start + key.count)...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
+        guard response.count > key.count else { return nil }
+        for start in 0..<response.count - key.count
+        where response[start] == key[0] && response[start..<start + key.count].elementsEqual(key) {
+            let digits = response[(start + key.count)...].prefix(18).prefix { $0 &- UInt8(ascii: "0") < 10 }
             return digits.withUnsafeBytes { Decimal.parse($0) }.map { Int($0) }
         }
         return nil
     }
 
     /// - Parameters:
-    ///   - screens: the answer to `GET /screens`, or nil while there is no simulator.
+    ///   - screens: the response to `GET /screens`, or nil while there is no simulator.
     ///   - isWhole: whether `screens` holds all phones, so that what the viewer knew before must be forgotten.
-    ///   - service: the answer to `GET /stats`.
+    ///   - service: the response to `GET /stats`.
     static func event(
         screens: [UInt8]?,
         isWhole: Bool,

@@ -18,7 +18,7 @@ final class PageHandler: HTTPRequestHandler {
         self.stories = stories
     }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
         guard Self.isLocal(head.fields["host"]) else { return .plain(403) }
         switch (head.method, head.path) {
@@ -29,14 +29,14 @@ final class PageHandler: HTTPRequestHandler {
         case ("POST", "/press"): return press(head)
         case ("GET", let path):
             guard let file = PageFile(path: path) else { return .plain(404) }
-            var answer = HTTPAnswer(status: 200, contentType: file.contentType, body: file.content)
-            answer.contentSecurityPolicy = Self.policy
-            return answer
+            var response = HTTPResponse(status: 200, contentType: file.contentType, body: file.content)
+            response.contentSecurityPolicy = Self.policy
+            return response
         default: return .plain(405)
         }
     }
 
-    func refusal(status: Int) -> HTTPAnswer { .plain(status) }
+    func refusal(status: Int) -> HTTPResponse { .plain(status) }
 
     /// A name that leads to this machine by a trick of another site's name server is refused.
     static func isLocal(_ host: String?) -> Bool {
@@ -44,19 +44,19 @@ final class PageHandler: HTTPRequestHandler {
         return name == "127.0.0.1" || name == "localhost"
     }
 
-    private func follow(_ exchange: HTTPExchange) -> HTTPAnswer? {
+    private func follow(_ exchange: HTTPExchange) -> HTTPResponse? {
         guard
             let stream = exchange.stream(
-                HTTPAnswer(status: 200, contentType: "text/event-stream", text: "retry: 1000\n\n")
+                HTTPResponse(status: 200, contentType: "text/event-stream", text: "retry: 1000\n\n")
             )
         else { return .plain(503) }
         sampler.add(stream)
         return nil
     }
 
-    private func press(_ head: HTTPRequestHead) -> HTTPAnswer {
+    private func press(_ head: HTTPRequestHead) -> HTTPResponse {
         guard head.fields[Self.ownHeader] != nil else { return .plain(403) }
         guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .plain(400) }
-        return desk.press(action) ? HTTPAnswer(status: 200, text: "pressed\n") : .plain(409)
+        return desk.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .plain(409)
     }
 }

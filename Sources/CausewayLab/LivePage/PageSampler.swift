@@ -10,7 +10,7 @@ final class PageSampler: @unchecked Sendable {
     static let tickMilliseconds: Int64 = 250
 
     private struct Viewer {
-        var stream: HTTPAnswerStream
+        var stream: HTTPResponseStream
         /// The count of changes up to which the viewer knows the phones; 0: it knows nothing.
         var cursor = 0
     }
@@ -18,7 +18,7 @@ final class PageSampler: @unchecked Sendable {
     private let desk: LivePageState
     /// Guards the next two.
     private let condition = NSCondition()
-    private var arrived: [HTTPAnswerStream] = []
+    private var arrived: [HTTPResponseStream] = []
     private var isStopping = false
     private let hasEnded = DispatchSemaphore(value: 0)
 
@@ -41,7 +41,7 @@ final class PageSampler: @unchecked Sendable {
     }
 
     /// From now on the stream gets events.
-    func add(_ stream: HTTPAnswerStream) {
+    func add(_ stream: HTTPResponseStream) {
         condition.withLock {
             arrived.append(stream)
             condition.signal()
@@ -68,7 +68,7 @@ final class PageSampler: @unchecked Sendable {
         for viewer in viewers { viewer.stream.finish() }
     }
 
-    /// Waits until it is time for the next look, or until somebody has come.
+    /// Waits until it is time for the next poll, or until somebody has come.
     private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
             while arrived.isEmpty, !isStopping {
@@ -115,9 +115,9 @@ final class PageSampler: @unchecked Sendable {
         for index in viewers.indices {
             let cursor = viewers[index].cursor
             if events[cursor] == nil {
-                let screens = client.flatMap { look(with: $0, since: cursor) }
+                let screens = client.flatMap { readScreens(from: $0, since: cursor) }
                 let event = PageFrame.event(
-                    screens: screens?.answer,
+                    screens: screens?.response,
                     isWhole: cursor == 0,
                     service: service,
                     figures: figures,
@@ -134,14 +134,14 @@ final class PageSampler: @unchecked Sendable {
     }
 
     /// What has changed since a count of changes; nil if the simulator does not answer.
-    private func look(with client: ControlClient, since cursor: Int) -> (answer: [UInt8], next: Int)? {
+    private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
-        guard let answer = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
-            let next = PageFrame.number("next", in: answer), let count = PageFrame.number("phones", in: answer)
+        guard let response = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
+            let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
-        guard count != phones else { return (answer, next) }
+        guard count != phones else { return (response, next) }
         // The wall is another one now, and every viewer must get all of it.
         phones = count
-        return (answer, 0)
+        return (response, 0)
     }
 }

@@ -32,8 +32,8 @@ final class PageStories: @unchecked Sendable {
         thread.start()
     }
 
-    /// - Returns: an answer if there is no room for the question.
-    func ask(_ exchange: HTTPExchange, about phone: Int) -> HTTPAnswer? {
+    /// - Returns: a response if there is no room for the question.
+    func ask(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
         condition.withLock {
             guard questions.count < Self.questionsMax else { return .plain(503) }
             questions.append((exchange, phone))
@@ -49,7 +49,7 @@ final class PageStories: @unchecked Sendable {
         }
     }
 
-    private func answer(about phone: Int) -> HTTPAnswer {
+    private func answer(about phone: Int) -> HTTPResponse {
         guard let parts = desk.parts,
             let record = try? ControlClient(port: parts.controlPort).body("GET", "/phone?number=\(phone)")
         else { return .plain(404) }
@@ -62,7 +62,7 @@ final class PageStories: @unchecked Sendable {
             }
         }
         body += Array("}".utf8)
-        return HTTPAnswer(status: 200, contentType: "application/json", body: body)
+        return HTTPResponse(status: 200, contentType: "application/json", body: body)
     }
 
     private static func inspect(_ subject: PageSubject, _ inspection: LivePageState.Inspection) -> Result<

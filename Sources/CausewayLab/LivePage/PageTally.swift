@@ -7,7 +7,7 @@ import LiveActivity
 struct PageTally {
     /// Commands with a result of their own, and those that such a result counts.
     private(set) var commands = 0
-    /// Time from the command's record to APNs' answer. For an audience: to the answer for the last member.
+    /// Time from the command's record to APNs' response. For an audience: to the response for the last member.
     private(set) var freshness = Histogram()
 
     mutating func add(_ result: ResultSummary) {
@@ -15,8 +15,8 @@ struct PageTally {
         // The second result of a held command: the registration that released it is no command.
         commands += result.superseded + (result.isFromCommands ? 1 : 0)
         guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
-            result.recordMilliseconds > 0, result.answerMilliseconds > 0
+            result.recordMilliseconds > 0, result.responseMilliseconds > 0
         else { return }
-        freshness.add(milliseconds: result.answerMilliseconds - result.recordMilliseconds)
+        freshness.add(milliseconds: result.responseMilliseconds - result.recordMilliseconds)
     }
 }

@@ -60,7 +60,7 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopRequest.signal()
-        // librdkafka ends a request to a broker that has gone after a minute only, and nobody needs the answer any more.
+        // librdkafka ends a request to a broker that has gone after a minute only, and nobody needs the response any more.
         _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }

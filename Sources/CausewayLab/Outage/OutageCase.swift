@@ -154,7 +154,7 @@ enum OutageExpectation {
     case oneResultEach
     /// No activity with a newer state waits longer for an update.
     case silence(milliseconds: Int64)
-    /// No record of the commands topic waits longer for its commit, from the look that first saw it. There is one look a second.
+    /// No record of the commands topic waits longer for its commit, from the poll that first saw it. There is one poll a second.
     case committedWithin(milliseconds: Int64)
     /// The phones of an app get no push at all.
     case noPush(app: String)

@@ -285,9 +285,9 @@ final class OutageDeployment {
     // MARK: - Running and ending
 
     /// Carries new registrations to Kafka. Returns how many have been carried in all.
-    func carryRegistrations(to wire: CommandProducer) throws(LabError) -> Int {
+    func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         var sum = 0
-        for service in services { sum += try service.carryRegistrations(to: wire) }
+        for service in services { sum += try service.carryRegistrations(to: commandProducer) }
         return sum
     }
 

@@ -22,19 +22,19 @@ struct OutageFeed {
     /// Writes the commands that are due. The activities take turns, evenly spread over the period.
     ///
     /// - Parameter elapsedMilliseconds: time since the first command.
-    mutating func advance(to elapsedMilliseconds: Int64, _ wire: CommandProducer) throws(LabError) {
+    mutating func advance(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isOver else { return }
         let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
         let due = Int(rounds * Int64(app.activities) / app.periodMilliseconds)
         while next < due {
             let index = next % app.activities
-            try write(isStart(index) ? .start : .update, index, wire)
+            try write(isStart(index) ? .start : .update, index, commandProducer)
             next += 1
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
         for index in 0..<app.activities {
             let ends = app.endEvery > 0 && index % app.endEvery == 0
-            try write(isStart(index) ? .start : ends ? .end : .update, index, wire)
+            try write(isStart(index) ? .start : ends ? .end : .update, index, commandProducer)
         }
         isOver = true
     }
@@ -47,12 +47,12 @@ struct OutageFeed {
 
     private func isStart(_ index: Int) -> Bool { counts[index] == 0 && index < app.startedByPush }
 
-    private mutating func write(_ event: Event, _ index: Int, _ wire: CommandProducer) throws(LabError) {
+    private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
         counts[index] += 1
         let now = Clock.wallMilliseconds
         let command = self.command(event, index, nowMilliseconds: now)
         commands.append(command)
-        try produce(record(of: command, index), key: command.activity, wire)
+        try produce(record(of: command, index), key: command.activity, commandProducer)
     }
 
     private func command(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
@@ -106,12 +106,12 @@ struct OutageFeed {
         }
     }
 
-    private func produce(_ value: [UInt8], key: String, _ wire: CommandProducer) throws(LabError) {
+    private func produce(_ value: [UInt8], key: String, _ commandProducer: CommandProducer) throws(LabError) {
         var key = key
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in
-                wire.producer.produce(
-                    topic: wire.commands,
+                commandProducer.producer.produce(
+                    topic: commandProducer.commands,
                     key: UnsafeRawBufferPointer(key),
                     value: value,
                     opaque: 0

@@ -79,7 +79,7 @@ final class OutageRedis {
             logFile: deployment.path("sentinel.log")
         )
         sentinel = Server(port: port, process: process)
-        try awaitAnswer(port, of: process)
+        try awaitResponse(port, of: process)
     }
 
     /// Primaries without replicas, each with an equal part of the slots.
@@ -136,7 +136,7 @@ final class OutageRedis {
             logFile: deployment.path("redis-\(index).log")
         )
         servers[index].process = process
-        try awaitAnswer(server.port, of: process)
+        try awaitResponse(server.port, of: process)
     }
 
     func flush() throws(LabError) {
@@ -169,7 +169,7 @@ final class OutageRedis {
         return sum
     }
 
-    private func awaitAnswer(_ port: UInt16, of process: ChildProcess) throws(LabError) {
+    private func awaitResponse(_ port: UInt16, of process: ChildProcess) throws(LabError) {
         try wait("\(process.name) to answer") {
             process.poll() == nil && Deployment.answer(port: port, to: "PING") == "+PONG"
         }

@@ -7,7 +7,7 @@ import Kafka
 final class OutageRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
-    private static let lookMilliseconds: Int64 = 1_000
+    private static let pollMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are watched after they are right: a repetition would come soon.
     private static let quietMilliseconds: Int64 = 3_000
@@ -16,7 +16,7 @@ final class OutageRun {
     private let outage: OutageCase
     private let deployment: OutageDeployment
     private let interruption: Interruption
-    private let wire: CommandProducer
+    private let commandProducer: CommandProducer
     private let outcomes: OutageOutcomes
     private var feeds: [OutageFeed]
     private var troubles: ArraySlice<Trouble>
@@ -34,7 +34,7 @@ final class OutageRun {
         self.outage = outage
         self.deployment = deployment
         self.interruption = interruption
-        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
+        commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         outcomes = try OutageOutcomes(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         feeds = outage.apps.map(OutageFeed.init)
@@ -44,7 +44,7 @@ final class OutageRun {
     func run() throws(LabError) -> OutageReport {
         defer {
             outcomes.close()
-            wire.close()
+            commandProducer.close()
             positions.close(deadlineMilliseconds: 1_000)
         }
         try settleIn()
@@ -68,7 +68,7 @@ final class OutageRun {
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
             try turn()
-            let carried = try deployment.carryRegistrations(to: wire)
+            let carried = try deployment.carryRegistrations(to: commandProducer)
             let registered = try outage.workers.startFirst ? deployment.redis.keys() : carried
             let expected = outage.expectedRegistrations
             if carried >= expected, registered >= expected { return }
@@ -85,7 +85,7 @@ final class OutageRun {
         beganMilliseconds = Clock.wallMilliseconds
         while !(troubles.isEmpty && feeds.allSatisfy(\.isOver)) {
             let elapsed = Clock.milliseconds - began
-            for index in feeds.indices { try feeds[index].advance(to: elapsed, wire) }
+            for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
             if let trouble = troubles.first, elapsed >= trouble.milliseconds {
                 troubles.removeFirst()
                 try bring(about: trouble.kind)
@@ -97,7 +97,7 @@ final class OutageRun {
     /// If a broker does not answer in time, the lag is measured again later.
     private func measureLag() {
         guard isLagAskedFor, Clock.milliseconds >= nextLagMilliseconds else { return }
-        nextLagMilliseconds = Clock.milliseconds + Self.lookMilliseconds
+        nextLagMilliseconds = Clock.milliseconds + Self.pollMilliseconds
         guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
         lag.note(found, at: Clock.milliseconds)
     }
@@ -118,11 +118,11 @@ final class OutageRun {
     private func turn() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
-        wire.takeReports()
+        commandProducer.takeReports()
         try outcomes.drain()
         if !areRegistrationsHeld, Clock.milliseconds >= nextCarryMilliseconds {
             nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
-            _ = try deployment.carryRegistrations(to: wire)
+            _ = try deployment.carryRegistrations(to: commandProducer)
         }
         measureLag()
         usleep(Self.turnMicroseconds)
@@ -131,11 +131,11 @@ final class OutageRun {
     /// Waits until all phones are right and each command has a result. After the patience is over, the report says what is missing.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
-        var (rightSince, nextLook): (Int64?, Int64) = (nil, 0)
+        var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)
         while Clock.milliseconds < deadline {
             try turn()
-            guard Clock.milliseconds >= nextLook else { continue }
-            nextLook = Clock.milliseconds + Self.lookMilliseconds
+            guard Clock.milliseconds >= nextPoll else { continue }
+            nextPoll = Clock.milliseconds + Self.pollMilliseconds
             try observe()
             guard verdict.lost.isEmpty, facts.commandsWithoutResult == 0 else {
                 rightSince = nil

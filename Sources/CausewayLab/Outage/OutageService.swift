@@ -64,11 +64,11 @@ final class OutageService {
     }
 
     /// Carries new registrations to Kafka, as an app's server does. Returns how many have been carried in all.
-    func carryRegistrations(to wire: CommandProducer) throws(LabError) -> Int {
+    func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return registrationsCarried }
         let page = try SimulatedPhones(client: client)
             .registrations(since: registrationsCarried, limit: Self.registrationsPage, waitMilliseconds: 0)
-        for record in page.records where try !wire.register(key: record.key, value: record.value) {
+        for record in page.records where try !commandProducer.register(key: record.key, value: record.value) {
             throw LabError("the queue of registrations is full")
         }
         registrationsCarried = page.next
@@ -110,7 +110,7 @@ final class OutageService {
         return screens
     }
 
-    /// The pushes that have arrived since the last look.
+    /// The pushes that have arrived since the last poll.
     func newPushes() throws(LabError) -> [OutageHistory.Push] {
         try log.lines().compactMap(Self.push)
     }

@@ -12,7 +12,7 @@ package enum ChannelEvent: Sendable {
     case unknown(Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
     /// What is known, as each worker reads it once a minute.
-    case looked(app: String, environment: String, Reconciliation.Known)
+    case registerRead(app: String, environment: String, Reconciliation.Known)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
     /// An error. `app` and `environment` say where; nil: it concerns all.

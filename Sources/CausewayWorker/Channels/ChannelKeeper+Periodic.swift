@@ -8,8 +8,8 @@ extension ChannelKeeper {
         // If no audience can have a channel and none ever had one, write nothing and do not ask APNs.
         let first = try peek(site)
         guard site.isDeclared || restoredPlaces.contains(site.place) || !first.entries.isEmpty || !first.intents.isEmpty
-        else { return noteLook(first, at: site) }
-        let known = try look(site)
+        else { return noteRegister(first, at: site) }
+        let known = try readRegister(of: site)
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
         }
@@ -22,7 +22,7 @@ extension ChannelKeeper {
             }
         }
         try await reconcileDaily(site)
-        _ = try look(site)
+        _ = try readRegister(of: site)
         if let refusal { throw refusal }
     }
 
@@ -46,7 +46,7 @@ extension ChannelKeeper {
         return first
     }
 
-    /// Reconciles if that is due. If the attempt fails because a service is away, the next look tries again.
+    /// Reconciles if that is due. If the attempt fails because a service is away, the next poll tries again.
     private func reconcileDaily(_ site: AppEnvironment) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
             try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
@@ -65,14 +65,14 @@ extension ChannelKeeper {
         }
     }
 
-    private func look(_ site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
+    private func readRegister(of site: AppEnvironment) throws(ChannelRefusal) -> Reconciliation.Known {
         let known = try self.known(site)
-        noteLook(known, at: site)
+        noteRegister(known, at: site)
         return known
     }
 
-    private func noteLook(_ known: Reconciliation.Known, at site: AppEnvironment) {
-        note(.looked(app: site.place.app, environment: site.place.environment, known))
+    private func noteRegister(_ known: Reconciliation.Known, at site: AppEnvironment) {
+        note(.registerRead(app: site.place.app, environment: site.place.environment, known))
     }
 
     /// Compares APNs' list with the register, and acts on the differences.

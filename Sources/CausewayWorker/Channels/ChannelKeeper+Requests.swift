@@ -25,7 +25,7 @@ package struct ChannelRequest: Sendable, Hashable {
 }
 
 /// The answer to a request, for one environment.
-package enum ChannelAnswer: Sendable {
+package enum ChannelResponse: Sendable {
     case known(ChannelEntry)
     case refused(environment: String, ChannelRefusal)
 }
@@ -36,7 +36,7 @@ extension ChannelKeeper {
     /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
-        answer: @escaping @Sendable (ChannelRequest, ChannelAnswer) -> Void
+        answer: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.maintainAll() }
@@ -52,7 +52,7 @@ extension ChannelKeeper {
     }
 
     /// Carries out one request after another, until none is ready.
-    private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelAnswer) -> Void) async {
+    private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = lines.nextReady() {
             if !Task.isCancelled { await perform(request, answer: answer) }
             lines.end(request)
@@ -62,7 +62,7 @@ extension ChannelKeeper {
 
     private func perform(
         _ request: ChannelRequest,
-        answer: @Sendable (ChannelRequest, ChannelAnswer) -> Void
+        answer: @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         for site in sites where site.place.app == request.app {
             let environment = site.place.environment

@@ -13,13 +13,13 @@ extension ChannelKeeper {
 
     /// An audience's entry in the complete register.
     func entry(of audience: String, at site: AppEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
-        func look() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
-            try asking { () throws(RedisError) in try register.look(site.place, audience: audience) }
+        func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
+            try asking { () throws(RedisError) in try register.find(site.place, audience: audience) }
         }
-        let first = try look()
+        let first = try find()
         guard first.entry == nil, !first.isRestored else { return first.entry }
         try restore([site])
-        return try look().entry
+        return try find().entry
     }
 
     /// Everything that the register has for a place, complete or not.

@@ -123,8 +123,8 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let isNeeded = try asking { () throws(RedisError) in
-            let look = try register.look(site.place, audience: audience)
-            let isNeeded = look.entry == nil && look.isRestored
+            let found = try register.find(site.place, audience: audience)
+            let isNeeded = found.entry == nil && found.isRestored
             if !isNeeded { try register.endCreation(of: audience, site.place) }
             return isNeeded
         }

@@ -36,7 +36,7 @@ enum ChannelNotes {
                 $0.refused += 1
                 $0.trouble = trouble("audience \(audience): \(text)")
             }
-        case .looked(let app, let environment, let known):
+        case .registerRead(let app, let environment, let known):
             count(app, environment) {
                 $0.known = Int64(known.entries.count)
                 $0.outlook = ChannelStatus.Snapshot(known, atMilliseconds: wallMilliseconds())

@@ -56,7 +56,7 @@ final class ChannelRegister {
     }
 
     /// An audience's entry, and whether the register has what the topic has. Without that, a missing entry means nothing.
-    func look(
+    func find(
         _ place: Place,
         audience: String
     ) throws(RedisError) -> (entry: ChannelEntry?, isRestored: Bool) {

@@ -7,7 +7,7 @@
 struct FetchTrigger {
     /// A queue with at most this many records is not full: half of `queued.min.messages`, and enough work for many turns.
     static let queuedMax = 50_000
-    /// The least time between two looks. While a backlog is known the Kafka thread has at least one turn in this time.
+    /// The least time between two polls. While a backlog is known the Kafka thread has at least one turn in this time.
     static let intervalMilliseconds: Int64 = 10
 
     private var dueMilliseconds: Int64 = 0

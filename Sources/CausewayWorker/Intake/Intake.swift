@@ -22,9 +22,9 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// Most records that one turn polls before the thread looks at everything else.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two looks at librdkafka. A look costs two threads a wake-up, for one record or for a hundred.
+    /// The least time between two polls of librdkafka. A poll costs two threads a wake-up, for one record or for a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
-    /// librdkafka announces records once, when its queue is no longer empty. This regular look makes a missed announcement harmless.
+    /// librdkafka announces records once, when its queue is no longer empty. This regular poll makes a missed announcement harmless.
     static let pollMilliseconds: Int64 = 100
     /// How often the lanes are told the ends of their partitions' logs.
     static let watermarkMilliseconds: Int64 = 100

@@ -15,11 +15,11 @@ extension Lane {
             metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
         }
         // If no push was answered, no phone got the state, and there is no time to observe.
-        guard finished.recordMilliseconds >= 0, finished.lastAnswerMilliseconds >= 0 else { return }
+        guard finished.recordMilliseconds >= 0, finished.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             application,
-            microseconds: Self.microseconds(finished.lastAnswerMilliseconds - finished.recordMilliseconds)
+            microseconds: Self.microseconds(finished.lastResponseMilliseconds - finished.recordMilliseconds)
         )
     }
 

@@ -41,7 +41,7 @@ extension Lane {
         }
     }
 
-    /// The server may come back empty, before a look finds that.
+    /// The server may come back empty, before a poll finds that.
     func audienceStoreLost() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
     /// Passes members that join or leave, in both directions.

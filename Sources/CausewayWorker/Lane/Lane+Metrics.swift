@@ -60,7 +60,7 @@ extension Lane {
         }
     }
 
-    func count(_ answer: borrowing PushAnswer, of pool: Int) {
+    func count(_ answer: borrowing PushResponse, of pool: Int) {
         metrics.add(
             .pushes,
             pool,

@@ -13,12 +13,12 @@ final class LanePool {
     /// Whether the pool refused a push. It gets no further push until it reports that it has room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
-    private let answers: LanePoolAnswers
+    private let answers: LanePoolResponses
 
     init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
         self.number = number
         index = setup.index
-        answers = LanePoolAnswers(number: number, name: setup.name, lane: lane)
+        answers = LanePoolResponses(number: number, name: setup.name, lane: lane)
         pool = Pool(loop: lane.loop, configuration: setup.configuration, tokens: setup.tokens, handler: answers)
         answers.owner = self
     }
@@ -29,7 +29,7 @@ final class LanePool {
 }
 
 /// Passes a pool's answers to the core.
-private final class LanePoolAnswers: PushHandler {
+private final class LanePoolResponses: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
@@ -44,7 +44,7 @@ private final class LanePoolAnswers: PushHandler {
         self.lane = lane
     }
 
-    func pushAnswered(_ answer: borrowing PushAnswer) {
+    func pushAnswered(_ answer: borrowing PushResponse) {
         let disposition = PushResult.Disposition(answer.disposition)
         lane.count(answer, of: number)
         if answer.kind == .answered, answer.disposition != .refreshProviderToken {

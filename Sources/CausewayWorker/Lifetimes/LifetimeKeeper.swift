@@ -12,7 +12,7 @@ import Redis
 /// Each worker has one. A claim is a lease: no other worker claims the same activity before it ends. A claimed activity stays in its
 /// timetable until the command has ended it, so nothing is lost if this worker dies at any moment: another worker claims it again.
 actor LifetimeKeeper {
-    /// Time between two looks at the timetables.
+    /// Time between two polls of the timetables.
     static let interval = Duration.seconds(1)
     /// The time for which an activity is first claimed: longer than a command usually takes. Each further claim lasts twice as long as the
     /// one before, up to 32 times.
@@ -62,13 +62,13 @@ actor LifetimeKeeper {
             // By the clock: that an activity is due is no event, and another worker may have put it into the timetable.
             try? await Task.sleep(for: Self.interval)
             guard !Task.isCancelled, status.isNeeded else { continue }
-            look()
+            poll()
         }
         topic.close()
     }
 
     /// Looks at all timetables once. Blocks for some round trips.
-    func look() {
+    func poll() {
         var waiting = 0
         var failure: (any Error)?
         for number in 0..<LifetimeKey.count {

@@ -9,13 +9,13 @@ import Redis
 ///
 /// While Redis is away, the present token stays in use until it expires.
 actor FleetTokens {
-    /// Time between two looks.
+    /// Time between two polls.
     static let interval = Duration.seconds(5)
-    /// Time between two looks while another process is signing.
+    /// Time between two polls while another process is signing.
     static let shortInterval = Duration.milliseconds(200)
     /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
-    /// How often the first look is repeated before a process signs for itself.
+    /// How often the first poll is repeated before a process signs for itself.
     static let firstLooksMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -43,7 +43,7 @@ actor FleetTokens {
     /// Must be called before the first push. Waits a short time for a worker that is signing.
     func begin() async {
         for _ in 0..<Self.firstLooksMax {
-            look()
+            poll()
             if isTroubled || sources.allSatisfy({ $0.sharingState.inUseIssuedAt != nil }) { return }
             try? await Task.sleep(for: Self.shortInterval)
         }
@@ -53,15 +53,15 @@ actor FleetTokens {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
-            // A look waits for Redis, and a worker that ends must not wait.
-            if !Task.isCancelled { look() }
+            // A poll waits for Redis, and a worker that ends must not wait.
+            if !Task.isCancelled { poll() }
         }
     }
 
     /// Looks at every source's token once. Blocks for a few round trips.
-    func look() {
+    func poll() {
         do {
-            for source in sources { try look(source, unixSeconds: Int64(time(nil))) }
+            for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
             if isTroubled { log(.fleetTokensBack) }
             isTroubled = false
         } catch {
@@ -72,7 +72,7 @@ actor FleetTokens {
         }
     }
 
-    private func look(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
+    private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
         let state = source.sharingState
         let name = "\(source.teamIdentifier)/\(state.keyIdentifier)"
         func step(_ found: ProviderTokenSharing.Found?) -> ProviderTokenSharing.Step {
@@ -87,7 +87,7 @@ actor FleetTokens {
         var next = step(found)
         if next == .renew {
             if try share.takeLease(name, milliseconds: Self.leaseMilliseconds) {
-                // Another worker may have signed between the look and the lease.
+                // Another worker may have signed between the poll and the lease.
                 found = try read(name)
                 next = step(found)
             } else {

@@ -7,7 +7,7 @@ import Observability
 ///
 /// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the result.
 struct KeyFileWatch {
-    /// Time between two looks. Kubernetes itself takes about a minute to write a changed secret to its file.
+    /// Time between two polls. Kubernetes itself takes about a minute to write a changed secret to its file.
     static let interval = Duration.seconds(2)
 
     private struct Entry {

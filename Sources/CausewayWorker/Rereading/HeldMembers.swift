@@ -6,21 +6,21 @@ struct HeldMembers {
     /// The longest time that audiences wait for their members. A partition may have no owner for a while, and a reader may be slow.
     static let waitMillisecondsMax: Int64 = 600_000
 
-    /// When a look first found members missing; nil: the last look found all of them.
+    /// When a poll first found members missing; nil: the last poll found all of them.
     private(set) var missingSinceMilliseconds: Int64?
     private var isWaitOver = false
 
     enum Verdict: Equatable {
         case held
         case missing
-        /// Members have been missing for ``waitMillisecondsMax``, and audiences go on without them. `isNew`: this is the first such look.
+        /// Members have been missing for ``waitMillisecondsMax``, and audiences go on without them. `isNew`: this is the first such poll.
         case waitIsOver(isNew: Bool)
     }
 
     /// - Parameters:
     ///   - primaries: for each primary its run id, and the marks of all partitions of registrations.
-    ///   - now: when the look began. Monotonic milliseconds.
-    mutating func look(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
+    ///   - now: when the poll began. Monotonic milliseconds.
+    mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
         let areHeld = primaries.allSatisfy { primary in
             primary.marks.allSatisfy { $0?.isWhole(on: primary.runIdentifier) ?? false }
         }

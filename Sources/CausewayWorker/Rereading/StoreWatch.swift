@@ -8,15 +8,15 @@ import Redis
 /// Notices that a primary of Redis was emptied, or was replaced by one that may lack the newest writes. It then has this worker's
 /// partitions read again. ``MarkStep`` decides, and the Kafka thread reads. (R24)
 ///
-/// Every worker looks after its own partitions. A mark is only completed when its partition has been read again to where it was. If a
+/// Every worker is responsible for its own partitions. A mark is only completed when its partition has been read again to where it was. If a
 /// worker ends before, the partition's next owner finds the incomplete mark.
 actor StoreWatch {
-    /// Time between two looks at Redis.
+    /// Time between two polls of Redis.
     static let interval = Duration.seconds(1)
-    /// Time between two looks at the worker's assignments, so that a new partition is handled at once.
+    /// Time between two polls of the worker's assignments, so that a new partition is handled at once.
     static let shortInterval = Duration.milliseconds(100)
-    /// Every so many looks the marks are renewed in all their slots. In a cluster a slot that moves takes its marks along.
-    private static let looksPerRenewal = 30
+    /// Every so many polls the marks are renewed in all their slots. In a cluster a slot that moves takes its marks along.
+    private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
     private let marks: PrimaryMarks
@@ -25,10 +25,10 @@ actor StoreWatch {
     private let exchange: RereadingExchange
     private let takesCluster: Bool
     private let log: SharedKindLog
-    /// Wakes the Kafka thread, so that it looks at the exchange.
+    /// Wakes the Kafka thread, so that it reads the exchange.
     private let wakeup: Wakeup
     private let refuse: @Sendable (ConfigurationFault) -> Void
-    /// Called after every look that was answered, with the start of the look if Redis held all members then, or nil if some are missing.
+    /// Called after every poll that was answered, with the start of the poll if Redis held all members then, or nil if some are missing.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = HeldMembers()
     /// Assignments whose marks have been looked at.
@@ -36,7 +36,7 @@ actor StoreWatch {
     /// The reader's number of each requested rereading that may not have begun yet, by assignment.
     private var asked: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
-    private var looks = 0
+    private var polls = 0
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -70,7 +70,7 @@ actor StoreWatch {
         while !Task.isCancelled {
             let hasNew = isAnswered && exchange.standings.contains { !known.contains($0.assignment) }
             if hasNew || ContinuousClock.now >= due {
-                isAnswered = look()
+                isAnswered = poll()
                 due = ContinuousClock.now + Self.interval
             }
             // By the clock, since Redis tells nobody what it has lost. The assignments are only read from memory. A signal for a new
@@ -83,16 +83,16 @@ actor StoreWatch {
     /// the lanes report that.
     ///
     /// - Returns: false if no primary answered.
-    func look() -> Bool {
+    func poll() -> Bool {
         let began = EventLoop.monotonicMilliseconds
         let standings = exchange.standings
         let names = standings.map { Self.name(topics[Int($0.topic)], $0.partition) }
         let registrations = (0..<(exchange.registrationPartitions ?? 0))
             .map { Self.name(registrationsTopic, Int32($0)) }
-        guard let primaries = try? marks.look(names + registrations), !primaries.isEmpty else { return false }
+        guard let primaries = try? marks.read(names + registrations), !primaries.isEmpty else { return false }
         if exchange.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
         if !hasReachedRedis { checkRedisMode(primaries) }
-        looks += 1
+        polls += 1
         known.formIntersection(standings.map(\.assignment))
         asked = asked.filter { known.contains($0.key) }
         var writings: [Write] = []
@@ -108,7 +108,7 @@ actor StoreWatch {
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
-        // Marks that could not be written are still missing at the next look, which then counts as the first one.
+        // Marks that could not be written are still missing at the next poll, which then counts as the first one.
         for assignment in unwritten { asked[assignment] = nil }
         known.formUnion(standings.map(\.assignment).filter { !unwritten.contains($0) })
         return true
@@ -121,7 +121,7 @@ actor StoreWatch {
         let seen = primaries.map { primary in
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
-        switch members.look(seen, now: began) {
+        switch members.evaluate(seen, now: began) {
         case .held: noteMembers(began)
         case .missing: noteMembers(nil)
         case .waitIsOver(let isNew):
@@ -141,7 +141,7 @@ actor StoreWatch {
     // MARK: - Marks to write
 
     /// One mark to write to one primary. A mark that is renewed is written only over an existing one (`SET … XX`): otherwise a loss
-    /// between the look and the write would go unnoticed.
+    /// between the poll and the write would go unnoticed.
     private struct Write {
         var primary: Int
         var partition: Int
@@ -181,7 +181,7 @@ actor StoreWatch {
         switch step {
         case .keep: break
         case .note(let primaries):
-            let isRenewal = looks.isMultiple(of: Self.looksPerRenewal)
+            let isRenewal = polls.isMultiple(of: Self.pollsPerRenewal)
             write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in standing.settledBelow })
         case .introduce(let primaries): write(primaries, .writeAll, { _ in standing.settledBelow })
         case .complete(let primaries): write(primaries, .replaceAll, { _ in standing.settledBelow })

@@ -33,8 +33,8 @@ import Numbers
 /// Commands that wait for Redis are not deferred: nothing can be decided about any command then. Neither is a command that waits
 /// for a credit which such commands hold.
 extension Delivery {
-    /// How often the commands that wait for pools are looked through.
-    private static var lookMilliseconds: Int64 { 500 }
+    /// How often the commands that wait for pools are checked.
+    private static var checkMilliseconds: Int64 { 500 }
     /// The time that a command gets here if it was deferred before, or if its lane holds much.
     private static var patienceMillisecondsMin: Int64 { 1_000 }
     /// The clock of the worker that wrote a pause may be wrong. No pause is longer than the longest that can be configured.
@@ -175,18 +175,18 @@ extension Delivery {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
-    /// Looks through the commands that wait for each pool. Ends those that expired or were overtaken, and defers those that will
+    /// Checks the commands that wait for each pool. Ends those that expired or were overtaken, and defers those that will
     /// not be sent soon.
     mutating func deferBlocked(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
-        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.lookMilliseconds
+        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreAway = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for line in pools.lines {
             if isStoreAway {
                 pools.beginAgain(line, now: now)
             } else {
-                pools.look(
+                pools.observe(
                     line,
                     patienceMilliseconds: configuration.deferAfterMilliseconds,
                     delayMilliseconds: configuration.deferredDelayMilliseconds,

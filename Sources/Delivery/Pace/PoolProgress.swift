@@ -17,7 +17,7 @@ struct PoolProgress: BitwiseCopyable {
     }
 
     /// APNs accepted a push, or judged the push or its token.
-    @inline(__always) mutating func countAnswer() { answered &+= 1 }
+    @inline(__always) mutating func countResponse() { answered &+= 1 }
 
     /// Called after an answer to a blocked pool: ends the block if answers come fast enough.
     mutating func unblock(waiting: Int, delayMilliseconds: Int64, now: Moment) {
@@ -26,7 +26,7 @@ struct PoolProgress: BitwiseCopyable {
         begin(now: now)
     }
 
-    mutating func look(waiting: Int, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+    mutating func observe(waiting: Int, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
         guard sinceMilliseconds != .max, now.monotonicMilliseconds - sinceMilliseconds >= patienceMilliseconds else {
             return
         }

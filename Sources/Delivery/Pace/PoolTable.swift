@@ -176,7 +176,7 @@ final class PoolTable {
         let position = line.position
         watches[position].noteAlive(isAwaited: !states[position].ready.isEmpty, now: now)
         guard isProgress else { return }
-        states[position].progress.countAnswer()
+        states[position].progress.countResponse()
         guard states[position].progress.isBlocked else { return }
         let waiting = waitingCount(of: line)
         states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
@@ -196,12 +196,12 @@ final class PoolTable {
     /// Whether what waits for the line's pool will not be sent soon.
     func isBlocked(_ line: PoolKey) -> Bool { states[line.position].progress.isBlocked }
 
-    func look(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
+    func observe(_ line: PoolKey, patienceMilliseconds: Int64, delayMilliseconds: Int64, now: Moment) {
         // No push is counted on this line: its activities continue as soon as Redis answers.
         guard line.kind != .unknownEnvironment else { return }
         let waiting = waitingCount(of: line)
         states[line.position].progress
-            .look(
+            .observe(
                 waiting: waiting,
                 patienceMilliseconds: patienceMilliseconds,
                 delayMilliseconds: delayMilliseconds,

@@ -65,7 +65,7 @@ extension Delivery {
     /// Faults of the service, the key, the connection or the load only delay the command.
     public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
-        records[record].noteAnswer(result)
+        records[record].noteResponse(result)
         if result.disposition.isJudgement {
             // A refused token that may be valid elsewhere does not count as progress of the pool: its push waits.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect

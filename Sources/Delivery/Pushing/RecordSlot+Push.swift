@@ -35,7 +35,7 @@ extension RecordSlot {
     /// No stream took the push that was handed out.
     mutating func takeBackAttempt() { attempts -= 1 }
 
-    mutating func noteAnswer(_ result: PushResult) {
+    mutating func noteResponse(_ result: PushResult) {
         status = result.status
         connection = result.connection
         setReason(result.reason)

@@ -7,7 +7,7 @@
 ///   half of what it is sent, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
-    public static let answersMax = 20
+    public static let responsesMax = 20
     public static let acceptedMin = 10
 
     /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit.
@@ -34,6 +34,6 @@ public struct RetryPermission: Sendable {
     }
 
     private mutating func note(isAccepted: Bool) {
-        answers = (answers << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.answersMax) - 1)
+        answers = (answers << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.responsesMax) - 1)
     }
 }

@@ -5,7 +5,7 @@ package struct HTTPClient: Sendable {
     /// The most addresses of one name that are tried.
     static let addressesMax = 8
 
-    package struct Answer: Sendable, Equatable {
+    package struct Response: Sendable, Equatable {
         package var status: Int
         package var body: [UInt8]
     }
@@ -15,8 +15,8 @@ package struct HTTPClient: Sendable {
     package var tls: TLSContext?
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int
-    package var answerBytesMax = 16 << 20
-    /// Whether only the status of the answer matters. Then the request ends with the answer's head.
+    package var responseBytesMax = 16 << 20
+    /// Whether only the status of the response matters. Then the request ends with the response's head.
     package var readsOnlyStatus = false
     /// Signalled when nobody waits any longer. It is never drained, so that later requests end at once, too.
     package var interruption: Wakeup?
@@ -29,13 +29,13 @@ package struct HTTPClient: Sendable {
     /// - Parameters:
     ///   - fields: more lines of the head, each with its line end.
     ///   - contentType: the type of the body.
-    /// - Throws: if there is no answer, or it is not HTTP. An answer with any status is returned.
+    /// - Throws: if there is no response, or it is not HTTP. An answer with any status is returned.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",
         fields: String = "",
         body: [UInt8] = []
-    ) throws(HTTPClientError) -> Answer {
+    ) throws(HTTPClientError) -> Response {
         var head = "\(method) \(address.path) HTTP/1.1\r\nHost: \(address.server)\r\n"
         if !body.isEmpty { head += "Content-Type: \(contentType)\r\n" }
         head += fields
@@ -51,7 +51,7 @@ package struct HTTPClient: Sendable {
     }
 }
 
-/// Why a request has no answer.
+/// Why a request has no response.
 package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
     package enum Cause: Sendable, Equatable {
         /// The host's name could not be resolved.
@@ -60,13 +60,13 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case unconnected
         /// The server's certificate is not trusted, out of date, or for another name.
         case certificate
-        /// The connection ended, or TLS failed otherwise, before the end of the answer.
+        /// The connection ended, or TLS failed otherwise, before the end of the response.
         case lost
-        /// The answer is not HTTP.
+        /// The response is not HTTP.
         case malformed
-        /// The answer is larger than allowed.
+        /// The response is larger than allowed.
         case tooLarge
-        /// The time limit passed before the end of the answer.
+        /// The time limit passed before the end of the response.
         case late
         case interrupted
     }

@@ -10,12 +10,12 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private var places: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var output: HTTPOutput?
-    /// The bytes of the answer's head.
+    /// The bytes of the response's head.
     private var received: [UInt8] = []
     private var status = 0
-    /// Nil until the answer's head is complete.
+    /// Nil until the response's head is complete.
     private var bodyReader: HTTPBodyReader?
-    private var result: Result<HTTPClient.Answer, HTTPClientError>?
+    private var result: Result<HTTPClient.Response, HTTPClientError>?
     private var deadline = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
 
@@ -27,7 +27,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         self.body = body
     }
 
-    func run() throws(HTTPClientError) -> HTTPClient.Answer {
+    func run() throws(HTTPClientError) -> HTTPClient.Response {
         begin()
         if result == nil { loop.run() }
         guard let result else { preconditionFailure("the loop ends with the request") }
@@ -78,7 +78,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         end(.failure(HTTPClientError(cause: cause, description: text)))
     }
 
-    private func end(_ result: Result<HTTPClient.Answer, HTTPClientError>) {
+    private func end(_ result: Result<HTTPClient.Response, HTTPClientError>) {
         guard self.result == nil else { return }
         self.result = result
         stream?.close()
@@ -113,7 +113,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             }
         } catch {
             if error == .bodyTooLarge {
-                end(.tooLarge, "the answer is larger than \(client.answerBytesMax >> 20) MiB")
+                end(.tooLarge, "the answer is larger than \(client.responseBytesMax >> 20) MiB")
             } else {
                 end(.malformed, "the answer is not HTTP")
             }
@@ -128,34 +128,34 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             connectToNext(after: (.unconnected, "nobody answers at \(place): \(reason)"))
         case .connectTimeout: end(.late, reason)
         case .certificate: connectToNext(after: (.certificate, "its certificate: \(reason)"))
-        case nil where bodyReader?.endsWithConnection == true: endWithAnswer()
+        case nil where bodyReader?.endsWithConnection == true: endWithResponse()
         case nil: end(.lost, "the connection ended before the end of the answer")
         default: end(.lost, reason)
         }
     }
 
-    // MARK: - The answer
+    // MARK: - The response
 
-    /// Reads heads until the final one: a server may send informational answers first.
+    /// Reads heads until the final one: a server may send informational responses first.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
-            guard let (head, length) = try HTTPAnswerHead.parse(received) else { return }
+            guard let (head, length) = try HTTPResponseHead.parse(received) else { return }
             received.removeFirst(length)
             guard head.status >= 200 else { continue }
             status = head.status
-            guard !client.readsOnlyStatus else { return endWithAnswer() }
+            guard !client.readsOnlyStatus else { return endWithResponse() }
             let bodyLength = try head.bodyLength(method: method)
-            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.answerBytesMax)
+            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBytesMax)
             _ = try bodyReader?.read(received)
             endIfWhole()
         }
     }
 
     private func endIfWhole() {
-        if bodyReader?.isWhole == true { endWithAnswer() }
+        if bodyReader?.isWhole == true { endWithResponse() }
     }
 
-    private func endWithAnswer() {
-        end(.success(HTTPClient.Answer(status: status, body: bodyReader?.takeBody() ?? [])))
+    private func endWithResponse() {
+        end(.success(HTTPClient.Response(status: status, body: bodyReader?.takeBody() ?? [])))
     }
 }

@@ -1,6 +1,6 @@
 import Numbers
 
-/// Collects the body of a request or of an answer, in any of the forms that end it (RFC 9112, section 6).
+/// Collects the body of a request or of a response, in any of the forms that end it (RFC 9112, section 6).
 struct HTTPBodyReader {
     enum Length: Sendable, Equatable {
         case bytes(Int)

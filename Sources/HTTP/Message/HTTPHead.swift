@@ -1,4 +1,4 @@
-/// The first line and the header fields of a request or of an answer (RFC 9112, section 2.1).
+/// The first line and the header fields of a request or of a response (RFC 9112, section 2.1).
 struct HTTPHead: Equatable {
     /// The most bytes of the first line and the fields, unless a caller sets another limit.
     static let bytesMax = 8_192

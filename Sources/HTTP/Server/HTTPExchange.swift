@@ -1,8 +1,8 @@
 import Synchronization
 
-/// A request that waits for its answer. It is answered once: by the handler's return value, or later by any thread.
+/// A request that waits for its response. It is answered once: by the handler's return value, or later by any thread.
 ///
-/// An exchange that is released without an answer is answered with status 500.
+/// An exchange that is released without a response is answered with status 500.
 package final class HTTPExchange: Sendable {
     package let head: HTTPRequestHead
     package let body: [UInt8]
@@ -23,23 +23,23 @@ package final class HTTPExchange: Sendable {
         inbox.endExchange(bodyBytes: body.count)
     }
 
-    /// Answers from any thread. Only the first answer counts. If the client has gone, nothing happens.
-    package func answer(_ answer: HTTPAnswer) {
+    /// Answers from any thread. Only the first response counts. If the client has gone, nothing happens.
+    package func answer(_ response: HTTPResponse) {
         guard take() else { return }
-        inbox.post(.answer(answer, connection: connection))
+        inbox.post(.answer(response, connection: connection))
     }
 
     /// Answers with a head at once, and with a body that is appended from any thread.
     ///
-    /// - Parameter head: an answer whose body is what the stream begins with.
+    /// - Parameter head: a response whose body is what the stream begins with.
     /// - Returns: nil if as many streams as allowed are open, the server has ended, or the exchange is answered.
-    package func stream(_ head: HTTPAnswer) -> HTTPAnswerStream? {
+    package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
         guard take() else {
             inbox.endStream()
             return nil
         }
-        let stream = HTTPAnswerStream(head: head, inbox: inbox, connection: connection)
+        let stream = HTTPResponseStream(head: head, inbox: inbox, connection: connection)
         inbox.post(.streamBegan(stream, connection: connection))
         return stream
     }

@@ -1,8 +1,8 @@
 /// Answers the requests of a server. Called only on the server's thread, which must not wait.
 package protocol HTTPRequestHandler: AnyObject {
-    /// - Returns: the answer; nil if the exchange, or a stream of it, answers later.
-    func answer(_ exchange: HTTPExchange) -> HTTPAnswer?
+    /// - Returns: the response; nil if the exchange, or a stream of it, answers later.
+    func answer(_ exchange: HTTPExchange) -> HTTPResponse?
 
-    /// The answer to a request that breaks HTTP's rules or the server's limits. The connection ends after it.
-    func refusal(status: Int) -> HTTPAnswer
+    /// The response to a request that breaks HTTP's rules or the server's limits. The connection ends after it.
+    func refusal(status: Int) -> HTTPResponse
 }

@@ -9,11 +9,11 @@ final class HTTPServerConnection: StreamHandler {
         case body
         /// The handler has the request. → `sending`, `streaming`, `ending`.
         case answering
-        /// Parts of an answer's body wait for room. → `head`, `ending`.
+        /// Parts of a response's body wait for room. → `head`, `ending`.
         case sending
         /// A stream answers. → `ending`.
         case streaming
-        /// Sends the last answer. Final.
+        /// Sends the last response. Final.
         case ending
     }
 
@@ -36,10 +36,10 @@ final class HTTPServerConnection: StreamHandler {
     private var bodyBytesCounted = 0
     private var output: HTTPOutput?
     private var keepsAlive = false
-    private var answerStream: HTTPAnswerStream?
+    private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// For the progress of a client that takes an answer.
+    /// For the progress of a client that takes a response.
     private var writtenBytes = 0
     private var takenBytesSeen = 0
 
@@ -53,7 +53,7 @@ final class HTTPServerConnection: StreamHandler {
 
     func start() { _ = stream }
 
-    /// Whether a request waits for its answer.
+    /// Whether a request waits for its response.
     var isBusy: Bool {
         switch state {
         case .answering, .streaming: true
@@ -99,7 +99,7 @@ final class HTTPServerConnection: StreamHandler {
         while state == .head {
             stream.resumeReading()
             guard !received.isEmpty else { return }
-            // Do not read from a client that does not read its answers.
+            // Do not read from a client that does not read its responses.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
             guard requests < HTTPServerLimits.requestsPerArrivalMax else { return refuse(400) }
             do throws(HTTPFault) {
@@ -148,10 +148,10 @@ final class HTTPServerConnection: StreamHandler {
         // The exchange drops the body's bytes from now on.
         bodyBytesCounted = 0
         state = .answering
-        setDeadline(limits.answerMilliseconds)
+        setDeadline(limits.responseMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connection: number)
-        guard let answer = server.handler.answer(exchange), exchange.take() else { return }
-        send(answer)
+        guard let response = server.handler.answer(exchange), exchange.take() else { return }
+        send(response)
     }
 
     private func dropBody() {
@@ -162,16 +162,16 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Answers
 
-    /// Sends the answer of another thread, and reads the next request.
-    func sendLate(_ answer: HTTPAnswer) {
-        send(answer)
+    /// Sends the response of another thread, and reads the next request.
+    func sendLate(_ response: HTTPResponse) {
+        send(response)
         readRequests()
     }
 
-    /// The answer to the request in progress. It is too late if the connection has been told to end.
-    private func send(_ answer: HTTPAnswer) {
+    /// The response to the request in progress. It is too late if the connection has been told to end.
+    private func send(_ response: HTTPResponse) {
         guard state == .answering, let request else { return }
-        send(answer, keepsAlive: request.keepsAlive && !server.isStopping)
+        send(response, keepsAlive: request.keepsAlive && !server.isStopping)
     }
 
     private func refuse(_ status: Int) {
@@ -180,11 +180,11 @@ final class HTTPServerConnection: StreamHandler {
         send(server.handler.refusal(status: status), keepsAlive: false)
     }
 
-    private func send(_ answer: HTTPAnswer, keepsAlive: Bool) {
+    private func send(_ response: HTTPResponse, keepsAlive: Bool) {
         state = .sending
         self.keepsAlive = keepsAlive
-        write(answer.head(.length, keepsAlive: keepsAlive))
-        output = HTTPOutput(request?.method == "HEAD" ? [] : answer.body)
+        write(response.head(.length, keepsAlive: keepsAlive))
+        output = HTTPOutput(request?.method == "HEAD" ? [] : response.body)
         sendOutput()
     }
 
@@ -202,24 +202,24 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     /// Answers the request in progress by a stream.
-    func begin(_ answerStream: HTTPAnswerStream) {
-        guard state == .answering, let request else { return answerStream.end() }
-        self.answerStream = answerStream
+    func begin(_ responseStream: HTTPResponseStream) {
+        guard state == .answering, let request else { return responseStream.end() }
+        self.responseStream = responseStream
         guard !server.isStopping else { return finish() }
         state = .streaming
         isChunked = request.isModern
         received = []
         stream.resumeReading()
         setDeadline(limits.idleMilliseconds)
-        write(answerStream.head.head(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
+        write(responseStream.head.head(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
         if request.method == "HEAD" { finish() } else { sendStreamed() }
     }
 
     /// Sends what waits in the stream, if the client takes what it has been sent.
     func sendStreamed() {
-        guard state == .streaming, let answerStream, stream.pendingOutputBytes <= Stream.highWaterBytes
+        guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
-        let (bytes, isLast) = answerStream.take()
+        let (bytes, isLast) = responseStream.take()
         if !bytes.isEmpty {
             if isChunked { write(Array("\(String(bytes.count, radix: 16))\r\n".utf8)) }
             write(bytes)
@@ -274,8 +274,8 @@ final class HTTPServerConnection: StreamHandler {
         state = .ending
         dropBody()
         received = []
-        answerStream?.end()
-        answerStream = nil
+        responseStream?.end()
+        responseStream = nil
         setDeadline(limits.idleMilliseconds)
         stream.resumeReading()
         stream.shutdownAfterFlush()
@@ -284,8 +284,8 @@ final class HTTPServerConnection: StreamHandler {
     func abandon() {
         state = .ending
         dropBody()
-        answerStream?.end()
-        answerStream = nil
+        responseStream?.end()
+        responseStream = nil
         stream.close()
         server.connectionEnded(self)
     }

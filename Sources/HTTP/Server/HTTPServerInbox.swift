@@ -6,8 +6,8 @@ import Synchronization
 /// Its queue is bounded by the exchanges and streams that are open: each has at most two entries in it.
 final class HTTPServerInbox: Sendable {
     enum Message {
-        case answer(HTTPAnswer, connection: UInt64)
-        case streamBegan(HTTPAnswerStream, connection: UInt64)
+        case answer(HTTPResponse, connection: UInt64)
+        case streamBegan(HTTPResponseStream, connection: UInt64)
         /// A stream has bytes, or has finished, for the first time since its last bytes were taken.
         case streamReady(connection: UInt64)
     }
@@ -121,7 +121,7 @@ final class HTTPServerInbox: Sendable {
 /// What a server holds at the moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connections = 0
-    /// Requests without an answer, also those of clients that have gone.
+    /// Requests without a response, also those of clients that have gone.
     package var exchanges = 0
     package var streams = 0
     /// The bytes of all bodies that are received or not answered yet.

@@ -73,11 +73,11 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         let (messages, isStopRequested) = inbox.take()
-        // First, so that the answers below say that their connection closes.
+        // First, so that the responses below say that their connection closes.
         if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
-            case .answer(let answer, let number): connections[number]?.sendLate(answer)
+            case .answer(let response, let number): connections[number]?.sendLate(response)
             case .streamBegan(let stream, let number):
                 if let connection = connections[number] { connection.begin(stream) } else { stream.end() }
             case .streamReady(let number): connections[number]?.sendStreamed()

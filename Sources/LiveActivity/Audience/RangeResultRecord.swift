@@ -194,8 +194,8 @@ public struct AudienceCommandName {
         writer.beginObject()
         if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
         if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
-        if times.firstAnswerMilliseconds >= 0 { writer.member("first", times.firstAnswerMilliseconds) }
-        if times.lastAnswerMilliseconds >= 0 { writer.member("last", times.lastAnswerMilliseconds) }
+        if times.firstResponseMilliseconds >= 0 { writer.member("first", times.firstResponseMilliseconds) }
+        if times.lastResponseMilliseconds >= 0 { writer.member("last", times.lastResponseMilliseconds) }
         writer.endObject()
         writer.endObject()
     }

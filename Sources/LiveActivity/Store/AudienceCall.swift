@@ -202,21 +202,21 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
 
 /// When a round got its first and its last answer, UNIX milliseconds; -1 without an answer.
 public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
-    public var firstAnswerMilliseconds: Int64
-    public var lastAnswerMilliseconds: Int64
+    public var firstResponseMilliseconds: Int64
+    public var lastResponseMilliseconds: Int64
 
-    public init(firstAnswerMilliseconds: Int64 = -1, lastAnswerMilliseconds: Int64 = -1) {
-        self.firstAnswerMilliseconds = firstAnswerMilliseconds
-        self.lastAnswerMilliseconds = lastAnswerMilliseconds
+    public init(firstResponseMilliseconds: Int64 = -1, lastResponseMilliseconds: Int64 = -1) {
+        self.firstResponseMilliseconds = firstResponseMilliseconds
+        self.lastResponseMilliseconds = lastResponseMilliseconds
     }
 
     /// Adds the times of another range: the earliest and the latest.
     public mutating func add(_ other: RoundTimes) {
-        let first = other.firstAnswerMilliseconds
-        if first >= 0, firstAnswerMilliseconds < 0 || first < firstAnswerMilliseconds {
-            firstAnswerMilliseconds = first
+        let first = other.firstResponseMilliseconds
+        if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {
+            firstResponseMilliseconds = first
         }
-        lastAnswerMilliseconds = max(lastAnswerMilliseconds, other.lastAnswerMilliseconds)
+        lastResponseMilliseconds = max(lastResponseMilliseconds, other.lastResponseMilliseconds)
     }
 }
 

@@ -69,7 +69,7 @@ extension MetricCatalog {
             .count("activities"),
             [],
             .kafka,
-            "Activities whose policy limits their lifetime, in all timetables at the last look. Each worker looks, so use the highest value of all workers.",
+            "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
             "About the activities that live. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
         ),
         .counter(

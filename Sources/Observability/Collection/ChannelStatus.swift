@@ -5,7 +5,7 @@ package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
         /// Channels of audiences.
         package var known: Int64 = 0
-        /// Channels that APNs lists, no matter who created them; 0 before the first look.
+        /// Channels that APNs lists, no matter who created them; 0 before the first poll.
         package var listed: Int64 = 0
         package var created: Int64 = 0
         package var deleted: Int64 = 0
@@ -15,14 +15,14 @@ package final class ChannelStatus: Sendable {
         package var refused: Int64 = 0
         /// Some audiences of the app get a channel here by the configuration.
         package var isDeclared = false
-        /// Nil before this worker's first look.
+        /// Nil before this worker's first poll.
         package var outlook: Snapshot?
         package var trouble: Trouble?
 
         package init() {}
     }
 
-    /// What a worker has seen of an app's channels at its last look. Moments are UNIX milliseconds.
+    /// What a worker has seen of an app's channels at its last poll. Moments are UNIX milliseconds.
     package struct Snapshot: Sendable, Equatable {
         package var atMilliseconds: Int64
         /// When a worker has last held APNs' list against what is known; nil: none has.

@@ -47,7 +47,7 @@ package struct LabelSpace: Sendable {
     package var environments = ["production", "sandbox"]
     /// By the raw value of the outcome.
     package var outcomes: [String]
-    package var answers: AnswerTable
+    package var answers: ResponseTable
     package var signers: [Signer]
     package var policies: [String]
     /// The names of Redis' error codes with a series of their own; the last should be "other".
@@ -62,7 +62,7 @@ package struct LabelSpace: Sendable {
         apps: [String],
         pools: [Pool],
         outcomes: [String],
-        answers: AnswerTable,
+        answers: ResponseTable,
         signers: [Signer],
         policies: [String],
         redisErrors: [String],
@@ -120,7 +120,7 @@ package struct LabelSpace: Sendable {
 
 /// APNs' answers as two labels: a status, and the reason that Apple documents for it. An answer with another
 /// combination is counted under its status and "other", so that the table does not become larger than Apple's.
-package struct AnswerTable: Sendable {
+package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
         /// The status that Apple's table gives the reason; 0 for "no reason" and "unknown reason".

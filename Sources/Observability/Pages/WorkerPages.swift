@@ -25,12 +25,12 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         _ = loop.schedule(afterMilliseconds: 0, handler: self, tag: 0)
     }
 
-    func answer(_ exchange: HTTPExchange) -> HTTPAnswer? {
+    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
         let head = exchange.head
         guard head.method == "GET" || head.method == "HEAD" else {
-            var answer = HTTPAnswer.plain(405)
-            answer.allow = "GET, HEAD"
-            return answer
+            var response = HTTPResponse.plain(405)
+            response.allow = "GET, HEAD"
+            return response
         }
         let nowMilliseconds = loop.nowMilliseconds
         switch head.path {
@@ -38,12 +38,12 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         case "/livez": return Self.answer(live(nowMilliseconds: nowMilliseconds))
         case "/readyz": return Self.answer(ready(nowMilliseconds: nowMilliseconds))
         case "/statusz": return status(as: StatusForm(head), nowMilliseconds: nowMilliseconds)
-        case "/": return HTTPAnswer(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
+        case "/": return HTTPResponse(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
         default: return .plain(404)
         }
     }
 
-    func refusal(status: Int) -> HTTPAnswer {
+    func refusal(status: Int) -> HTTPResponse {
         let isWritten = log.log(
             .httpFailed,
             nowMilliseconds: loop.nowMilliseconds,
@@ -65,14 +65,14 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
 
     private func upMilliseconds(_ now: Int64) -> Int64 { startedAtMilliseconds.map { max(0, now - $0) } ?? 0 }
 
-    private func metrics(nowMilliseconds: Int64) -> HTTPAnswer {
+    private func metrics(nowMilliseconds: Int64) -> HTTPResponse {
         let exposition = Exposition(
             registry.totals(nowMilliseconds: nowMilliseconds),
             labels: registry.labels,
             condition: registry.condition.now,
             process: .now()
         )
-        return HTTPAnswer(status: 200, contentType: Exposition.contentType, text: exposition.text)
+        return HTTPResponse(status: 200, contentType: Exposition.contentType, text: exposition.text)
     }
 
     private func live(nowMilliseconds: Int64) -> HealthReport {
@@ -91,11 +91,11 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         )
     }
 
-    private static func answer(_ report: HealthReport) -> HTTPAnswer {
-        HTTPAnswer(status: report.isPassed ? 200 : 503, text: report.text)
+    private static func answer(_ report: HealthReport) -> HTTPResponse {
+        HTTPResponse(status: report.isPassed ? 200 : 503, text: report.text)
     }
 
-    private func status(as form: StatusForm, nowMilliseconds: Int64) -> HTTPAnswer {
+    private func status(as form: StatusForm, nowMilliseconds: Int64) -> HTTPResponse {
         var wall = timespec()
         clock_gettime(CLOCK_REALTIME, &wall)
         let before = history.before(nowMilliseconds: nowMilliseconds)
@@ -111,9 +111,10 @@ final class WorkerPages: HTTPRequestHandler, TimerHandler {
         )
         let report = builder.report(host: host, upMilliseconds: upMilliseconds(nowMilliseconds))
         return switch form {
-        case .text: HTTPAnswer(status: 200, text: StatusText.text(report))
-        case .html: HTTPAnswer(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
-        case .json: HTTPAnswer(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
+        case .text: HTTPResponse(status: 200, text: StatusText.text(report))
+        case .html: HTTPResponse(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
+        case .json:
+            HTTPResponse(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
         }
     }
 

@@ -94,7 +94,7 @@ extension Diagnosis {
             }
         }
         // With few answers a share says little, unless it is above half: the first push with a wrong key is the only answer.
-        let isMany = all >= Self.answersMin
+        let isMany = all >= Self.responsesMin
         var findings: [Finding] = []
         if isMany ? refused * 100 > all : refused * 2 > all {
             findings.append(
@@ -161,7 +161,7 @@ extension Diagnosis {
     private func records(of app: String, _ index: Int) -> [Finding] {
         var findings: [Finding] = []
         let freshness = window.histogram(.freshness, index)
-        if freshness.count >= Self.answersMin, let p99 = freshness.quantile(percent: 99),
+        if freshness.count >= Self.responsesMin, let p99 = freshness.quantile(percent: 99),
             p99 > Self.freshnessMicroseconds
         {
             findings.append(
@@ -191,7 +191,7 @@ extension Diagnosis {
         }
         let spent = window.count(.budgetSpent, index) ?? 0
         let demoted = window.count(.budgetDemotions, index) ?? 0
-        if demoted >= Self.answersMin, demoted > spent {
+        if demoted >= Self.responsesMin, demoted > spent {
             findings.append(
                 Finding(
                     severity: .attention,

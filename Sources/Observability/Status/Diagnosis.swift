@@ -8,7 +8,7 @@ struct Diagnosis {
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionths: Int64 = 800_000
     /// The fewest answers in the window for which shares are meaningful.
-    static let answersMin: Int64 = 100
+    static let responsesMin: Int64 = 100
     /// The fewest held commands in the window for which their share is meaningful.
     static let heldMin: Int64 = 20
 

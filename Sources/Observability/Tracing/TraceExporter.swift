@@ -24,16 +24,16 @@ package struct TraceCollector: Sendable {
 /// unreachable. A batch that the collector cannot take now is offered again, `attemptsMax` times in all. Meanwhile the
 /// rings fill, and the lanes drop traces. Nothing else in the worker waits for the exporter or fails because of it.
 package actor TraceExporter {
-    /// The time between two looks at the rings.
+    /// The time between two polls of the rings.
     static let interval = Duration.seconds(1)
     /// The most records in one request. Each has at most three spans.
     static let tracesPerRequest = 512
-    /// The most requests in one look. It limits the time of a look.
-    static let requestsPerLook = 64
+    /// The most requests in one poll. It limits the time of a poll.
+    static let requestsPerPoll = 64
     static let attemptsMax = 5
     /// The time limit of one request.
     static let requestMilliseconds = 5_000
-    /// When the worker has stopped, the last look begins requests only for this time.
+    /// When the worker has stopped, the last poll begins requests only for this time.
     static let finishMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -74,9 +74,9 @@ package actor TraceExporter {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.interval)
             guard !Task.isCancelled else { return }
-            await look(
+            await exportWaiting(
                 timeoutMilliseconds: Self.requestMilliseconds,
-                until: .now + Self.interval * Self.requestsPerLook
+                until: .now + Self.interval * Self.requestsPerPoll
             )
         }
     }
@@ -84,7 +84,7 @@ package actor TraceExporter {
     /// Sends the remaining traces after the lanes have ended, and logs those that could not be sent.
     package func finish() async {
         let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
-        while await look(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
+        while await exportWaiting(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
         giveUp()
     }
 
@@ -101,9 +101,9 @@ package actor TraceExporter {
 
     /// - Returns: whether anything was sent.
     @discardableResult
-    private func look(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
+    private func exportWaiting(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
-        for _ in 0..<Self.requestsPerLook {
+        for _ in 0..<Self.requestsPerPoll {
             if waiting == nil { waiting = nextBatch() }
             guard waiting != nil, !Task.isCancelled, ContinuousClock.now < deadline,
                 await offer(timeoutMilliseconds: timeoutMilliseconds)
@@ -187,7 +187,7 @@ package actor TraceExporter {
         }
     }
 
-    /// Logs new drops, at most once per look.
+    /// Logs new drops, at most once per poll.
     private func logDrops() {
         let total = counters.dropped
         guard total > dropsLogged, !isTroubled || waiting == nil else { return }

@@ -19,7 +19,7 @@ public final class PrimaryMarks {
         case writeAll
         /// At all of the primary's places, but only where a mark exists.
         case replaceAll
-        /// At the first place, which `look` reads, and only if a mark exists there.
+        /// At the first place, which `read` reads, and only if a mark exists there.
         case replaceFirst
     }
 
@@ -30,9 +30,9 @@ public final class PrimaryMarks {
     private let connections: PrimaryConnections
     private let group: String
     private let isCluster: Bool
-    private var looks = 0
-    /// After this many looks the primaries are searched for again, even if nothing indicates a change.
-    private static let looksPerSearch = 10
+    private var readings = 0
+    /// After this many readings the primaries are searched for again, even if nothing indicates a change.
+    private static let readingsPerSearch = 10
 
     /// Creates the object without connecting.
     ///
@@ -49,19 +49,19 @@ public final class PrimaryMarks {
         Array("{\(anchors.tags[anchor].tag)}\(group)/\(name)".utf8)
     }
 
-    // MARK: - Looking
+    // MARK: - Reading
 
     /// Reads the marks under these names on every primary. A primary that does not answer, or has no place for marks, is left out.
     ///
     /// - Throws: if the primaries cannot be found.
-    public func look(_ names: [String]) throws(RedisError) -> [Primary] {
-        looks += 1
-        if isCluster || looks.isMultiple(of: Self.looksPerSearch) { connections.searchAgain() }
+    public func read(_ names: [String]) throws(RedisError) -> [Primary] {
+        readings += 1
+        if isCluster || readings.isMultiple(of: Self.readingsPerSearch) { connections.searchAgain() }
         do throws(RedisError) {
             var primaries: [Primary] = []
             for (location, slots) in try connections.primaries(having: anchors.tags.map(\.slot)) {
                 let own = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
-                guard !own.isEmpty, let primary = look(names, at: location, own) else { continue }
+                guard !own.isEmpty, let primary = read(names, at: location, own) else { continue }
                 primaries.append(primary)
             }
             // No primary answered, so they may have been replaced.
@@ -73,7 +73,7 @@ public final class PrimaryMarks {
         }
     }
 
-    private func look(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
+    private func read(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
         guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
         else { return nil }
         // If the user may not send INFO, the run id is unknown, and only missing marks are noticed.
@@ -99,7 +99,7 @@ public final class PrimaryMarks {
     /// Writes marks to the primary.
     ///
     /// - Returns: for each mark whether it was written at all its places. A mark that had to replace another and found
-    ///   none was not written: without this condition, a loss between `look` and `write` would be hidden.
+    ///   none was not written: without this condition, a loss between `read` and `write` would be hidden.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
         let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

@@ -100,8 +100,8 @@ extension MemberCounts {
 extension RoundTimes {
     fileprivate var json: JSONValue {
         .members([
-            "first": firstAnswerMilliseconds < 0 ? nil : .integer(firstAnswerMilliseconds),
-            "last": lastAnswerMilliseconds < 0 ? nil : .integer(lastAnswerMilliseconds),
+            "first": firstResponseMilliseconds < 0 ? nil : .integer(firstResponseMilliseconds),
+            "last": lastResponseMilliseconds < 0 ? nil : .integer(lastResponseMilliseconds),
         ])
     }
 }

@@ -91,8 +91,8 @@ extension AudienceReport {
         lines.addTable(
             header: ["last rounds", "timestamp", "took"] + MemberCounts.Outcome.allCases.map { "\($0.name)" },
             rows: finished.map { round in
-                let span = round.times.lastAnswerMilliseconds - round.times.firstAnswerMilliseconds
-                let took = round.times.firstAnswerMilliseconds < 0 ? "-" : TimeText.span(span)
+                let span = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
+                let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.span(span)
                 return [
                     TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
                     took,

@@ -22,8 +22,8 @@ struct AudienceReport {
 
         /// Members a second since the first answer.
         func perSecond(now: Int64) -> Double? {
-            let milliseconds = now - times.firstAnswerMilliseconds
-            guard times.firstAnswerMilliseconds >= 0, milliseconds > 0 else { return nil }
+            let milliseconds = now - times.firstResponseMilliseconds
+            guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
             return Double(counts.total) * 1_000 / Double(milliseconds)
         }
     }

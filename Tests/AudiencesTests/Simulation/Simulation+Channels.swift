@@ -38,7 +38,7 @@ extension Simulation {
         worker.broadcastAt[environment] = now
     }
 
-    func receiveBroadcast(_ push: SimulatedWorker.Push, isAnswerLost: Bool) {
+    func receiveBroadcast(_ push: SimulatedWorker.Push, isResponseLost: Bool) {
         guard var all = subscribers[push.environment] else {
             return violations.append("a broadcast to no channel")
         }
@@ -49,7 +49,7 @@ extension Simulation {
             return violations.append("a broadcast without a timestamp: \(text)")
         }
         trace?("\(now % 1_000_000) broadcast \(content) at \(timestamp)")
-        if isAnswerLost { all.isUncertain = true }
+        if isResponseLost { all.isUncertain = true }
         if let alert = SimulatedText.number(after: "alert-", in: text) { all.heard[alert, default: 0] += 1 }
         if timestamp < all.shownTimestamp {
             all.timesBack += 1

@@ -181,7 +181,7 @@ extension Simulation {
         }
     }
 
-    func deliverAnswers(_ worker: SimulatedWorker) {
+    func deliverResponses(_ worker: SimulatedWorker) {
         let due = worker.pushes.filter { $0.dueMilliseconds <= now }
         worker.pushes.removeAll { $0.dueMilliseconds <= now }
         for push in due {
@@ -194,7 +194,7 @@ extension Simulation {
                 answer(push, disposition, status: status, worker)
             case .lostBefore: answer(push, .ambiguous, status: 0, worker)
             case .lostAfter:
-                receive(push, worker, isAnswerLost: true)
+                receive(push, worker, isResponseLost: true)
                 if let name = phoneOf[push.token] { phones[name]?.isUncertain = true }
                 answer(push, .ambiguous, status: 0, worker)
             }
@@ -224,9 +224,9 @@ extension Simulation {
 
     /// - Returns: whether the token is alive.
     @discardableResult
-    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isAnswerLost: Bool = false) -> Bool {
+    func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isResponseLost: Bool = false) -> Bool {
         guard !push.push.isBroadcast else {
-            receiveBroadcast(push, isAnswerLost: isAnswerLost)
+            receiveBroadcast(push, isResponseLost: isResponseLost)
             return true
         }
         guard let name = phoneOf[push.token], var phone = phones[name], !phone.isDead else { return false }

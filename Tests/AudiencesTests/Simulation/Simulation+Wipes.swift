@@ -7,7 +7,7 @@ import Testbed
 
 /// The losses of a run, and what is read again after the newest one.
 struct SimulatedWipe {
-    static let lookMilliseconds: Int64 = 1_000
+    static let pollMilliseconds: Int64 = 1_000
     /// The records that are read again after a loss have numbers from this multiple of its own number on.
     static let recordsPerWipe: UInt32 = 1_000_000
 
@@ -25,7 +25,7 @@ struct SimulatedWipe {
     var fannedOutAgain: Set<Int> = []
     /// The records that the worker has taken.
     var taken: Set<UInt32> = []
-    var nextLookMilliseconds = Int64.min
+    var nextPollMilliseconds = Int64.min
     /// The commands that had not ended everywhere when the store came back empty.
     var underWay: Set<Int> = []
     /// These, and the commands that were admitted before the members were back.
@@ -62,14 +62,14 @@ extension Simulation {
         for worker in workers { worker.core.storeLostMilliseconds = now }
     }
 
-    /// Each worker looks at the marks in turn, and learns a little later whether the store held all members when the look began.
+    /// Each worker looks at the marks in turn, and learns a little later whether the store held all members when the poll began.
     func lookForMembers() {
-        guard swarm.kind == .wipes, now >= wipe.nextLookMilliseconds else { return }
+        guard swarm.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntil else {
-            wipe.nextLookMilliseconds = storeAwayUntil
+            wipe.nextPollMilliseconds = storeAwayUntil
             return
         }
-        wipe.nextLookMilliseconds = now + SimulatedWipe.lookMilliseconds
+        wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
         let (began, areHeld) = (now, wipe.areMembersHeld)
         for worker in workers {
             let answered = now + Int64(random.number(0...swarm.latencyMax))

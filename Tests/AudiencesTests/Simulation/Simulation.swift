@@ -96,7 +96,7 @@ final class Simulation {
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
         let worker = SimulatedWorker(number: workersMade, swarm: swarm, seed: random.next())
-        // A worker that has started knows nothing of the members until its first look.
+        // A worker that has started knows nothing of the members until its first poll.
         if swarm.kind == .wipes { worker.core.membersCompleteMilliseconds = .min }
         return worker
     }
@@ -187,7 +187,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = now < faultsUntil ? min(nextFault, faultsUntil) : Int64.max
         for event in script { due = min(due, event.at) }
-        if swarm.kind == .wipes { due = min(due, wipe.nextLookMilliseconds) }
+        if swarm.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
         for end in awayUntil + [storeAwayUntil] where end > now { due = min(due, end) }
         for worker in workers {
             due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntil))
@@ -218,7 +218,7 @@ final class Simulation {
         for worker in workers {
             feed(worker)
             deliverReplies(worker)
-            deliverAnswers(worker)
+            deliverResponses(worker)
             deliverReports(worker)
             worker.core.advance(now: worker.moment(now))
             perform(worker)

@@ -56,7 +56,7 @@ extension Simulation {
         guard now < faultsUntil else { return .answered }
         if random.chance(swarm.refusedStream) { return .refusedStream }
         if random.chance(swarm.resetStream) { return random.chance(500) ? .lostBefore : .lostAfter }
-        if random.chance(swarm.lostAnswer) { return .lostAfter }
+        if random.chance(swarm.lostResponse) { return .lostAfter }
         if random.chance(swarm.unknownReason) { return .unknownReason }
         if random.chance(swarm.refusedProviderToken) {
             return random.chance(300) ? .everyTokenRefused : .providerTokenRefused
@@ -157,7 +157,7 @@ extension Simulation {
     }
 
     /// Records an answer that the core is about to get.
-    func noteAnswer(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
+    func noteResponse(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
         guard push.connection > 0 else { return }
         let view = worker.delivery.view(push.record)
         worker.told[push.record] = .init(

@@ -177,7 +177,7 @@ final class Simulation {
             feed(worker)
             reportLag(of: worker)
             deliverReplies(worker)
-            deliverAnswers(worker)
+            deliverResponses(worker)
             deliverReports(worker)
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
@@ -309,7 +309,7 @@ final class Simulation {
         }
     }
 
-    private func deliverAnswers(_ worker: SimulatedWorker) {
+    private func deliverResponses(_ worker: SimulatedWorker) {
         let due = worker.pushes.filter { $0.dueMilliseconds <= now }
         worker.pushes.removeAll { $0.dueMilliseconds <= now }
         for push in due { answer(push, worker) }
@@ -340,7 +340,7 @@ final class Simulation {
         invalidAt: Int64 = -1,
         acceptsOtherTokens: Bool = true
     ) {
-        noteAnswer(push, disposition, worker)
+        noteResponse(push, disposition, worker)
         let moment = worker.moment(now)
         let view = worker.delivery.view(push.record)
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")

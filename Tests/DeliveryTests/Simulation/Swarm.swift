@@ -43,7 +43,7 @@ struct Swarm {
         var limitChange: Int
         var refusedStream: Int
         var resetStream: Int
-        var lostAnswer: Int
+        var lostResponse: Int
         var unknownReason: Int
         var refusedProviderToken: Int
         /// A push was handed out, and then there was no stream.
@@ -204,7 +204,7 @@ struct Swarm {
             limitChange: [0, 100][random.number(0...1)],
             refusedStream: [0, 50, 300][random.number(0...2)],
             resetStream: [0, 50, 200][random.number(0...2)],
-            lostAnswer: [0, 50, 200][random.number(0...2)],
+            lostResponse: [0, 50, 200][random.number(0...2)],
             unknownReason: [0, 0, 50][random.number(0...2)],
             refusedProviderToken: [0, 0, 100][random.number(0...2)],
             returned: [0, 100][random.number(0...1)],

@@ -5,7 +5,7 @@ extension OutageCase {
     private static let freshness: Int64 = 2_500
 
     /// How long a record may wait for its commit with the worker's defaults. The command may be tried just before it would be deferred,
-    /// and is deferred when that push has no answer in time. One second more is for the commit, and one for the look at it.
+    /// and is deferred when that push has no answer in time. One second more is for the commit, and one for the poll that sees it.
     private static let commit: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000

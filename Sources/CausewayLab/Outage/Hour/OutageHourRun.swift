@@ -6,7 +6,7 @@ import LiveActivity
 /// Plays an hour of outage. One thread writes commands, looks at what arrives, and sums up each minute.
 final class OutageHourRun {
     private static let turnMicroseconds: UInt32 = 10_000
-    private static let lookMilliseconds: Int64 = 2_000
+    private static let pollMilliseconds: Int64 = 2_000
     private static let lagTimeoutMilliseconds: Int32 = 2_000
     private static let startMilliseconds: Int64 = 120_000
     private static let minuteMilliseconds: Int64 = 60_000
@@ -15,7 +15,7 @@ final class OutageHourRun {
     private let outage: OutageCase
     private let deployment: OutageDeployment
     private let interruption: Interruption
-    private let wire: CommandProducer
+    private let commandProducer: CommandProducer
     private let positions: GroupPositions
     private let outcomes: OutcomeCounts
     private let tableFile: String?
@@ -34,7 +34,7 @@ final class OutageHourRun {
     {
         (self.plan, outage, self.deployment, self.interruption) = (plan, plan.outage, deployment, interruption)
         self.tableFile = tableFile
-        wire = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
+        commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         outcomes = try OutcomeCounts(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
@@ -45,7 +45,7 @@ final class OutageHourRun {
     func run() throws(LabError) -> [String] {
         defer {
             outcomes.close()
-            wire.close()
+            commandProducer.close()
             positions.close(deadlineMilliseconds: 1_000)
         }
         try settleIn()
@@ -66,7 +66,7 @@ final class OutageHourRun {
         try deployment.startWorkers()
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
-            let carried = try deployment.carryRegistrations(to: wire)
+            let carried = try deployment.carryRegistrations(to: commandProducer)
             try turn()
             let (registered, expected) = (try deployment.redis.keys(), outage.expectedRegistrations)
             if carried >= expected, registered >= expected { return }
@@ -79,7 +79,7 @@ final class OutageHourRun {
     private func turn() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
-        wire.takeReports()
+        commandProducer.takeReports()
         try outcomes.drain()
         usleep(Self.turnMicroseconds)
     }
@@ -89,11 +89,11 @@ final class OutageHourRun {
     private func play() throws(LabError) {
         let began = Clock.milliseconds
         var troubles = outage.troubles[...]
-        var (nextLook, nextMinute) = (began, began + Self.minuteMilliseconds)
+        var (nextPoll, nextMinute) = (began, began + Self.minuteMilliseconds)
         while Clock.milliseconds - began < plan.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices {
-                try feeds[index].advance(to: elapsed, wire)
+                try feeds[index].advance(to: elapsed, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recent.append(command)
                     minute.commands += 1
@@ -110,8 +110,8 @@ final class OutageHourRun {
             }
             try turn()
             try takePushes()
-            if Clock.milliseconds >= nextLook {
-                nextLook = Clock.milliseconds + Self.lookMilliseconds
+            if Clock.milliseconds >= nextPoll {
+                nextPoll = Clock.milliseconds + Self.pollMilliseconds
                 measureLag()
             }
             if Clock.milliseconds >= nextMinute {

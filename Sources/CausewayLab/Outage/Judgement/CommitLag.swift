@@ -2,7 +2,7 @@ import Kafka
 
 /// How long records wait for their commit, measured by looks at the committed offsets and the logs' ends.
 ///
-/// The wait counts from the look that first saw a record. So a record that comes and is committed between two looks counts as no wait.
+/// The wait counts from the poll that first saw a record. So a record that comes and is committed between two polls counts as no wait.
 struct CommitLag {
     /// For each partition: the looks at its end, oldest first, without those whose records are committed.
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
@@ -14,7 +14,7 @@ struct CommitLag {
         return longestMilliseconds
     }
 
-    /// A look at all partitions, in their order.
+    /// A poll of all partitions, in their order.
     mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
             var seen = ends[partition] ?? []

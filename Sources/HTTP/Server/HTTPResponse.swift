@@ -1,5 +1,5 @@
-/// The answer to a request.
-package struct HTTPAnswer: Sendable, Equatable {
+/// The response to a request.
+package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     package var contentType: String
     /// What a browser may load for this page. The default allows a page its own style, and nothing else.
@@ -18,9 +18,9 @@ package struct HTTPAnswer: Sendable, Equatable {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
     }
 
-    /// An answer that has only its status as text.
-    package static func plain(_ status: Int) -> HTTPAnswer {
-        HTTPAnswer(status: status, text: "\(status) \(phrase(of: status))\n")
+    /// A response that has only its status as text.
+    package static func plain(_ status: Int) -> HTTPResponse {
+        HTTPResponse(status: status, text: "\(status) \(phrase(of: status))\n")
     }
 
     package static func phrase(of status: Int) -> String {

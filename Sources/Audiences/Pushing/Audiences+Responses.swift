@@ -66,11 +66,11 @@ extension Audiences {
     private mutating func noteTimes(of version: UInt32, _ result: PushResult) {
         let slot = versions.mutableAddress(of: version)
         guard result.status != 0 else { return }
-        if slot.pointee.times.firstAnswerMilliseconds < 0 {
-            slot.pointee.times.firstAnswerMilliseconds = result.answeredMilliseconds
+        if slot.pointee.times.firstResponseMilliseconds < 0 {
+            slot.pointee.times.firstResponseMilliseconds = result.answeredMilliseconds
         }
-        slot.pointee.times.lastAnswerMilliseconds = max(
-            slot.pointee.times.lastAnswerMilliseconds,
+        slot.pointee.times.lastResponseMilliseconds = max(
+            slot.pointee.times.lastResponseMilliseconds,
             result.answeredMilliseconds
         )
     }

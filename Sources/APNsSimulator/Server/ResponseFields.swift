@@ -1,24 +1,24 @@
 import CNghttp2
 
-/// Header fields of answers, made once.
+/// Header fields of responses, made once.
 ///
 /// Names and values point to memory that outlives the frame: constants, or the memory of the request, whose slot is kept until its stream
 /// is closed.
-final class AnswerFields {
+final class ResponseFields {
     private static let fieldsMax = 3
 
-    private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: AnswerFields.fieldsMax)
+    private let fields = UnsafeMutablePointer<nghttp2_nv>.allocate(capacity: ResponseFields.fieldsMax)
     private let statuses: [nghttp2_nv]
     private let successStatuses: [nghttp2_nv]
-    private let earlyHints = AnswerFields.field(
-        AnswerFields.bytes(":status"),
-        AnswerFields.bytes("103"),
+    private let earlyHints = ResponseFields.field(
+        ResponseFields.bytes(":status"),
+        ResponseFields.bytes("103"),
         isIndexed: false
     )
-    private let identifierName = AnswerFields.bytes("apns-id")
-    private let uniqueName = AnswerFields.bytes("apns-unique-id")
-    private let requestName = AnswerFields.bytes("apns-request-id")
-    private let channelName = AnswerFields.bytes("apns-channel-id")
+    private let identifierName = ResponseFields.bytes("apns-id")
+    private let uniqueName = ResponseFields.bytes("apns-unique-id")
+    private let requestName = ResponseFields.bytes("apns-request-id")
+    private let channelName = ResponseFields.bytes("apns-channel-id")
 
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
@@ -35,7 +35,7 @@ final class AnswerFields {
         fields.deallocate()
     }
 
-    /// The fields of one answer, valid until the next call.
+    /// The fields of one response, valid until the next call.
     func fill(
         _ reason: Reason,
         identifier: UnsafeRawBufferPointer,
@@ -48,7 +48,7 @@ final class AnswerFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// The fields of an answer about a broadcast or a channel, valid until the next call.
+    /// The fields of a response about a broadcast or a channel, valid until the next call.
     func fill(
         _ reason: Reason,
         _ status: SuccessStatus,
@@ -65,7 +65,7 @@ final class AnswerFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// The fields of a 103 (RFC 8297), which precedes the answer. Valid until the next call.
+    /// The fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
     func fillInformational() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHints
         return UnsafeMutableBufferPointer(start: fields, count: 1)
@@ -110,7 +110,7 @@ final class AnswerFields {
 }
 
 /// `{"reason":"…"}` for every reason, as bytes.
-let answerBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
+let responseBodies: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.word)\"".utf8) }
 
 /// Apple's page on broadcasts and channels writes this reason as two words.
 let serviceUnavailableOfChannels = Array("{\"reason\":\"Service Unavailable\"".utf8)

@@ -39,10 +39,10 @@ extension Audiences {
         slot.pointee.advice = result.advice
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
-        if slot.pointee.times.firstAnswerMilliseconds < 0 {
-            slot.pointee.times.firstAnswerMilliseconds = result.answeredMilliseconds
+        if slot.pointee.times.firstResponseMilliseconds < 0 {
+            slot.pointee.times.firstResponseMilliseconds = result.answeredMilliseconds
         }
-        slot.pointee.times.lastAnswerMilliseconds = result.answeredMilliseconds
+        slot.pointee.times.lastResponseMilliseconds = result.answeredMilliseconds
     }
 
     private mutating func retryPause(of broadcast: UInt32, _ result: PushResult) -> Int64 {

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The body of an answer that grows over time, such as Server-Sent Events (`text/event-stream`).
+/// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
 /// Any thread may append. What finds no room, because the client reads slowly, is skipped as a whole; a client that takes nothing for
 /// `HTTPServerLimits.idleMilliseconds` while bytes wait for it is cut.
-package final class HTTPAnswerStream: Sendable {
+package final class HTTPResponseStream: Sendable {
     package enum Appended: Sendable, Equatable {
         case taken
         /// There is no room. Nothing of the bytes will be sent.
@@ -29,13 +29,13 @@ package final class HTTPAnswerStream: Sendable {
         }
     }
 
-    let head: HTTPAnswer
+    let head: HTTPResponse
     private let inbox: HTTPServerInbox
     private let connection: UInt64
     private let state: Mutex<State>
 
     /// - Precondition: the inbox has counted the stream.
-    init(head: HTTPAnswer, inbox: HTTPServerInbox, connection: UInt64) {
+    init(head: HTTPResponse, inbox: HTTPServerInbox, connection: UInt64) {
         self.head = head
         self.inbox = inbox
         self.connection = connection
@@ -58,7 +58,7 @@ package final class HTTPAnswerStream: Sendable {
         return appended
     }
 
-    /// Ends the answer after the bytes that were appended.
+    /// Ends the response after the bytes that were appended.
     package func finish() {
         let isNew = state.withLock { state in
             state.isFinished = true

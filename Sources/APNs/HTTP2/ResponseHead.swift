@@ -1,7 +1,7 @@
 import Numbers
 
-/// The header fields of an answer, as far as the program needs them.
-struct AnswerHead {
+/// The header fields of a response, as far as the program needs them.
+struct ResponseHead {
     /// The longest header list, counted as in RFC 9113, section 6.5.2. APNs' lists are below 300 bytes.
     static let listBytesMax = 16_384
     /// A longer `Retry-After` is ignored.
@@ -56,7 +56,7 @@ struct HeaderField {
     static let overheadBytes = 32
 
     var kind = Kind.other
-    /// Whether name and value are allowed in an answer (RFC 9113, sections 8.2 and 8.3.2).
+    /// Whether name and value are allowed in a response (RFC 9113, sections 8.2 and 8.3.2).
     var isNameValid = true
     var isValueValid = true
     var nameBytes: Int32 = 0
@@ -97,7 +97,7 @@ struct HeaderField {
                 isValueValid = HeaderField.isValue(value)
             }
         case .retryAfter:
-            number = Decimal.parse(value, max: AnswerHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
+            number = Decimal.parse(value, max: ResponseHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
             isValueValid = HeaderField.isValue(value)
         case .contentLength:
             let bytes = Decimal.parse(value, max: UInt64(Int32.max))

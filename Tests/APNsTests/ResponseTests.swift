@@ -4,8 +4,8 @@ import Testing
 
 @testable import APNs
 
-/// The outcomes of answers of every form.
-@Suite(.ownThread) struct AnswerTests {
+/// The outcomes of responses of every form.
+@Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the action that the reference gives for each row.
     static let table: [(status: UInt16, reason: String, expected: Disposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
@@ -25,10 +25,10 @@ import Testing
     ]
 
     @Test func `Every reason of the table is recognized over the network`() throws {
-        // All answers but two are refusals, so the breaker gets high limits: it has its own tests.
+        // All responses but two are refusals, so the breaker gets high limits: it has its own tests.
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1_000
-            $0.breaker.suspectAnswersMin = 1_000
+            $0.breaker.suspectResponsesMin = 1_000
         }
         var row = 0
         fixture.server.respond = { _ in
@@ -38,7 +38,7 @@ import Testing
         for (index, expected) in Self.table.enumerated() {
             row = index
             fixture.turn(until: { fixture.submit(UInt64(index)) })
-            fixture.turn(until: { fixture.recorder.answers == index + 1 })
+            fixture.turn(until: { fixture.recorder.responses == index + 1 })
             let outcome = try fixture.recorder.only(UInt64(index))
             #expect(outcome.kind == .answered)
             #expect(outcome.status == expected.status)
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `Every answer has a disposition`() {
-        for kind in PushAnswer.Kind.allCases {
+        for kind in PushResponse.Kind.allCases {
             for status in UInt16(0)...999 {
                 for reason in Reason.allCases {
                     let disposition = Disposition(kind: kind, status: status, reason: reason)
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    /// One row for each form of answer: what the server sends, and the expected outcome.
+    /// One row for each form of response: what the server sends, and the expected outcome.
     @Test(arguments: [
         // A body over five DATA frames.
         ShapeCase(
@@ -128,7 +128,7 @@ import Testing
         ShapeCase(Reply(fields: [(":status", "400")], body: Array(#"{"reason":"BadTop"#.utf8)), .answered, 400, ""),
         ShapeCase(Reply(isPrecededByHints: true), .answered, 200, ""),
         ShapeCase(Reply(body: Array("{}".utf8), end: .trailers), .answered, 200, ""),
-        // No status at all: nghttp2 refuses the answer.
+        // No status at all: nghttp2 refuses the response.
         ShapeCase(Reply(fields: [("apns-id", "x")]), .ambiguous, 0, ""),
         ShapeCase(Reply(fields: [(":status", "abc")]), .ambiguous, 0, ""),
         ShapeCase(.reset(NGHTTP2_REFUSED_STREAM.rawValue), .notProcessed, 0, ""),
@@ -158,11 +158,11 @@ import Testing
 
     struct ShapeCase: Sendable {
         let reply: Reply
-        let kind: PushAnswer.Kind
+        let kind: PushResponse.Kind
         let status: UInt16
         let reason: String
 
-        init(_ reply: Reply, _ kind: PushAnswer.Kind, _ status: UInt16, _ reason: String) {
+        init(_ reply: Reply, _ kind: PushResponse.Kind, _ status: UInt16, _ reason: String) {
             self.reply = reply
             self.kind = kind
             self.status = status
@@ -221,7 +221,7 @@ import Testing
     func bodyScanner(text: String, reason: String, timestamp: Int64) {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
-                let body = AnswerBody(bytes)
+                let body = ResponseBody(bytes)
                 #expect(String(decoding: body.reasonText, as: UTF8.self) == reason)
                 #expect(body.timestampMilliseconds == timestamp)
             }
@@ -242,7 +242,7 @@ import Testing
                 var bytes = Array(text.prefix(cut))
                 if let last = bytes.indices.last { bytes[last] = replacement }
                 bytes.withUnsafeBytes { bytes in
-                    let body = AnswerBody(bytes)
+                    let body = ResponseBody(bytes)
                     #expect(body.reasonText.count <= bytes.count)
                 }
             }

@@ -1,25 +1,25 @@
-/// The head of an answer, as a client reads it (RFC 9112, section 4).
-struct HTTPAnswerHead: Equatable {
+/// The head of a response, as a client reads it (RFC 9112, section 4).
+struct HTTPResponseHead: Equatable {
     var status: Int
     var fields: HTTPFields
 
     /// Reads one head from the beginning of the received bytes.
     ///
     /// - Returns: the head and its number of bytes; nil if it is not complete.
-    static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPAnswerHead, length: Int)? {
+    static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPResponseHead, length: Int)? {
         // What is not HTTP may never have an empty line.
         guard bytes.starts(with: "HTTP/1.".utf8.prefix(bytes.count)) else { throw .malformed }
         guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
         guard words.count >= 2, words[1].utf8.count == 3, let status = Int(words[1]), (100...599).contains(status)
         else { throw .malformed }
-        return (HTTPAnswerHead(status: status, fields: head.fields), length)
+        return (HTTPResponseHead(status: status, fields: head.fields), length)
     }
 
     /// Proxies and collectors add more fields than clients do.
     private static let bytesMax = 32_768
 
-    /// The body's length in an answer to this method.
+    /// The body's length in a response to this method.
     func bodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
         return try fields.bodyLength() ?? .untilEnd

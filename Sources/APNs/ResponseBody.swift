@@ -1,10 +1,10 @@
 import Numbers
 
-/// The reason and timestamp in an answer's JSON body, found in one pass that never fails.
+/// The reason and timestamp in a response's JSON body, found in one pass that never fails.
 ///
 /// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as possible,
 /// keeps the values found before the text becomes invalid, and holds slices instead of copies.
-struct AnswerBody {
+struct ResponseBody {
     /// The `reason` between its quotes, not unescaped; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
     /// `timestamp` as a whole number of 0 or more; -1 if there is none.
@@ -25,7 +25,7 @@ struct AnswerBody {
                 reasonText = text
             } else if ("timestamp" as StaticString).equals(key), let number = scanner.number() {
                 timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) } ?? -1
-            } else if !scanner.skipValue(depthMax: AnswerBody.depthMax) {
+            } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
                 return
             }
             guard scanner.take(UInt8(ascii: ",")) else { return }

@@ -1,7 +1,7 @@
 import Numbers
 
 extension ServerLoop {
-    /// The `apns-id` of an answer: the request's, or a new one.
+    /// The `apns-id` of a response: the request's, or a new one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
@@ -10,7 +10,7 @@ extension ServerLoop {
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
 
-    /// The `apns-unique-id` of an answer. It is written over the request's topic, which is no longer needed.
+    /// The `apns-unique-id` of a response. It is written over the request's topic, which is no longer needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
         return slot.pointee.memory.prefix(Hexadecimal.identifierBytes, of: RequestMemory.topic)
@@ -27,8 +27,8 @@ extension ServerLoop {
 }
 
 /// Writes `{"reason":"…"}` into the request's memory. For a 410 it adds the time since when the token is invalid.
-func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
-    let region = slot.pointee.memory[RequestMemory.answer]
+func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    let region = slot.pointee.memory[RequestMemory.response]
     var count = 0
     func append(_ byte: UInt8) {
         region[count] = byte
@@ -38,15 +38,15 @@ func writeAnswerBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         oddity.body.withUTF8Buffer { bytes in
             for byte in bytes { append(byte) }
         }
-        slot.pointee.answerBytes = count
+        slot.pointee.responseBytes = count
         return
     }
     let isInTwoWords = slot.pointee.head.isOfChannels && slot.pointee.reason == .serviceUnavailable
-    let body = isInTwoWords ? serviceUnavailableOfChannels : answerBodies[Int(slot.pointee.reason.rawValue)]
+    let body = isInTwoWords ? serviceUnavailableOfChannels : responseBodies[Int(slot.pointee.reason.rawValue)]
     for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }
     }
     append(UInt8(ascii: "}"))
-    slot.pointee.answerBytes = count
+    slot.pointee.responseBytes = count
 }
