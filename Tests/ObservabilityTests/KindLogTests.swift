@@ -118,6 +118,39 @@ struct KindLogTests {
         #expect(note(.apnsUntrusted, "a") && !note(.apnsUntrusted, "b"))
     }
 
+    @Test func `A recovery says how many lines about its trouble were left out`() {
+        let collector = LogCollector()
+        var log = KindLog(logger: collector.logger, events: RecentEvents())
+        for _ in 0..<5 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "refused"]) }
+        for _ in 0..<3 { log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "no answer"]) }
+        for _ in 0..<2 { log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 0) }
+        #expect(
+            collector.lines.map { line in line.metadata["repeated"].map { "\($0)" } } == [nil, nil, "6", nil]
+        )
+    }
+
+    /// A fleet of pools loses its connections, and has more reasons than are known at one time.
+    @Test func `A trouble that made room for others still has its recovery and its number of lines left out`() {
+        let collector = LogCollector()
+        let events = RecentEvents()
+        func note(_ kind: LogKind, _ pool: String) -> Bool {
+            // Each line comes from a thread of its own, so no window is used up.
+            var log = KindLog(logger: collector.logger, events: events)
+            return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
+        }
+        for _ in 0..<3 { _ = note(.apnsUntrusted, "first") }
+        for number in 0..<LogRepetition.subjectsMax { #expect(note(.apnsUntrusted, "\(number)")) }
+        var usedUp = KindLog(logger: collector.logger, events: events)
+        func connect(_ pool: String) -> Bool {
+            usedUp.log(.apnsConnected, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
+        }
+        while connect("untroubled") {}
+        #expect(connect("first"))
+        #expect(collector.lines.last?.metadata["repeated"].map { "\($0)" } == "2")
+        #expect(!connect("first"))
+        #expect(connect("1"))
+    }
+
     @Test func `The number of subjects and of comparisons is limited`() {
         var repetition = LogRepetition()
         func admit(_ number: Int, at milliseconds: Int64) -> UInt64? {
@@ -127,6 +160,13 @@ struct KindLogTests {
         #expect(admit(0, at: 100) == nil)
         // The second subject was seen longest ago, so a further one replaces it.
         #expect(admit(-1, at: 100) == 0 && admit(0, at: 101) == nil && admit(1, at: 101) == 0)
+        for pool in 0..<2 * LogRepetition.replacedMax {
+            _ = repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
+        }
+        let known = (0..<2 * LogRepetition.replacedMax)
+            .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
+        // One of the replaced troubles is Kafka's.
+        #expect(known == LogRepetition.replacedMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())
         var made = 0

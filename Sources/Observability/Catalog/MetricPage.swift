@@ -47,7 +47,7 @@ package enum MetricPage {
             intervals: after \(LogRepetition.firstIntervalMilliseconds / 1_000) s, \
             \(LogRepetition.firstIntervalMilliseconds / 500) s and so on, up to \
             \(LogRepetition.intervalMillisecondsMax / 1_000) s. Its next line has the number of those left out (`repeated`). \
-            The line that says that a trouble is over is always written.
+            The line that says that a trouble is over is always written, with this number too.
 
             A thread writes at most \(KindLog.linesPerWindow) lines of a kind in \(KindLog.windowMilliseconds / 1_000) \
             seconds; the kind's next line has the number of further ones (`suppressed`). \

@@ -4,7 +4,7 @@ import Logging
 ///
 /// The first lines of a kind in a window are written. Further lines are only counted, without making their text, and the next written
 /// line says how many were suppressed. A warning or an error that repeats is written at growing intervals (``LogRepetition``), and its
-/// next line says how often it was left out. A recovery is always written.
+/// next line says how often it was left out. A recovery is always written, and says the same of the trouble that is over.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
@@ -59,18 +59,19 @@ package struct KindLog: ~Copyable, Sendable {
         let definition = kind.definition
         let level = level ?? definition.level
         var fields = metadata()
-        if !ended.isEmpty {
-            let isRecovery = events.endTroubles(ended, fields)
-            guard isInWindow || isRecovery else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
-        }
         var leftOut: UInt64 = 0
+        if !ended.isEmpty {
+            let ofTroubles = events.endTroubles(ended, fields)
+            guard isInWindow || ofTroubles != nil else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
+            leftOut = ofTroubles ?? 0
+        }
         if level >= .warning {
             allowances[index].compared += 1
             guard let count = events.admit(kind, fields, nowMilliseconds: nowMilliseconds) else {
                 events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }
-            leftOut = count
+            leftOut &+= count
         }
         allowances[index].written += 1
         events.note(kind, metadata: fields, wallMilliseconds: wallMilliseconds)

@@ -8,10 +8,22 @@ struct LogRepetition {
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are known. A further one replaces the one that was seen longest ago.
     static let subjectsMax = 64
+    /// The most replaced troubles whose recoveries are still written.
+    static let replacedMax = 1_024
+
+    private struct Trouble: Hashable {
+        var kind: LogKind
+        /// The pool that the lines are about. A recovery ends only troubles of its own pool.
+        var pool: String?
+
+        init(_ kind: LogKind, _ fields: Logger.Metadata) {
+            self.kind = kind
+            pool = fields["pool"].map { "\($0)" }
+        }
+    }
 
     private struct Subject {
-        var kind: LogKind
-        var place: String?
+        var trouble: Trouble
         var digest: Int
         var seenMilliseconds: Int64
         var nextMilliseconds: Int64
@@ -20,17 +32,18 @@ struct LogRepetition {
     }
 
     private var subjects: [Subject] = []
+    /// Troubles whose subjects have been replaced, with the number of lines left out.
+    private var replaced: [Trouble: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// - Returns: nil if the line is left out; else how many were left out since the last line about its subject.
     mutating func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         let digest = Self.digest(kind, fields)
-        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.kind == kind }) else {
+        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.trouble.kind == kind }) else {
             add(
                 Subject(
-                    kind: kind,
-                    place: Self.place(fields),
+                    trouble: Trouble(kind, fields),
                     digest: digest,
                     seenMilliseconds: nowMilliseconds,
                     nextMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
@@ -58,22 +71,27 @@ struct LogRepetition {
 
     /// Forgets troubles that are over, so that the next one is written at once.
     ///
-    /// - Returns: whether one of them was known.
-    mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> Bool {
-        let (place, count) = (Self.place(fields), subjects.count)
-        subjects.removeAll { kinds.contains($0.kind) && $0.place == place }
-        return subjects.count < count
+    /// - Returns: how many lines about them were left out since the last one that was written; nil if none of them was known.
+    mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
+        let troubles = kinds.map { Trouble($0, fields) }
+        let known =
+            subjects.filter { troubles.contains($0.trouble) }.map(\.leftOut)
+            + troubles.compactMap { replaced.removeValue(forKey: $0) }
+        guard !known.isEmpty else { return nil }
+        subjects.removeAll { troubles.contains($0.trouble) }
+        return known.reduce(0, &+)
     }
 
     private mutating func add(_ subject: Subject) {
         guard subjects.count == Self.subjectsMax,
             let oldest = subjects.indices.min(by: { subjects[$0].seenMilliseconds < subjects[$1].seenMilliseconds })
         else { return subjects.append(subject) }
+        let old = subjects[oldest]
+        if replaced.count < Self.replacedMax || replaced[old.trouble] != nil {
+            replaced[old.trouble, default: 0] &+= old.leftOut
+        }
         subjects[oldest] = subject
     }
-
-    /// The pool that a line is about. A recovery ends only troubles of its own pool.
-    private static func place(_ fields: Logger.Metadata) -> String? { fields["pool"].map { "\($0)" } }
 
     /// All that a line says, except who says it.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {

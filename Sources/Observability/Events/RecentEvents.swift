@@ -26,7 +26,7 @@ package final class RecentEvents: Sendable {
     }
 
     /// See ``LogRepetition/forget(_:_:)``.
-    func endTroubles(_ kinds: [LogKind], _ fields: Logger.Metadata) -> Bool {
+    func endTroubles(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetition.withLock { $0.forget(kinds, fields) }
     }
 
