@@ -147,4 +147,32 @@ struct JudgesTests {
         let found = try Self.mismatch(state.replacing(good, with: bad), contract)
         #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
     }
+
+    /// The first of equal keys counts, so a later one may have any value.
+    @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
+        let contract = try Self.contract()
+        defer { contract.deallocate() }
+        let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
+        let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
+        func mismatch(_ keys: [String]) throws -> String? {
+            let known = keys.map { "\"\($0)\":1" }
+            let repeated = keys.map { "\"\($0)\":[]" }
+            let changed = state.replacing(
+                scores,
+                with: "\"scores\":{\((known + repeated).joined(separator: ","))}"
+            )
+            let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(changed.utf8))) != nil
+            let mismatch = try Self.mismatch(changed, contract)
+            #expect(isDecoded == (mismatch == nil))
+            return mismatch
+        }
+        let keys = (0..<200).map(String.init)
+        #expect(try mismatch(keys) == nil)
+        let escaped = #"\u0030"#
+        #expect(
+            try Self.mismatch(state.replacing(scores, with: #""scores":{"0":1,"\#(escaped)":[]}"#), contract) == nil
+        )
+        let new = state.replacing(scores, with: #""scores":{"0":1,"0":[],"1":1,"1":[],"0":[],"2":[]}"#)
+        #expect(try Self.mismatch(new, contract)?.hasPrefix("aps.content-state.scores.2: an array must be int") == true)
+    }
 }

@@ -112,4 +112,21 @@ import Testing
         let piece = pieces[randomness.number(0...pieces.count - 1)]
         record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
+
+    /// Otherwise thousands of repeated keys in a record that is refused for its size would hold up a lane: each is compared with those
+    /// before.
+    @Test func `A value that is larger than any body has no form`() throws {
+        let contract = try JudgesTests.contract()
+        defer { contract.deallocate() }
+        var forms = StateForms(isNeeded: true)
+        let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
+        let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
+        #expect(try Self.fits(&forms, state, contract))
+        func matches(members: Int) throws -> Bool {
+            let members = (0..<members).map { "\"\($0)\":1" }.joined(separator: ",")
+            return try Self.matches(&forms, state.replacing(scores, with: "\"scores\":{\(members)}"))
+        }
+        #expect(try matches(members: 500))
+        #expect(try !matches(members: 1_000))
+    }
 }

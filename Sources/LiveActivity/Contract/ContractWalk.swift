@@ -171,7 +171,10 @@ struct ContractWalk {
         // Around the value are the record, Apple's dictionary, and at most the containers of the shape.
         default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
         }
-        guard let valid, let end = try? value(node, position), end == valid else { return nil }
+        // A dictionary with many repeated keys takes quadratic time. A larger value fits no body, so the record needs no form.
+        guard let valid, valid &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
+            end == valid
+        else { return nil }
         return end
     }
 
