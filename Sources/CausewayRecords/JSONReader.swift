@@ -79,8 +79,8 @@ struct JSONReader {
         return value
     }
 
-    private mutating func object() throws(RecordFault) -> [String: JSONValue] {
-        var members: [String: JSONValue] = [:]
+    private mutating func object() throws(RecordFault) -> JSONObject {
+        var members = JSONObject()
         skipSpace()
         if take("}") { return members }
         while true {

@@ -37,11 +37,11 @@ extension JSONValue {
             bytes.append(UInt8(ascii: "]"))
         case .object(let members):
             bytes.append(UInt8(ascii: "{"))
-            for (index, key) in members.keys.sorted().enumerated() {
+            for (index, member) in members.sorted.enumerated() {
                 if index > 0 { bytes.append(UInt8(ascii: ",")) }
-                Self.write(key, to: &bytes)
+                Self.write(member.key, to: &bytes)
                 bytes.append(UInt8(ascii: ":"))
-                try members[key]?.write(to: &bytes)
+                try member.value.write(to: &bytes)
             }
             bytes.append(UInt8(ascii: "}"))
         }

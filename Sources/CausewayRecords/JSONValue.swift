@@ -1,7 +1,7 @@
 import Foundation
 
-/// Any JSON value, for parts of a record that only the app knows.
-public enum JSONValue: Hashable, Sendable {
+/// Any JSON value, for parts of a record that only the app knows. Texts are equal if their bytes are. (``JSONObject``)
+public enum JSONValue: Sendable {
     case null
     case boolean(Bool)
     case integer(Int64)
@@ -12,7 +12,9 @@ public enum JSONValue: Hashable, Sendable {
     case numeral(String)
     case string(String)
     case array([JSONValue])
-    case object([String: JSONValue])
+    case object(JSONObject)
+
+    public static func object(_ members: [String: JSONValue]) -> JSONValue { .object(JSONObject(members)) }
 
     /// A value as ActivityKit reads it: encoded by a `JSONEncoder` with default strategies. A `Date` becomes seconds since 2001.
     /// - Throws: what `value` throws, or an `EncodingError` for a number that JSON does not have.
@@ -42,7 +44,39 @@ public enum JSONValue: Hashable, Sendable {
     }
 }
 
-/// Any decoder and encoder can be used, but they round numbers that they do not know. ``init(text:)`` and ``text()`` keep each number.
+extension JSONValue: Hashable {
+    public static func == (left: JSONValue, right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.boolean(let left), .boolean(let right)): left == right
+        case (.integer(let left), .integer(let right)): left == right
+        case (.unsigned(let left), .unsigned(let right)): left == right
+        case (.number(let left), .number(let right)): left == right
+        case (.numeral(let left), .numeral(let right)): left == right
+        case (.string(let left), .string(let right)): left.utf8.elementsEqual(right.utf8)
+        case (.array(let left), .array(let right)): left == right
+        case (.object(let left), .object(let right)): left == right
+        default: false
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .boolean(let value): hasher.combine(value)
+        case .integer(let value): hasher.combine(value)
+        case .unsigned(let value): hasher.combine(value)
+        case .number(let value): hasher.combine(value)
+        case .numeral(let digits): hasher.combine(digits)
+        case .string(let text): hasher.combine(bytesOf: text)
+        case .array(let elements): hasher.combine(elements)
+        case .object(let members): hasher.combine(members)
+        }
+    }
+}
+
+/// Any decoder and encoder can be used, but they round numbers that they do not know, and make one key of those that Unicode takes for
+/// equal. ``init(text:)`` and ``text()`` keep each number and key.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -61,7 +95,7 @@ extension JSONValue: Codable {
         } else if let value = try? container.decode([JSONValue].self) {
             self = .array(value)
         } else {
-            self = .object(try container.decode([String: JSONValue].self))
+            self = .object(JSONObject(try container.decode([String: JSONValue].self)))
         }
     }
 
@@ -84,7 +118,9 @@ extension JSONValue: Codable {
             try container.encode(value)
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
-        case .object(let value): try container.encode(value)
+        case .object(let members):
+            // As a dictionary, whose keys an encoder leaves as they are.
+            try container.encode(members.dictionary)
         }
     }
 }
@@ -98,6 +134,8 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
-        self = .object(Dictionary(elements) { _, last in last })
+        var members = JSONObject()
+        for (key, value) in elements { members[key] = value }
+        self = .object(members)
     }
 }

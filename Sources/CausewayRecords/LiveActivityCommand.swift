@@ -53,7 +53,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var dismissalDate: Date?
     public var relevanceScore: Double?
     /// Your own keys beside `aps`.
-    public var payload: [String: JSONValue]?
+    public var payload: JSONObject?
     /// The name of the command in its result, at most 64 bytes.
     public var id: String?
     /// Orders commands of the same second.

@@ -3,7 +3,7 @@ import Foundation
 /// An object of a record while it is read. Each fault names the field.
 struct RecordObject {
     private let path: String
-    private let members: [String: JSONValue]
+    private let members: JSONObject
 
     /// - Parameter path: the keys that lead to the object; empty for the record.
     init(_ value: JSONValue, _ path: String) throws(RecordFault) {
@@ -68,7 +68,7 @@ struct RecordObject {
         }
     }
 
-    func members(_ key: String) throws(RecordFault) -> [String: JSONValue]? {
+    func members(_ key: String) throws(RecordFault) -> JSONObject? {
         try read(key, "an object") { value in
             if case .object(let members) = value { members } else { nil }
         }
@@ -104,7 +104,7 @@ extension JSONValue {
         if self == read { return received }
         guard case .object(let members) = self, case .object(var result) = received, case .object(let before) = read
         else { return self }
-        for key in Set(members.keys).union(before.keys) where members[key] != before[key] {
+        for key in members.keys + before.keys.filter({ members[$0] == nil }) where members[key] != before[key] {
             guard inner.contains(key), let value = members[key], let old = before[key], let original = result[key]
             else {
                 result[key] = members[key]

@@ -54,7 +54,7 @@ struct RecordRules: Sendable {
                 return elements.flatMap { sizeFaults(of: $0, path, depth: depth + 1) }
             }
             guard case .object(let members) = value else { return [] }
-            return members.sorted { $0.key < $1.key }
+            return members.sorted
                 .flatMap { key, member in
                     stringFaults(key, path)
                         + sizeFaults(of: member, path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
@@ -69,7 +69,7 @@ struct RecordRules: Sendable {
     }
 
     /// The size of the body that APNs gets: `{"aps":…}` with the members of `payload`.
-    private static func bodyFaults(_ record: [String: JSONValue], _ aps: JSONValue) throws -> [RecordFault] {
+    private static func bodyFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
             // A comma instead of two braces.

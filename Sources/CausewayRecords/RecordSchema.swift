@@ -23,13 +23,13 @@ struct RecordSchema: Sendable {
     }
 
     /// The schema of an object, if the value is one and may also be something else. Its faults say more than that no schema accepts it.
-    private func objectBranch(of schema: [String: JSONValue], for value: JSONValue) -> JSONValue? {
+    private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
     /// The faults by the keywords that lead to other schemas for the same value.
-    private func branchFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+    private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var found = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
                 // A rule has one message, whatever part of it is broken.
@@ -47,14 +47,14 @@ struct RecordSchema: Sendable {
         reference.split(separator: "/").dropFirst().reduce(root) { $0.asObject[String($1)] ?? .boolean(false) }
     }
 
-    private func memberFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+    private func memberFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .object(let members) = value else { return [] }
         let prefix = path.isEmpty ? "" : path + "."
         let properties = schema["properties"]?.asObject ?? [:]
-        let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map(\.value)
+        let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map { $0.value }
         let required = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
         var found = required.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
-        for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+        for (name, member) in members.sorted {
             if let property = properties[name] {
                 found += faults(member, property, prefix + name)
             } else if schema["additionalProperties"] == .boolean(false) {
@@ -67,7 +67,7 @@ struct RecordSchema: Sendable {
         return found
     }
 
-    private func elementFaults(_ value: JSONValue, _ schema: [String: JSONValue], _ path: String) -> [RecordFault] {
+    private func elementFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .array(let elements) = value, let schema = schema["items"] else { return [] }
         return elements.contains { !accepts($0, schema) }
             ? [RecordFault(path, "has an element that is not allowed")] : []
@@ -104,7 +104,7 @@ extension JSONValue {
         if case .array(let elements) = self { elements } else { [] }
     }
 
-    fileprivate var asObject: [String: JSONValue] {
+    fileprivate var asObject: JSONObject {
         if case .object(let members) = self { members } else { [:] }
     }
 

@@ -72,6 +72,14 @@ struct CommandTests {
         #expect(String(decoding: try command.value(), as: UTF8.self) == expected)
     }
 
+    @Test func `A change of bytes is a change, also of texts that Swift's strings take for equal`() throws {
+        let record = #"{"app":"com.example.ride","activity":"é","aps":{"event":"update","timestamp":1790000000}}"#
+        var command = try LiveActivityCommand<JSONValue>(value: Data(record.utf8))
+        command.address = .activity("e\u{301}")
+        let text = String(decoding: try command.value(), as: UTF8.self)
+        #expect(text.utf8.contains(0x81) && !text.utf8.contains(0xA9), "\(text)")
+    }
+
     @Test(arguments: [true, false])
     func `A command to an audience may ask for a broadcast channel`(asks: Bool) throws {
         var command = RideCommand.update(app: Self.app, .audience("final"), at: Self.time, contentState: Self.state)

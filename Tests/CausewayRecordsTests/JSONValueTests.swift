@@ -55,4 +55,19 @@ struct JSONValueTests {
         #expect(numbers == [1, Double(UInt64.max), 1.5, 1.5])
         #expect(JSONValue.string("1").double == nil)
     }
+
+    /// For Swift's strings, `é` is equal to `e` with a combining accent. The worker and APNs compare bytes.
+    @Test func `Texts are equal if their bytes are`() throws {
+        let text = "{\"e\u{301}\":1,\"\u{E9}\":2}"
+        let value = try JSONValue(text: text.utf8)
+        #expect(String(decoding: try value.text(), as: UTF8.self).utf8.elementsEqual(text.utf8))
+        guard case .object(let members) = value else {
+            Issue.record("no object")
+            return
+        }
+        #expect(members["e\u{301}"] == 1 && members["\u{E9}"] == 2 && members["e"] == nil)
+        #expect(JSONValue.string("e\u{301}") != .string("\u{E9}"))
+        let first = try JSONValue(text: #"{"\u00e9":1,"é":2}"#.utf8)
+        #expect(first == ["\u{E9}": 1])
+    }
 }

@@ -1,0 +1,70 @@
+/// The members of a JSON object.
+///
+/// Keys are equal if their bytes are, as for the worker and APNs. In a `Dictionary`, texts that Unicode takes for equal are one key, such as
+/// `é` and `e` with a combining accent.
+public struct JSONObject: Hashable, Sendable {
+    fileprivate struct Name: Hashable {
+        let text: String
+
+        static func == (left: Name, right: Name) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(bytesOf: text) }
+    }
+
+    private var members: [Name: JSONValue] = [:]
+
+    public init() {}
+
+    public init(_ members: [String: JSONValue]) {
+        for (key, value) in members { self[key] = value }
+    }
+
+    public subscript(key: String) -> JSONValue? {
+        get { members[Name(text: key)] }
+        set { members[Name(text: key)] = newValue }
+    }
+
+    public var isEmpty: Bool { members.isEmpty }
+
+    public var count: Int { members.count }
+
+    /// The keys, in no order.
+    public var keys: [String] { members.keys.map(\.text) }
+
+    /// The members as a dictionary, which has only one of several keys that Unicode takes for equal.
+    public var dictionary: [String: JSONValue] {
+        Dictionary(sorted.map { ($0.key, $0.value) }) { first, _ in first }
+    }
+
+    /// The members in the order of their keys' bytes.
+    var sorted: [(key: String, value: JSONValue)] {
+        map { $0 }.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+    }
+}
+
+extension JSONObject: Sequence {
+    public struct Iterator: IteratorProtocol {
+        fileprivate var members: [Name: JSONValue].Iterator
+
+        public mutating func next() -> (key: String, value: JSONValue)? {
+            members.next().map { ($0.key.text, $0.value) }
+        }
+    }
+
+    public func makeIterator() -> Iterator { Iterator(members: members.makeIterator()) }
+}
+
+extension JSONObject: ExpressibleByDictionaryLiteral {
+    /// Of two equal keys the last one counts.
+    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+        for (key, value) in elements { self[key] = value }
+    }
+}
+
+extension Hasher {
+    mutating func combine(bytesOf text: String) {
+        var text = text
+        text.withUTF8 { combine(bytes: UnsafeRawBufferPointer($0)) }
+        combine(0xFF as UInt8)
+    }
+}
