@@ -9,7 +9,7 @@ public enum StoreLimits {
     /// The maximum number of starts that are held for one device and attributes type, one for each activity. Another start fails at
     /// once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that a member has left but that have not been told. Beyond it, a registration waits.
+    /// The maximum number of audiences that a member has left but that have not been notified. Beyond it, a registration waits.
     public static let leavesMax = 16
     /// The longest token that is stored.
     public static let tokenBytesMax = 256

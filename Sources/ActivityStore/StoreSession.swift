@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// What a call asked for, as far as its reply depends on it.
+/// What a call requested, as far as its reply depends on it.
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind

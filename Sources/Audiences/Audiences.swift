@@ -81,7 +81,7 @@ public struct Audiences: ~Copyable {
     var channelWaiters = 0
     /// Audiences for which a command waited for a channel that did not come. Until this monotonic time no command of the audience waits again.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
-    /// Monotonic: when pauses that are over were last removed.
+    /// Monotonic: when pauses that have ended were last removed.
     var channelWaitPausesCleanedMilliseconds: Int64 = .min / 2
 
     var memberships: Slab<MembershipSlot>
@@ -128,7 +128,7 @@ public struct Audiences: ~Copyable {
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
-        // Abandoned channels keep their slots until their pushes are answered, and resting ones until their pause is over. So there can
+        // Abandoned channels keep their slots until their pushes are answered, and resting ones until their pause has ended. So there can
         // be twice as many as records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)

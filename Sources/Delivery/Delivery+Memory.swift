@@ -8,10 +8,10 @@ extension Delivery {
 
     /// Unused blocks are given back when they are more than this part of `blockBytesMax`.
     private static var sparePart: Int { 4 }
-    /// Giving blocks back looks at every free block, so it happens rarely.
+    /// Giving blocks back visits every free block, so it happens rarely.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Gives back blocks that were needed for records of another size, or for a backlog that is over.
+    /// Gives back blocks that were needed for records of another size, or for a backlog that has ended.
     mutating func releaseSpareBlocks(now: Moment) {
         guard records.keptBytes - records.blockBytes > configuration.blockBytesMax / Self.sparePart,
             now.monotonicMilliseconds >= blocksReleasedMilliseconds + Self.releaseIntervalMilliseconds

@@ -38,7 +38,7 @@ public struct Delivery: ~Copyable {
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When the activities and calls that wait for reading ahead are looked at again; `.max`: nothing waits for it.
+    /// When the activities and calls that wait for reading ahead are checked again; `.max`: nothing waits for it.
     var readingDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
@@ -56,7 +56,7 @@ public struct Delivery: ~Copyable {
     /// that are read again wait.
     public var membersAreHeld = true
     var memberships: Memberships
-    /// When `deferBlocked` next looks through the commands that wait for pools.
+    /// When `deferBlocked` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. An `Atomic` exists only in memory, so the compiler passes the core by its address. Without it, each call of a
@@ -102,7 +102,7 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// An activity without a record rests for one spacing. The limit allows as many of these as records, so that they do not stop
+    /// An activity without a record keeps its slot for one spacing. The limit allows as many of these as records, so that they do not stop
     /// the receiving.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2

@@ -81,7 +81,7 @@ extension JSONText {
         throw Fault(.unknownValue, field, at: position)
     }
 
-    /// Whether a string stands for the word.
+    /// Whether a string represents the word.
     @inline(__always)
     func has(_ string: JSONString, _ word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }

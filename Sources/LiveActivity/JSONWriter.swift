@@ -143,7 +143,7 @@ public struct JSONWriter: ~Copyable {
 
     /// Copies the bytes up to the first one from `start` on that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Copies eight bytes at a time before it looks at them. Bytes that it copied too many are overwritten later. There is room
+    /// Copies eight bytes at a time before it checks them. Bytes that it copied too many are overwritten later. There is room
     /// for all of `text`.
     /// - Returns: the position of the byte at which it stopped.
     @inline(__always)

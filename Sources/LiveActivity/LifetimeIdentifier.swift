@@ -1,6 +1,6 @@
 import Numbers
 
-/// The id of a command that ends an activity whose lifetime is over, or that starts it again. No producer may use such an id.
+/// The id of a command that ends an activity whose lifetime has ended, or that starts it again. No producer may use such an id.
 ///
 /// An end has `lifetime:<number>`, a start `lifetime:<number>:<timestamp>.<sequence>`.
 public struct LifetimeIdentifier: Sendable, Equatable {

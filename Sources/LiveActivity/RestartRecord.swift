@@ -1,4 +1,4 @@
-/// The record of a command that starts an activity again whose lifetime is over.
+/// The record of a command that starts an activity again whose lifetime has ended.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the alert and the
     /// custom keys of the former one, and the state that the activity showed last. Its body may be too large with that state: then the

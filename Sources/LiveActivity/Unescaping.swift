@@ -1,7 +1,7 @@
 import Glibc
 import Numbers
 
-/// The bytes that a JSON string stands for, one by one.
+/// The bytes that a JSON string represents, one by one.
 ///
 /// ``JSONText`` has read the string, so its escapes are well formed. If they were not, the sequence would end early, but never
 /// read out of bounds.
@@ -84,7 +84,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
     }
 }
 
-/// Writes the text that a record's string stands for, in UTF-8.
+/// Writes the text that a record's string represents, in UTF-8.
 /// - Parameters:
 ///   - text: a string from decoding `record`, or an absent one, which gives no bytes.
 ///   - target: has room for at least `text.range.count` bytes; unescaping never makes a string longer.
@@ -115,7 +115,7 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
     return memcmp(start, word.utf8Start, word.utf8CodeUnitCount) == 0
 }
 
-/// Whether two JSON strings stand for the same characters, whichever characters are escaped.
+/// Whether two JSON strings represent the same characters, whichever characters are escaped.
 func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var first = UnescapedBytes(left)
     var second = UnescapedBytes(right)

@@ -66,7 +66,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case expired
     /// The command or its payload is wrong.
     case invalid
-    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a lifetime was over.
+    /// The push-to-start token of a start is dead, or the update token of an end that Causeway sent because a lifetime had ended.
     case unregistered
     /// APNs or Redis refused this command itself, for a reason that no retry removes. The result's reason says which.
     case failed

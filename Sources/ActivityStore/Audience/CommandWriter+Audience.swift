@@ -114,7 +114,7 @@ extension CommandWriter {
 
 /// How the script `audience` stores broadcasts that are finished, and distinguishes them from ranges.
 enum StoredBroadcast {
-    /// The index that stands for a broadcast, above the indexes of ranges.
+    /// The index that represents a broadcast, above the indexes of ranges.
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.

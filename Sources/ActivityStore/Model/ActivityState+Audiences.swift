@@ -9,7 +9,7 @@ extension ActivityState {
         if !audiences.isEmpty { digest = nil }
     }
 
-    /// Leaves all audiences, because the activity's token or life is over.
+    /// Leaves all audiences, because the activity's token or life has ended.
     mutating func leaveAllAudiences() {
         forgetShownOfMember()
         audiences.leaveAll()

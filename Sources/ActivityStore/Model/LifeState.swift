@@ -8,7 +8,7 @@ public struct LifeState: Sendable, Equatable {
         case started = "b"
         /// The activity was first seen alive then.
         case seen = "a"
-        /// The life is over, and the activity must be started again.
+        /// The life has ended, and the activity must be started again.
         case restarting = "r"
     }
 

@@ -82,7 +82,7 @@ local read, pack = struct.unpack, struct.pack
 -- 24 hours, plus more than the 1,000 seconds in which a send verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
--- The value of an activity of which nothing is known.
+-- The value of an activity that Redis does not know.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]

@@ -26,7 +26,7 @@ local ROUND_BYTES = 22
 -- Six counts, and the times of the first and the last answer, milliseconds plus one; 0 for no answer.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- The indexes that stand for the broadcasts of production and of the sandbox, in place of a range's index.
+-- The indexes that represent the broadcasts of production and of the sandbox, in place of a range's index.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()

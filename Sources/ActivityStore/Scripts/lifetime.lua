@@ -7,7 +7,7 @@
 -- operation, ARGV[2] the activity's key. The clock of the server is not needed: a note that is repeated after hours says the same.
 --
 -- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the end and is kept,
--- `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life is over, `c` does the life go on? The answer to `c`
+-- `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life has ended, `c` does the life go on? The answer to `c`
 -- is `retry` if it does, `superseded` if it does not. All others are answered with `settled`.
 
 local call = redis.call

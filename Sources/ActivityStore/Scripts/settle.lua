@@ -1,4 +1,4 @@
--- The script `settle`, for devices: records that a start which waits for a token is over, or that a token is dead, or refunds a
+-- The script `settle`, for devices: records that a start which waits for a token is finished, or that a token is dead, or refunds a
 -- start. Settlements of activities come with admissions, see admit.lua.
 --
 -- It changes only what `admit` has written and never creates a hash, so it leaves the expiry as `admit` set it. The arguments

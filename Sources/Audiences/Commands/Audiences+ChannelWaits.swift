@@ -11,9 +11,9 @@ extension Audiences {
     static var channelWaitersMax: Int { 1_024 }
     /// After a command's wait timed out, no other command of its audience waits for this long.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// Audiences with such a pause. At this number no command waits, until a pause is over.
+    /// Audiences with such a pause. At this number no command waits, until a pause has ended.
     static var channelWaitPausesMax: Int { 4_096 }
-    /// How often pauses that are over are removed at that number: removing them looks at all.
+    /// How often pauses that have ended are removed at that number: each removal scans all pauses.
     static var channelWaitPausesCleanedMilliseconds: Int64 { 1_000 }
 
     /// Whether an admitted command now waits for its audience's channel. If the channel is missing and the command does not wait, the command's

@@ -46,7 +46,7 @@ extension Audiences {
     /// Ends a batch of ``take(_:)`` calls and begins the audiences that the batch awakened.
     ///
     /// By now only the newest state of each audience is left. An older one may be older than what phones show: the worker that died had
-    /// sent more than it had committed, and a store that has lost its data takes each of these commands for a new one.
+    /// sent more than it had committed, and a store that has lost its data treats each of these commands as a new one.
     public mutating func endBatch(now: Moment) {
         while let audience = awakened.popFirst() {
             audiences[audience].isAwakened = false
@@ -189,7 +189,7 @@ extension Audiences {
         commands[command].outstanding = 0
         let first = audiences[audience].first
         if first != .max, commands[first].event == .start {
-            // A start must not be admitted before this command: the store would take the start for the newer state.
+            // A start must not be admitted before this command: the store would treat the start as the newer state.
             commands[command].next = first
             commands[command].stage = .waiting
             audiences[audience].first = command
@@ -199,7 +199,7 @@ extension Audiences {
         begin(audience, now: now)
     }
 
-    /// Begins the next command of an audience, if none is under way and the wait that the store asked for is over.
+    /// Begins the next command of an audience, if none is under way and the wait that the store requested has ended.
     mutating func begin(_ audience: UInt32, now: Moment) {
         while audiences[audience].current == .max, audiences[audience].first != .max {
             guard audiences[audience].restsUntilMilliseconds <= now.monotonicMilliseconds else { return }

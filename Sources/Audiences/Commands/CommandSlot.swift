@@ -5,7 +5,7 @@ struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// In its audience's list.
         case waiting
-        /// Asks for the size of the audience.
+        /// Requests the size of the audience.
         case sizing
         case admitting
         /// Admitted. The audience's channel is being created.

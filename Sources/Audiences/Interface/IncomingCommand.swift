@@ -10,7 +10,7 @@ public struct IncomingCommand {
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names itself.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: DeviceEnvironment?
-    /// Whether the command itself asks for a broadcast channel, even if the app's rule does not include its audience.
+    /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its audience.
     public var asksForChannel: Bool
     public var event: Event
     /// For a start: the ``DeviceTemplate`` for the ids of the activities that it begins. Else empty.

@@ -11,7 +11,7 @@ public struct RangeProgress: Sendable, Equatable {
         public let times: RoundTimes
     }
 
-    /// Oldest first. Empty: the round is over.
+    /// Oldest first. Empty: the round has ended.
     public let versions: [UnderWay]
     /// Members that get another attempt, since the service refused their push for a passing reason.
     public let parkedCount: Int

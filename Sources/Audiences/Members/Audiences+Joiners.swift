@@ -4,7 +4,7 @@ import Numbers
 
 /// Members that join an audience and are shown its newest state at once, since the audience's rounds may have passed their position.
 ///
-/// The push has no alert, and priority 5 (10 for an end). The state is asked for after the member's entry is acknowledged: a command that
+/// The push has no alert, and priority 5 (10 for an end). The state is requested after the member's entry is acknowledged: a command that
 /// is admitted later finds the entry. Nothing here outlives the process. The registration is held until the push has its first answer, at
 /// most a second, so that a crash repeats the registration.
 extension Audiences {
@@ -12,7 +12,7 @@ extension Audiences {
     private static var holdMilliseconds: Int64 { 1_000 }
     /// How long a push is tried. After that the next round reaches the member.
     private static var serviceMilliseconds: Int64 { 60_000 }
-    /// A state that is older than this is asked for again before it is sent.
+    /// A state that is older than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Begins to show a new member the newest state of each audience that it has joined.
@@ -234,7 +234,7 @@ extension Audiences {
         wakeMembership(membership)
     }
 
-    /// Whether a later change of the member has come, or the time for its push is over.
+    /// Whether a later change of the member has come, or the time for its push has passed.
     private func isOver(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].toldMilliseconds + Self.serviceMilliseconds
@@ -283,7 +283,7 @@ extension Audiences {
             leaveJoinerLine(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // The member's pool or the store is away. The member is looked at again when the time for its push is over.
+            // The member's pool or the store is away. The member is checked again when the time for its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].toldMilliseconds + Self.serviceMilliseconds + 1
         case .queued, .telling, .resting: break

@@ -4,7 +4,7 @@ import LiveActivity
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
 /// `queued` → `telling` → (`asking` → `ready` → `underWay` → (`resting` → `asking` …)) → finished. If a later change of the same member
-/// comes, this change ends as soon as its audiences are told.
+/// comes, this change ends as soon as its audiences are notified.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// An earlier change of the same member is being told. Of entries with the same time the last one counts, so the order matters.
@@ -13,7 +13,7 @@ struct MembershipSlot: BitwiseCopyable {
         case telling
         /// Asks the audiences that it has joined for their newest state, one after the other.
         case asking
-        /// In the line of its pool.
+        /// In the queue of its pool.
         case ready
         case underWay
         /// APNs could not take its push. It waits before it asks again.
@@ -52,7 +52,7 @@ struct MembershipSlot: BitwiseCopyable {
     var isReturned = false
     /// Whether a later change of the member has arrived.
     var isOverridden = false
-    /// When every audience had been told. Monotonic milliseconds.
+    /// When every audience had been notified. Monotonic milliseconds.
     var toldMilliseconds: Int64 = .max
     var dueMilliseconds: Int64 = .max
     /// The time of the timer that is set for this slot.
@@ -99,7 +99,7 @@ struct MembershipSlot: BitwiseCopyable {
     var joinsCount: Int { audiences.count - leavesCount }
     func joined(_ place: Int) -> AudienceDigest { audiences[leavesCount + place] }
 
-    /// Whether the next audience is told that the member left, moved or joined.
+    /// Whether the next audience is notified that the member left, moved or joined.
     var change: MembershipChangeKind { told < leavesCount ? .left : wasMember ? .moved : .joined }
 
     /// The entry for the next audience.

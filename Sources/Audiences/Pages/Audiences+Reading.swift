@@ -13,7 +13,7 @@ extension Audiences {
     /// After this many attempts a segment whose directory and pages contradict each other is passed over.
     private static var attemptsMax: UInt8 { 4 }
 
-    /// Asks for as many pages as there is room for.
+    /// Requests as many pages as there is room for.
     ///
     /// - Parameter hasTurn: the round has waited for a page the longest, and may take one before the rounds that wait behind it.
     mutating func readAhead(of round: UInt32, hasTurn: Bool = false) {
@@ -40,7 +40,7 @@ extension Audiences {
         return nil
     }
 
-    /// Whether a page that nobody has asked for follows this one. If so, the next page in the list is not the next page of the round.
+    /// Whether a page that nobody has requested follows this one. If so, the next page in the list is not the next page of the round.
     func isContinued(_ page: UInt32, end: UInt64) -> Bool { pages[page].needsContinuation && pages[page].end < end }
 
     /// Whether the next segment may be read. A segment must not be read while members of its previous lap are under way.
@@ -156,7 +156,7 @@ extension Audiences {
 
     /// Replaces the bytes that a page was expected to occupy by those that it occupies.
     ///
-    /// A page that is larger than expected is kept. No other page is asked for until there is room again.
+    /// A page that is larger than expected is kept. No other page is requested until there is room again.
     private mutating func notePageBytes(_ page: UInt32) {
         let bytes = pages[page].block.room.count
         lines[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes

@@ -2,7 +2,7 @@ import Delivery
 
 /// Questions for pages, collected so that they leave together.
 ///
-/// A page that is asked for alone costs the store and this process a write, a read and a wakeup each, several times the cost of its
+/// A page that is requested alone costs the store and this process a write, a read and a wakeup each, several times the cost of its
 /// bytes. So a question waits for others, but only for a short time. It does not wait when the waiting questions are a large part of all
 /// pages, because their round might then stop.
 struct PageQuestions: ~Copyable {
@@ -31,7 +31,7 @@ struct PageQuestions: ~Copyable {
 
     /// Whether the questions leave now.
     ///
-    /// - Parameter pages: the number of pages in use, including those that are being asked for.
+    /// - Parameter pages: the number of pages in use, including those that are being requested.
     mutating func mustLeave(pages: Int, now: Moment) -> Bool {
         nowMilliseconds = now.monotonicMilliseconds
         guard !tickets.isEmpty else { return false }

@@ -25,12 +25,12 @@ struct PageSlot: BitwiseCopyable {
     var start: UInt64
     /// One above the last position of the page. Valid when the page is ready.
     var end: UInt64 = 0
-    /// The lower bound by which the page is asked for.
+    /// The lower bound by which the page is requested.
     var lowerBound: UInt32
     /// A lower bound that the directory names but for which there is no page.
     var missingBound: UInt32?
     var attempts: UInt8 = 0
-    /// Whether the segment continues behind this page and nobody has asked for the next page yet.
+    /// Whether the segment continues behind this page and nobody has requested the next page yet.
     var needsContinuation = false
 
     /// What the page occupies, or is expected to occupy until it has been read.

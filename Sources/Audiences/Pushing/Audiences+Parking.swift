@@ -161,7 +161,7 @@ extension Audiences {
         }
     }
 
-    /// Removes all parked members of a round that is over. None of their pushes is in flight.
+    /// Removes all parked members of a round that has ended. None of their pushes is in flight.
     mutating func removeParked(of round: UInt32) {
         while case let member = rounds[round].firstParked, member != .max { unpark(member) }
     }

@@ -12,7 +12,7 @@ struct HandedOutMember: BitwiseCopyable {
 extension Audiences {
     /// A round with this many parked members hands out no more.
     static var parkedPerRoundMax: UInt32 { 256 }
-    /// A pool that has asked for no push for this long is away. Members of that pool are parked, so that members of the other pool are
+    /// A pool that has requested no push for this long is away. Members of that pool are parked, so that members of the other pool are
     /// reached.
     private static var absenceMilliseconds: Int64 { 1_000 }
 
@@ -178,7 +178,7 @@ extension Audiences {
         isAway(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
     }
 
-    /// Whether an app's pool has asked for no push for a second or more.
+    /// Whether an app's pool has requested no push for a second or more.
     func isAway(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
         lines[application].askedMilliseconds[Int(environment.rawValue)] < milliseconds - Self.absenceMilliseconds
     }

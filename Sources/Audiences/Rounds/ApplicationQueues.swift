@@ -14,7 +14,7 @@ struct ApplicationQueues: BitwiseCopyable {
     /// Fan-out records that are held.
     var recordCount = 0
     var recordBytes = 0
-    /// By environment: pushes in flight, and when a push was last asked for (monotonic milliseconds).
+    /// By environment: pushes in flight, and when a push was last requested (monotonic milliseconds).
     var inFlight: InlineArray<2, Int> = .init(repeating: 0)
     var askedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: members that have joined, in the order in which they are shown a state.

@@ -207,7 +207,7 @@ extension Audiences {
         wake(round, at: due)
     }
 
-    /// Makes sure that the round is looked at again at this monotonic time or earlier.
+    /// Makes sure that the round is checked again at this monotonic time or earlier.
     mutating func wake(_ round: UInt32, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerMilliseconds else { return }
         rounds[round].timerMilliseconds = milliseconds

@@ -106,7 +106,7 @@ struct RoundSlot: BitwiseCopyable {
     /// When the first parked member is due, in production and in the sandbox. Monotonic milliseconds.
     var parkedDue: InlineArray<2, Int64> = .init(repeating: .max)
 
-    // The app's line of rounds that may have something to send, and its line of rounds that want a page.
+    // The app's queue of rounds that may have something to send, and its queue of rounds that need a page.
     var isInLine = false
     var nextInLine: UInt32 = .max
     /// The pages were too old when the round's turn came. Once they are read again the round precedes the others; otherwise the pages

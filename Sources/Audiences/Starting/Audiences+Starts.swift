@@ -6,7 +6,7 @@ import LiveActivity
 ///
 /// A start that is handed on twice after a crash is a `duplicate`, since its activity and its version are the same.
 extension Audiences {
-    /// How soon a round looks again after it found as many starts under way as are allowed.
+    /// How soon a round checks again after it found as many starts under way as are allowed.
     private static var pauseMilliseconds: Int64 { 20 }
 
     /// Hands on the starts of the pages that were read.

@@ -1,4 +1,4 @@
-/// The times at which slots must be looked at: a heap with the earliest entry first.
+/// The times at which slots must be checked: a heap with the earliest entry first.
 ///
 /// An entry is not removed when the time of its slot changes. So the reader must compare each entry with the time in its slot.
 struct TimerQueue: ~Copyable {

@@ -201,7 +201,7 @@ extension Audiences {
     }
 }
 
-/// Whom a result is about. Its key is the key of the result's record: the audience's id, or the id of a channel that the command names.
+/// The subject of a result. Its key is the key of the result's record: the audience's id, or the id of a channel that the command names.
 struct NamedAudience {
     var application: UInt16
     var key: UnsafeRawBufferPointer

@@ -27,7 +27,7 @@ struct ActivitySlot: BitwiseCopyable {
 
     @inline(__always) func isResting(now: Moment) -> Bool { restsUntilMilliseconds > now.monotonicMilliseconds }
 
-    /// Whether a command waits and the spacing is over.
+    /// Whether a command waits and the spacing has ended.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isResting(now: now) }
 
     /// Whether the waiting commands may have to wait longer. This quick check is nearly always false.

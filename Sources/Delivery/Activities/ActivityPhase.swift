@@ -21,7 +21,7 @@ enum ActivityPhase: UInt8 {
     case idle
     /// Has commands in the batch that is being received. → `idle` at the end of the batch.
     case awakened
-    /// Nothing may be sent until the spacing is over, or a rider waits for its carrier. The timer is set. → `idle` when the timer
+    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set. → `idle` when the timer
     /// fires; `awakened` when a command arrives after the spacing.
     case resting
     /// Could go, but the lane reads ahead. → `idle` when reading ahead ends.

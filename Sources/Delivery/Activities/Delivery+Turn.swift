@@ -77,7 +77,7 @@ extension Delivery {
         activities[activity].line = PoolKey.Kind(records[head].environment)
     }
 
-    /// Takes a credit of the activity's pool, or makes the activity wait for one. A credit stands for one push in flight.
+    /// Takes a credit of the activity's pool, or makes the activity wait for one. A credit permits one push in flight.
     /// - Returns: false if the activity waits.
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
         let line = pools.line(of: activities[activity].application, activities[activity].line)
@@ -123,7 +123,7 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Rests until the spacing, the wait of a rider or the wait for a deferred command is over. Without any of these the activity
+    /// Waits until the spacing, the wait of a rider or the wait for a deferred command has ended. Without any of these the activity
     /// is removed.
     private mutating func rest(_ activity: UInt32, now: Moment) {
         guard let until = restEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
@@ -144,7 +144,7 @@ extension Delivery {
     @inline(never)
     private func rareRestEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         guard let until = activities[activity].restEndMilliseconds(now: now) else { return nil }
-        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is looked at again before the
+        // Commands that arrive during a long rest are deferred (`deferResting`), so the activity is checked again before the
         // rest ends.
         guard isRestLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
@@ -200,7 +200,7 @@ extension Delivery {
         return activity
     }
 
-    /// Whether a record's partition is being revoked, or the assignment that the record came with is over.
+    /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
     public func isRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }

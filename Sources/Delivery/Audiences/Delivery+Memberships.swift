@@ -59,8 +59,8 @@ extension Delivery {
 
     /// Begins to change the member's audiences as the reply to its registration says.
     ///
-    /// - Returns: whether the audiences are told before Redis is asked for the command that is held for the token. In this order the
-    ///   audiences are told even if the held command fails, or a crash makes another worker read the registration again.
+    /// - Returns: whether the audiences are notified before Redis is asked for the command that is held for the token. In this order the
+    ///   audiences are notified even if the held command fails, or a crash makes another worker read the registration again.
     mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {

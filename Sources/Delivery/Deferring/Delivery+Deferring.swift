@@ -24,7 +24,7 @@ import Numbers
 ///   activities does not wait for this.
 /// - A command that a registration released is deferred as itself, with the registration as its source. The registration's offset is
 ///   settled, and Redis admits the equal version again. A held start takes its token along, and its record registers the token again
-///   when the start is over.
+///   when the start is finished.
 /// - A state without an alert does not overtake a deferred alert: the phone would show that state without ringing.
 /// - The record goes to the partition number that its source had, which the same lane reads. If the deferred topic has fewer
 ///   partitions, or a rebalance separates the two, Redis still decides which state is newest. But then a newer state without an
@@ -124,9 +124,9 @@ extension Delivery {
         return true
     }
 
-    // MARK: - What rests
+    // MARK: - Activities that may not send yet
 
-    /// Defers commands of an activity that rests for long, or whose push pauses for long.
+    /// Defers commands of an activity that must wait long, or whose push pauses for long.
     mutating func deferResting(_ activity: UInt32, now: Moment) {
         let isResting = isLong(activities[activity].restsUntilMilliseconds - now.monotonicMilliseconds)
         guard isResting || activities[activity].deferred.isPause else { return }
@@ -144,7 +144,7 @@ extension Delivery {
     @inline(__always)
     func isLong(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
 
-    /// Whether the activity rests for so long that its overdue commands are deferred.
+    /// Whether the activity must wait so long that its overdue commands are deferred.
     @inline(__always)
     func isRestLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)

@@ -23,7 +23,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// lets the new claim replace the named one once: the record may be read again after a worker that was about to send it has
     /// died (simulation `deferrals`, seed 981). (R16)
     public var claim: UInt64
-    /// The start was held in Redis, and Redis keeps it until it is told the outcome.
+    /// The start was held in Redis, and Redis keeps it until it learns the outcome.
     public var isHeldStart: Bool
     /// The command had been settled before and was read again because Redis lost data.
     public var isReadAgain: Bool
@@ -85,7 +85,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case pool
     /// Its device has no starts left.
     case startBudget
-    /// Its activity rests, for the spacing of its policy or because APNs limits its token.
+    /// Its activity may not send yet, for the spacing of its policy or because APNs limits its token.
     case pace
     /// APNs did not take the push.
     case retry

@@ -11,7 +11,7 @@ public struct DeliveryConfiguration: Sendable {
         public var hasSandbox: Bool
         /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
-        /// What the app's phones can decode; nil if nobody has said it.
+        /// What the app's phones can decode; nil if it is not configured.
         public var contract: ContractRule?
 
         public init(bundleIdentifier: [UInt8], hasProduction: Bool, hasSandbox: Bool, policy: Int = 0) {

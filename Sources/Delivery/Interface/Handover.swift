@@ -18,7 +18,7 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let kind: StoreSubjectKind
 }
 
-/// What a member's audiences must be told: each audience that the member joins or leaves gets an entry that says so. An audience is
+/// What a member's audiences must learn: each audience that the member joins or leaves gets an entry that says so. An audience is
 /// told in the order of the changes, because of several entries with the same time the last one counts.
 ///
 /// The record's view has the rest: ``RecordView/member(_:)``, ``RecordView/token``, ``RecordView/environment``,

@@ -106,7 +106,7 @@ public struct RecordView {
     }
     /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : Piece()) }
-    /// The command asks for a broadcast channel, whatever the configuration says.
+    /// The command requests a broadcast channel, whatever the configuration says.
     public var asksForChannel: Bool { slot.asksForChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : Piece()) }

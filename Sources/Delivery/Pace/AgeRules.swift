@@ -40,7 +40,7 @@ package enum AgeRules {
     }
 
     /// Whether an update or end is older than the system lets an activity live or shows it. If nothing is known of its activity,
-    /// the activity is over.
+    /// the activity has ended.
     @inline(__always)
     package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
         now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)

@@ -31,7 +31,7 @@ extension Delivery {
         return true
     }
 
-    /// Whether the lane has read ahead. If not, it looks again soon.
+    /// Whether the lane has read ahead. If not, it checks again soon.
     private mutating func hasRead(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.hasRead(since: milliseconds, fullness, now: now) { return true }
         readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds

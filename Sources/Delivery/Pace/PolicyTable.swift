@@ -46,7 +46,7 @@ package struct PolicyTable: Sendable {
     package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
     /// After how many milliseconds an activity is ended; 0: never.
     package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
-    /// Whether an activity whose lifetime is over is started again after its end.
+    /// Whether an activity whose lifetime has ended is started again after its end.
     package func restartsAfterLifetime(_ policy: UInt8) -> Bool { restarts[Int(policy)] && lifetimes[Int(policy)] > 0 }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {

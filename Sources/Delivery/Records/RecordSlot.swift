@@ -44,9 +44,9 @@ struct RecordSlot: BitwiseCopyable {
     /// command that the other record had from an earlier registration. While the other record is not settled, the partition's
     /// next owner must read both. (R10)
     var mustBeReadAgainWithAnother = false
-    /// The command ends an activity because its lifetime is over. It does not replace the last state.
+    /// The command ends an activity because its lifetime has ended. It does not replace the last state.
     var isLifetimeEnd = false
-    /// The command starts an activity again whose lifetime was over.
+    /// The command starts an activity again whose lifetime had ended.
     var isLifetimeRestart = false
     /// Redis had settled this end before, and the activity did not show it.
     var wasNotShown = false
@@ -54,7 +54,7 @@ struct RecordSlot: BitwiseCopyable {
     var hasLeftAudiences = false
     /// The timetable of lifetimes gets the command's record, so the body stays until the timetable has it.
     var isKeptByTimetable = false
-    /// A registration's audiences have been told, and the commands held for its token are asked for.
+    /// A registration's audiences have been notified, and the commands held for its token are requested.
     var hasToldAudiences = false
     /// Results that the record has had before. The command that it holds now was held, and the token that came with the first
     /// command released it.
@@ -114,7 +114,7 @@ struct RecordSlot: BitwiseCopyable {
     var heldAlert = HeldAlert.unknown
     /// An alert was removed because it was too old: the command's own, or one that Redis held.
     var isAlertExpired = false
-    /// A start that was held, and that Redis keeps until it is told the outcome. In a registration: the last result was of such a
+    /// A start that was held, and that Redis keeps until it learns the outcome. In a registration: the last result was of such a
     /// start.
     var isHeldStart = false
     var startDraw = StartDraw.none
@@ -254,7 +254,7 @@ struct Piece: BitwiseCopyable {
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Tells Redis that a start which it held is over. If Redis were told earlier and the worker crashed, Redis would not bring
+    /// Tells Redis that a start which it held is finished. If Redis were told earlier and the worker crashed, Redis would not bring
     /// the start again to the worker that reads the record again, and the start's result would never be written (simulation
     /// `repeats`, seed 4949).
     static let settleHeldStart = FollowUps(rawValue: 1)

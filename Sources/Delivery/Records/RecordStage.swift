@@ -48,7 +48,7 @@ enum RecordStage: UInt8 {
     /// It has its outcome. Its result, its settlement in Redis and its other calls and productions are not all acknowledged yet.
     /// When they are: → `settlingHeldStart` or `registering` if `followUps` say so, otherwise `settled`.
     case finished
-    /// Its result is acknowledged, and Redis is being told that the start which it held is over. → `registering` if `followUps`
+    /// Its result is acknowledged, and Redis is being told that the start which it held is finished. → `registering` if `followUps`
     /// say so, otherwise `settled`.
     case settlingHeldStart
     /// Its partition's next owner reads it again. Its draw on a device's budget is being refunded, in a call that names the slot.

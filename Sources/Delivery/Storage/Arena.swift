@@ -103,7 +103,7 @@ struct Arena: ~Copyable {
 
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Gives back the chunks in which every block is free. This looks at every free block, so it must stay rare.
+    /// Gives back the chunks in which every block is free. This visits every free block, so it must stay rare.
     mutating func releaseFreeChunks() {
         var released: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {

@@ -166,7 +166,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a tombstone when its last call has a reply and no audience must still be told.
+    /// Settles a tombstone when its last call has a reply and no audience remains to be notified.
     mutating func unregistered(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }

@@ -8,7 +8,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     private var tickets: IndexQueue<Ticket>
     private var blockedUntilMilliseconds: Int64 = .min
-    /// Calls that are set aside. All of them wait until the first one's pause is over.
+    /// Calls that are set aside. All of them wait until the first one's pause has ended.
     private var aside: IndexQueue<Ticket>
     private var asideUntilMilliseconds: Int64 = .max
 

@@ -14,7 +14,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case unregisterDevice
         /// Tells the activity's value how a command ended.
         case settle
-        /// Tells the device's hash that a held start is over, or that a push-to-start token is dead.
+        /// Tells the device's hash that a held start is finished, or that a push-to-start token is dead.
         case settleDevice
         /// APNs limits the activity's token, so its spacing grows. The command itself continues.
         case limit
@@ -27,7 +27,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case confirmDeviceLeaves
         /// Tells the timetable of lifetimes that the activity began, lives or has ended.
         case noteLife
-        /// A command that ends an activity whose lifetime is over asks whether that life still lasts.
+        /// A command that ends an activity whose lifetime has ended asks whether that life still lasts.
         case checkLife
 
         /// Whether the record's next step is the reply. A tombstone has several calls and counts itself once.

@@ -82,7 +82,7 @@ extension Delivery {
             }
             countCoalesced(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
-            // Not counted by the current command, which may belong to an assignment that is over and so may not hold back the
+            // Not counted by the current command, which may belong to an assignment that has ended and so may not hold back the
             // offset.
             finish(head, .superseded)
         }

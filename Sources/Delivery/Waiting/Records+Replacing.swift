@@ -3,7 +3,7 @@ import LiveActivity
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
     /// Whether a newer command replaces an older unsent one, by their events. An end replaces its start, because no phone must
-    /// ring for something that is over. An end of a lifetime brings no state, so the last state is sent first.
+    /// ring for something that has ended. An end of a lifetime brings no state, so the last state is sent first.
     @inline(__always)
     func mayReplace(_ older: UInt32, by newer: UInt32) -> Bool {
         switch (address(of: older).pointee.event, address(of: newer).pointee.event) {

@@ -16,7 +16,7 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// What an audience is told about a member.
+/// What a notification tells an audience about a member.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case joined
     case left

@@ -2,7 +2,7 @@
 public enum DeviceTemplate {
     public static let placeholder: StaticString = "{device}"
 
-    /// - Parameter text: a string of a record. Its escapes count as the characters that they stand for.
+    /// - Parameter text: a string of a record. Its escapes count as the characters that they represent.
     static func isTemplate(_ text: UnsafeRawBufferPointer) -> Bool {
         var matched = 0
         for byte in UnescapedBytes(text) {

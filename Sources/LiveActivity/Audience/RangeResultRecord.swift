@@ -216,7 +216,7 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case delivered
     /// A newer version reached some members instead.
     case superseded
-    /// The command's time was over before some members' turn.
+    /// The command expired before some members' turn.
     case expired
     /// The starts of an audience of devices were handed on as commands of their own, each with a result.
     case started

@@ -99,7 +99,7 @@ func isSame(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> 
     return memcmp(first, second, left.count) == 0
 }
 
-/// Whether a JSON string with escapes stands for these bytes.
+/// Whether a JSON string with escapes represents these bytes.
 func isSame(_ plain: UnsafeRawBufferPointer, asEscaped escaped: UnsafeRawBufferPointer) -> Bool {
     var bytes = UnescapedBytes(escaped)
     for byte in plain where bytes.next() != byte { return false }

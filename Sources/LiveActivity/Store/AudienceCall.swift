@@ -67,7 +67,7 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// A start to an audience of devices, which also opens an ended audience.
     public var isStart: Bool
-    /// Asks for priority 10, which each of the two budgets may refuse.
+    /// Requests priority 10, which each of the two budgets may refuse.
     public var asksForHighPriority: Bool
     /// May draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
@@ -157,7 +157,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
         case failed
         /// The token is dead, and the member has left.
         case unregistered
-        /// The version's time was over before the member's turn.
+        /// The version expired before the member's turn.
         case expired
         /// A start was handed on as a command of its own.
         case started

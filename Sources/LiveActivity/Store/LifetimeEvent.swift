@@ -10,7 +10,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case missed
     /// The activity has ended, or its lifetime is not limited any more.
     case over
-    /// The activity has ended because its lifetime was over, or it could not be started again. Counts only for the life that began at
+    /// The activity has ended because its lifetime had ended, or it could not be started again. Counts only for the life that began at
     /// this time. If the activity's start is kept, the activity is due at once to be started again, with `restartMilliseconds` as the
     /// time of its life; 0: it is forgotten.
     case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)

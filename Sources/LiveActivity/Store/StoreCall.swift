@@ -98,7 +98,7 @@ public struct StoreCall<Bytes> {
             DeviceRegistrationStep<Bytes>,
             isCarried: Bool
         )
-        /// Removes a held start that is over, and may retire its token: `settled`.
+        /// Removes a held start that is finished, and may retire its token: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
         /// Refunds the draw of a start that was not sent, as far as the bucket has not refilled since: `settled`. Not safe to
         /// repeat.
@@ -161,7 +161,7 @@ public struct StateAdmission<Bytes> {
     /// By how many seconds the carried alert's command is older; `Int32.min`: no alert is carried.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
-    /// Asks for priority 10, which the budget may refuse; otherwise for 5, which draws nothing.
+    /// Requests priority 10, which the budget may refuse; otherwise 5, which draws nothing.
     public var asksForHighPriority: Bool
     /// May draw on the reserved part of the budget, because it carries an alert or is an end.
     public var mayUseReserve: Bool
@@ -303,7 +303,7 @@ public enum DeviceRegistrationStep<Bytes> {
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200: the activity shows this version.
     case accepted
-    /// The command is over, and the activity shows what it showed before.
+    /// The command has ended, and the activity shows what it showed before.
     case notShown
     /// A start whose answer was lost. It is not sent again.
     case unknown
