@@ -63,7 +63,7 @@ package final class Worker: Service {
         setup.wakeup.signal()
     }
 
-    /// Runs the worker until it is told to stop; all its tasks have then ended. (R5)
+    /// Runs the worker until a stop is requested; all its tasks have then ended. (R5)
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup

@@ -26,7 +26,7 @@ package actor ChannelKeeper {
 
     /// The interval of the periodic work.
     static let tendingInterval = Duration.seconds(60)
-    /// The interval of looks whether Redis has lost the register.
+    /// The interval between checks whether Redis has lost the register.
     static let lookingInterval = Duration.seconds(1)
     /// The lease for the periodic work: one worker does it, and no other worker before the next interval.
     static let tendingLeaseMilliseconds: Int64 = 55_000
@@ -46,14 +46,14 @@ package actor ChannelKeeper {
     let sites: [AppEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// Longer than any creation takes. After this time an attempt is over, successful or not.
+    /// Longer than any creation takes. After this time an attempt has ended, successful or not.
     private let creationMilliseconds: Int64
     let note: @Sendable (ChannelEvent) -> Void
     /// Places whose register was complete once. If it is not complete any more, Redis has lost it.
     var restoredPlaces: Set<Place> = []
     /// Why the last restoring failed, and until when no other one begins.
     var restoringRefusal: ChannelRefusal?
-    /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time is over.
+    /// Audiences whose channel could not be created. Their commands ask again, and get this refusal until its time has passed.
     private var refusals: [Refused: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The requests of lanes that run or wait.

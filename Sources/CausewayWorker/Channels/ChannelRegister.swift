@@ -128,7 +128,7 @@ final class ChannelRegister {
         Self.isRestored(try hashes.value(key(place), Self.restored))
     }
 
-    /// Must come before the reading of the topic. All processes that restore at one time share the token.
+    /// Call this before you read the topic. All processes that restore at one time share the token.
     ///
     /// - Returns: nil if the register has what the topic has.
     func beginRestoring(_ place: Place) throws(RedisError) -> [UInt8]? {

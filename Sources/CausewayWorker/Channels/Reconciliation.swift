@@ -1,6 +1,6 @@
 /// Compares the channels that APNs lists with the register, and says what to do. Pure: values in, actions out.
 ///
-/// The caller asks for the list first, then reads the register at one moment. A channel created in between has an entry or an intent.
+/// The caller requests the list first, then reads the register at one moment. A channel created in between has an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
     /// What the register has for one app in one environment, at one moment.
     package struct Known: Equatable, Sendable {
@@ -28,7 +28,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var unpublished: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var due: [ChannelEntry] = []
-    /// Intents whose attempt is over. The register drops them.
+    /// Intents whose attempt has ended. The register drops them.
     package var resolved: [ChannelIntent] = []
     /// An attempt is still under way, and an unknown channel may be its channel. A later reconciliation decides about unknown channels.
     package var isEarly = false
@@ -37,7 +37,7 @@ package struct Reconciliation: Equatable, Sendable {
     static let clockMilliseconds: Int64 = 60_000
 
     /// - Parameters:
-    ///   - listedAtMilliseconds: when the caller asked for the list.
+    ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt of an intent may still be under way.
     ///   - deletesUnknown: delete other people's channels too, and channels that may be other people's.
     package init(

@@ -7,7 +7,7 @@ struct AssignmentTable {
         var number: UInt32
         var lane: Int
         var isDrained = false
-        /// The end of the log that the lane was told; -1: none yet.
+        /// The end of the log that was last sent to the lane; -1: none yet.
         var highWatermark: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: none was dealt.
         var nextOffset: Int64 = -1
@@ -81,7 +81,7 @@ struct AssignmentTable {
 
     /// Takes a lane's report.
     ///
-    /// - Returns: false if its assignment is over, or if it names no offset that may be committed.
+    /// - Returns: false if its assignment has ended, or if it names no offset that may be committed.
     mutating func note(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.number == report.assignment else { return false }
         let settledBelow = committableOffset ?? -1
@@ -96,7 +96,7 @@ struct AssignmentTable {
 
     /// The lane has dropped records and asks to read them again.
     ///
-    /// - Returns: false if the report belongs to an assignment that is over.
+    /// - Returns: false if the report belongs to an assignment that has ended.
     mutating func noteReadAgain(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.number == report.assignment else { return false }
         change(report.topic, report.partition) { $0?.reading &+= 1 }

@@ -1,4 +1,4 @@
-/// Decides when librdkafka's broker threads must be told to fetch.
+/// Decides when librdkafka's broker threads must be woken to fetch.
 ///
 /// Before 2.2 a broker thread stops while the consumer's queue is full, and then sleeps up to a second, however soon the queue is empty.
 /// A lane that works off a backlog would be idle for most of the time. If the log has known records that are neither dealt nor queued,

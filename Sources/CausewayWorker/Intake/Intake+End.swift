@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// The end of the Kafka thread: the worker was told to stop, or cannot continue.
+/// The end of the Kafka thread: the worker is stopping, or cannot continue.
 extension Intake {
     func stop() {
         phase = .draining
@@ -32,7 +32,7 @@ extension Intake {
         loop.stop()
     }
 
-    /// The deadlines of a worker that was told to stop; nil before.
+    /// The deadlines of a stop; nil until a stop is requested.
     var stopSchedule: StopSchedule? {
         signals.stopToldMilliseconds.map {
             StopSchedule(toldMilliseconds: $0, drainMilliseconds: drainMilliseconds)

@@ -107,7 +107,7 @@ extension Intake {
         mailboxes[lane].wakeup.signal()
     }
 
-    /// Has the lanes settle what is in flight in these partitions, until they are done or the drain time is over.
+    /// Has the lanes settle what is in flight in these partitions, until they are done or the drain time has ended.
     ///
     /// The consumer must not be polled meanwhile. Results are still acknowledged, offsets are stored, and metrics are published.
     func drain(_ partitions: [TopicPartition]) {

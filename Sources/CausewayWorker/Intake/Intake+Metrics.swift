@@ -102,7 +102,7 @@ extension Intake {
         }
     }
 
-    /// Announces that the thread may block for this long, so that `/livez` does not take it for dead.
+    /// Announces that the thread may block for this long, so that `/livez` does not consider it dead.
     func expectQuiet(milliseconds: Int64) {
         metrics.published.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }

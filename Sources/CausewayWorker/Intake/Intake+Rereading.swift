@@ -36,7 +36,7 @@ struct PartitionRereading {
     let commandsMilliseconds: Int64
     /// The last progress that each partition's lane reported. It is needed when the partition is read again.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// The committed offsets of partitions whose coordinator did not answer when they were assigned, asked for later.
+    /// The committed offsets of partitions whose coordinator did not answer when they were assigned, requested later.
     fileprivate var lateBeginnings: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?

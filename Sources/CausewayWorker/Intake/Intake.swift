@@ -20,13 +20,13 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopic: Int32 = 3
     static let topicCount = 4
 
-    /// Most records that one turn polls before the thread looks at everything else.
+    /// Most records that one turn polls before the thread does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
     /// The least time between two polls of librdkafka. A poll costs two threads a wake-up, for one record or for a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// librdkafka announces records once, when its queue is no longer empty. This regular poll makes a missed announcement harmless.
     static let pollMilliseconds: Int64 = 100
-    /// How often the lanes are told the ends of their partitions' logs.
+    /// How often the lanes learn the ends of their partitions' logs.
     static let watermarkMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Signals between the worker's control side and its threads. They are small, rare, and thread-safe.
 final class IntakeSignals: Sendable {
-    /// Monotonic milliseconds; 0: the worker was not told to stop.
+    /// Monotonic milliseconds; 0: no stop was requested.
     private let stopTold = Atomic<Int64>(0)
     private let settingsOffered = Atomic<Bool>(false)
     private let stopAtOnceRequested = Atomic<Bool>(false)
@@ -19,7 +19,7 @@ final class IntakeSignals: Sendable {
 
     var isStopRequested: Bool { stopToldMilliseconds != nil }
 
-    /// When the worker was first told to stop. Monotonic milliseconds.
+    /// When a stop was first requested. Monotonic milliseconds.
     var stopToldMilliseconds: Int64? {
         let told = stopTold.load(ordering: .acquiring)
         return told == 0 ? nil : told

@@ -1,4 +1,4 @@
-/// The deadlines of a worker that was told to stop. (R5)
+/// The deadlines of a worker that is stopping. (R5)
 ///
 /// All steps end within the drain time, counted from the signal, even if Kafka, Redis or APNs does not answer: Kubernetes would kill a
 /// worker that is late, and a killed worker has not left its group.

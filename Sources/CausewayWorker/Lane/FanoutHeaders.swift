@@ -108,7 +108,7 @@ enum FanoutHeaders {
 
     /// The last number of `state`. Another format has another number.
     private static let version: UInt8 = 1
-    /// The same for the record of a broadcast. A release that knows no broadcasts then rejects the record, rather than take it for a
+    /// The same for the record of a broadcast. A release that knows no broadcasts then rejects the record, rather than treat it as a
     /// range's.
     private static let channelVersion: UInt8 = 2
 

@@ -22,7 +22,7 @@ extension Lane {
                 delivery.productionTaken(production)
                 if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
             case .queueFull:
-                // A delivery report makes room, and asks for a turn.
+                // A delivery report makes room, and requests a turn.
                 return
             case .failed(let error):
                 delivery.productionTaken(production)

@@ -26,7 +26,7 @@ extension Lane {
             case .awaitsReplicas:
                 delivery.storeCallSetAside(now: now)
             case .notReady, .full:
-                // Replies and the next connection each ask for a turn.
+                // Replies and the next connection each request a turn.
                 return
             case .outOfBounds:
                 delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)

@@ -28,7 +28,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     static let deliveryReportsPerTurnMax = 16_384
     /// How many reports before its turn a record is prefetched. A lane handles about so many in the time of one access to memory.
     static let reportsExpected = 6
-    /// How often the Kafka thread is told what may be committed.
+    /// How often the lane tells the Kafka thread which offsets it may commit.
     static let offsetReportMilliseconds: Int64 = 100
 
     private enum TimerTag {
@@ -315,7 +315,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         store.close()
         audienceStore.close()
         publishMetrics()
-        // The lane makes no more turns, and `/livez` must not take it for dead.
+        // The lane makes no more turns, and `/livez` must not consider it dead.
         metrics.published.expectQuiet(untilMilliseconds: .max)
     }
 }

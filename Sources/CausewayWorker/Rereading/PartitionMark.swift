@@ -77,7 +77,7 @@ enum MarkStep: Equatable {
 
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
-    ///   - isFirstLook: whether the partition has not been looked at since its assignment.
+    ///   - isFirstLook: whether the partition has not been checked since its assignment.
     static func next(
         _ standing: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],

@@ -31,7 +31,7 @@ actor StoreWatch {
     /// Called after every poll that was answered, with the start of the poll if Redis held all members then, or nil if some are missing.
     private let noteMembers: @Sendable (Int64?) -> Void
     private var members = HeldMembers()
-    /// Assignments whose marks have been looked at.
+    /// Assignments whose marks have been checked.
     private var known: Set<UInt32> = []
     /// The reader's number of each requested rereading that may not have begun yet, by assignment.
     private var asked: [UInt32: UInt64] = [:]
