@@ -1,6 +1,6 @@
 import Glibc
 
-/// Why a run could not begin or did not succeed. Written for people: it says what to look at.
+/// Why a run could not begin or did not succeed. Written for people: it says what to check.
 struct LabError: Error, CustomStringConvertible {
     var reason: String
     /// The end of the log of the part that failed.

@@ -13,7 +13,7 @@ struct LightPhone: BitwiseCopyable {
     /// How many of them had the same timestamp as the shown content.
     var repeated: UInt16 = 0
     var alerts: UInt16 = 0
-    /// Alerts that the phone had got before.
+    /// Alerts that the phone already had.
     var alertsAgain: UInt16 = 0
     /// Pushes for a token that was no longer valid.
     var refused: UInt16 = 0
@@ -23,7 +23,7 @@ struct LightPhone: BitwiseCopyable {
     /// The last alerts that the phone got, as ``LightPhones/alert(_:)`` numbers them; 0: none.
     var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// - Returns: whether the phone had got this alert before.
+    /// - Returns: whether the phone already had this alert.
     mutating func hear(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
         if heard.0 == alert || heard.1 == alert || heard.2 == alert || heard.3 == alert {

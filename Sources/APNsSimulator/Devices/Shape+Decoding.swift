@@ -179,7 +179,7 @@ extension Shape {
             decoding.mismatch = Decoding.Mismatch(node: node, problem: problem)
         }
         guard tape[index].kind == .array else { return fail(.wrongType) }
-        // `JSONDecoder` takes two elements and does not look at further ones.
+        // `JSONDecoder` takes two elements and ignores further ones.
         guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
         let second = Int(tape[index + 1].next)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }

@@ -47,7 +47,7 @@ final class RegistrationNotifier: Sendable {
         for waiter in woken { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until there are registrations behind the cursor, or until the time is over. Returns false if too many readers wait already.
+    /// Waits until there are registrations behind the cursor, or until the time has passed. Returns false if too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1

@@ -53,7 +53,7 @@ public struct Faults: Sendable, Equatable {
     public var silentAfterRequests: Int?
     /// Whether a connection that is left half open is no longer read either.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, which are told at once; nil: as configured.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of authenticated connections, which are notified at once; nil: as configured.
     public var concurrentStreams: UInt32?
     /// Bytes of bodies that a new connection accepts before it has read them (RFC 9113, section 6.9.2); nil: HTTP/2's default, 65,535.
     /// APNs' value is not known. With a long round trip this limits the throughput of a connection.

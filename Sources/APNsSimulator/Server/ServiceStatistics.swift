@@ -48,7 +48,7 @@ public struct ServiceStatistics: Sendable {
         requestsThisSecond += 1
     }
 
-    /// Closes the seconds that are over.
+    /// Closes the seconds that have ended.
     mutating func advance(nowMilliseconds: Int64) {
         let now = nowMilliseconds / 1_000
         if now == second { return }

@@ -4,7 +4,7 @@ import CausewayCommandLine
 extension Demo {
     /// Short, so that the deletions can be waited for.
     static let channelKeepSeconds = 5
-    /// The worker looks once a minute what is due.
+    /// The worker checks once a minute which channels are due.
     static let deletionMilliseconds: Int64 = 150_000
 
     var declaredChannels: WorkerConfigurationText.Channels? {

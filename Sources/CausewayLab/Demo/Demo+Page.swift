@@ -81,7 +81,7 @@ extension Demo {
         }
     }
 
-    /// Does what visitors have asked for.
+    /// Does what visitors have requested.
     func attendDesk() throws(LabError) {
         guard let desk else { return }
         for step in desk.takeSteps(nowMilliseconds: Clock.milliseconds) {

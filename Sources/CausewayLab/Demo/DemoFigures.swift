@@ -101,7 +101,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// Phones on which a push started an activity that was already there.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// Pushes that asked for priority 10 and were sent at 5, since the budget of their activity was used up.
+    /// Pushes that requested priority 10 and were sent at 5, since the budget of their activity was used up.
     var demotions: Int
     /// What was done to the parts on purpose.
     var disturbances: [DisturbanceCount]

@@ -18,7 +18,7 @@ struct ResultSummary: Equatable {
     var attempts = 0
     /// Commands without a result of their own that this result counts.
     var superseded = 0
-    /// Whether the push asked for priority 10 and was sent at 5, since the budget was used up.
+    /// Whether the push requested priority 10 and was sent at 5, since the budget was used up.
     var isDemoted = false
     /// False for the second result of a command that was held: its source is the registration that released it.
     var isFromCommands = false

@@ -3,7 +3,7 @@ import Kafka
 
 /// Plays the season into the commands topic, in real time.
 struct SeasonFeed {
-    /// Whom the commands of a match are addressed to.
+    /// The address of the commands of a match.
     enum Addressees {
         /// Each follower's activity: one command for each follower.
         case activities

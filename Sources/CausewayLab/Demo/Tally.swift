@@ -26,7 +26,7 @@ struct Tally {
     private(set) var unreadable = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
-    /// Pushes that asked for priority 10 and were sent at 5.
+    /// Pushes that requested priority 10 and were sent at 5.
     private(set) var demotions = 0
     /// Requests for a push after its first one.
     private(set) var retries = 0

@@ -34,7 +34,7 @@ struct WorkerConfigurationText {
     /// The group of workers unless the configuration names another one.
     static let group = "causeway"
     /// A worker that was killed is missed after this session, and the embedded broker serves one member of a group alone. The embedded
-    /// broker answers an empty fetch only when the fetch's time is over, whatever arrives meanwhile.
+    /// broker answers an empty fetch only when the fetch's time has passed, whatever arrives meanwhile.
     static let consumer = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]

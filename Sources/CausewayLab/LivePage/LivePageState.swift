@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Where a run and its page meet: the run says how far it is and where its parts are, and takes what visitors have asked for. Any thread.
+/// Where a run and its page meet: the run says how far it is and where its parts are, and takes what visitors have requested. Any thread.
 final class LivePageState: Sendable {
     /// How to ask a worker's Redis and results about an activity.
     struct Inspection: Sendable, Equatable {

@@ -40,7 +40,7 @@ struct PageFigures: Encodable, Equatable, Sendable {
     /// Commands without a result although they were written this long ago.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why the results cannot be read; nil if they are read, or if nobody asked for them.
+    /// Why the results cannot be read; nil if they are read, or if nobody requested them.
     var resultsFault: String?
     /// Of the pushes answered in the last second.
     var freshness: Freshness?

@@ -3,7 +3,7 @@ import Foundation
 import HTTP
 import Reactor
 
-/// The live page of phones, on this machine's loopback interface unless another address is asked for.
+/// The live page of phones, on this machine's loopback interface unless another address is given.
 ///
 /// - `GET /`, and the files that the page loads.
 /// - `GET /events`: an event stream; each event is what `PageFrame` puts together.

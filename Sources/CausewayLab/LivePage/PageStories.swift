@@ -88,7 +88,7 @@ final class PageStories: @unchecked Sendable {
     }
 }
 
-/// Whom to inspect.
+/// The phone to inspect.
 struct PageSubject: Equatable {
     var app: String
     var activity: String

@@ -5,11 +5,11 @@ import Reactor
 import Synchronization
 
 /// The page of a simulator without a demo, beside a worker that somebody else has started. A thread of its own reads that worker's results and
-/// does what visitors ask for.
+/// does what visitors request.
 final class SimulatorPage: Sendable {
     /// What the page may know and do beyond the simulator.
     struct Surroundings: Sendable {
-        /// Where the results are; nil if nobody has said.
+        /// Where the results are; nil if it is not configured.
         var results: Results?
         /// How to ask the worker's Redis and results about an activity.
         var inspection: LivePageState.Inspection?

@@ -51,7 +51,7 @@ final class TopicFollower {
         )
         while positions.count < count {
             let partition = Int32(positions.count)
-            // The end is asked for first: a record that comes in between is found by its time.
+            // The end is requested first: a record that comes in between is found by its time.
             let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds).high
             let first = try reader.offset(
                 of: partition,

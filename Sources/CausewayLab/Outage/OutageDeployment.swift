@@ -14,7 +14,7 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var services: [OutageService] = []
     private var workers: [ChildProcess?]
-    /// Workers that were told to stop, with their deadlines.
+    /// Workers that got the signal to stop, with their deadlines.
     private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
     /// Faults of the workers, as text.
     private(set) var faults: [String] = []
@@ -263,7 +263,7 @@ final class OutageDeployment {
         workers[number] = nil
     }
 
-    /// Checks that a worker which was told to stop ends in time.
+    /// Checks that a worker that got the signal to stop ends in time.
     private func awaitStop(_ number: Int) {
         guard let (worker, deadline, isBlocked) = stopping.removeValue(forKey: number) else { return }
         guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {

@@ -145,7 +145,7 @@ final class OutageRedis {
 
     /// Cuts the replica off from its primary, so that a failover loses writes.
     ///
-    /// The replica is told to follow a port where nobody listens. Sentinel corrects that only after its `failover-timeout`. A frozen
+    /// The replica is set to follow a port where nothing listens. Sentinel corrects that only after its `failover-timeout`. A frozen
     /// replica would instead read what its socket holds when it runs again.
     func cutReplication() throws(LabError) {
         guard case .sentinel = kind else { throw LabError("there is no replica") }

@@ -3,7 +3,7 @@ import Glibc
 import Kafka
 
 /// Plays one case. One thread writes the commands, causes the troubles, carries registrations, reads results, and waits until all phones
-/// are right or the case's patience is over.
+/// are right or the case's time limit has passed.
 final class OutageRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
@@ -128,7 +128,7 @@ final class OutageRun {
         usleep(Self.turnMicroseconds)
     }
 
-    /// Waits until all phones are right and each command has a result. After the patience is over, the report says what is missing.
+    /// Waits until all phones are right and each command has a result. After the time limit, the report says what is missing.
     private func awaitRightPhones() throws(LabError) {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)

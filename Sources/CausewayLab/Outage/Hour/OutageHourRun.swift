@@ -3,7 +3,7 @@ import Glibc
 import Kafka
 import LiveActivity
 
-/// Plays an hour of outage. One thread writes commands, looks at what arrives, and sums up each minute.
+/// Plays an hour of outage. One thread writes commands, reads what arrives, and sums up each minute.
 final class OutageHourRun {
     private static let turnMicroseconds: UInt32 = 10_000
     private static let pollMilliseconds: Int64 = 2_000

@@ -1,10 +1,10 @@
 import Kafka
 
-/// How long records wait for their commit, measured by looks at the committed offsets and the logs' ends.
+/// How long records wait for their commit, measured by reading the committed offsets and the logs' ends.
 ///
 /// The wait counts from the poll that first saw a record. So a record that comes and is committed between two polls counts as no wait.
 struct CommitLag {
-    /// For each partition: the looks at its end, oldest first, without those whose records are committed.
+    /// For each partition: the readings of its end, oldest first, without those whose records are committed.
     private var ends: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
     private(set) var longestMilliseconds: Int64 = 0
 

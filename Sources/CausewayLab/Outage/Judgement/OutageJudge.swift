@@ -223,7 +223,7 @@ private struct ActivityRecord {
     let effective: ArraySlice<OutageHistory.Command>
     /// Pushes that APNs accepted or that reached the phone, in their order, without those of the lifetime.
     let accepted: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime was over: no command of a case is without a state.
+    /// The ends that Causeway made because the lifetime had ended: no command of a case is without a state.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of these ends.
     let restarts: [OutageHistory.Push]
