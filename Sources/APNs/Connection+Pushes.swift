@@ -187,7 +187,7 @@ extension Connection {
         answer(index, wasRefused: false)
     }
 
-    /// Gives up a stream because the server broke a rule on it or its time is over. A status that has arrived still counts.
+    /// Gives up a stream because the server broke a rule on it or its time has passed. A status that has arrived still counts.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)

@@ -318,7 +318,7 @@ public final class Pool {
 enum PoolTimer: UInt64 {
     /// The next connection may be opened.
     case open
-    /// The interval is over; the number of connections is reviewed.
+    /// The interval has ended; the number of connections is reviewed.
     case sizing
     /// The breaker allows a probe.
     case probe

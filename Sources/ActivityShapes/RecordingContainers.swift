@@ -3,7 +3,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
-    /// A type that looks at the keys decides by them what it reads, as enums with associated values do.
+    /// A type that inspects the keys uses them to decide what it reads, as enums with associated values do.
     var allKeys: [Key] {
         recorder.note.isOwn = true
         guard case .object(let members)? = recorder.example else { return [] }

@@ -4,7 +4,7 @@ import Kafka
 ///
 /// Belongs to one client, which holds it weakly. Used by one thread at a time: the one that polls the client.
 package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
-    /// How long a broker may take to answer before the person is told.
+    /// How long a broker may take to answer before the user gets a message.
     package static let patienceMilliseconds: Int64 = 2_500
 
     private let command: String

@@ -23,7 +23,7 @@ package struct Interruption {
             Interruption.received.store(number, ordering: .relaxed)
             var one: UInt64 = 1
             let savedError = errno
-            // Without an eventfd the write fails, and `await` looks by itself.
+            // Without an eventfd the write fails, and `await` polls.
             _ = write(Interruption.event.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
             errno = savedError
             if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.end(by: number) }

@@ -3,9 +3,9 @@ import Foundation
 /// A command for `causeway.commands`: a new state of an activity, of all activities of an audience, or of a channel's.
 ///
 /// `ContentState` is the app's own type. It is encoded as ActivityKit decodes it. All dates of the command itself are written as
-/// UNIX seconds. A command that was read is written as it was, but for what was changed: unknown keys and the digits of numbers stay.
+/// UNIX seconds. A command that was read is written unchanged, except for what the caller changed: unknown keys and the digits of numbers stay.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
-    /// Whom the command reaches.
+    /// The address of the command.
     public enum Address: Hashable, Sendable {
         case activity(String)
         case audience(String)

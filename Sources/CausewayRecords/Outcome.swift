@@ -15,7 +15,7 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let held = Outcome(rawValue: "held")
     /// The activity has ended.
     public static let ended = Outcome(rawValue: "ended")
-    /// Its time was over before it could be sent.
+    /// It expired before it could be sent.
     public static let expired = Outcome(rawValue: "expired")
     /// The record is wrong.
     public static let invalid = Outcome(rawValue: "invalid")

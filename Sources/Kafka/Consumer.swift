@@ -3,7 +3,7 @@ import Glibc
 
 /// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// A rebalance is over, and reading from these partitions begins after this call.
+    /// A rebalance has ended, and reading from these partitions begins after this call.
     ///
     /// With the eager protocol these are all of the member's partitions, with the cooperative protocol only the new
     /// ones. The list may be empty: librdkafka reports an empty assignment too, so this call always marks the end of a

@@ -6,7 +6,7 @@ public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The offset of the partition's next record; nil if the brokers did not answer. Asked for only if there is metadata.
+    /// The offset of the partition's next record; nil if the brokers did not answer. Requested only if there is metadata.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {

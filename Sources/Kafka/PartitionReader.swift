@@ -95,7 +95,7 @@ public final class PartitionReader {
         }
     }
 
-    /// Asks for the range of offsets that the broker now has of a partition.
+    /// Requests the range of offsets that the broker now has of a partition.
     public func watermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
         precondition(isOpen)
         var watermarks = Watermarks(low: 0, high: 0)
@@ -111,7 +111,7 @@ public final class PartitionReader {
         return watermarks
     }
 
-    /// Asks for the offset of the first record with this time or a later one. Nil if the broker has none.
+    /// Requests the offset of the first record with this time or a later one. Nil if the broker has none.
     ///
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func offset(
@@ -134,7 +134,7 @@ public final class PartitionReader {
 
     /// Passes on the records in `offsets`, in order.
     ///
-    /// - Returns: false if the time was over before the end of the range.
+    /// - Returns: false if the time passed before the end of the range.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,

@@ -216,7 +216,7 @@ extension Producer {
         return count
     }
 
-    /// Sends the queued records without lingering, and passes on reports until all have arrived or the time is over.
+    /// Sends the queued records without lingering, and passes on reports until all have arrived or the time has passed.
     ///
     /// - Returns: whether everything was reported.
     public func flush(

@@ -8,7 +8,7 @@ public struct Interest: OptionSet, Sendable {
     public static let readable = Interest(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
-    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). Always reported, also without being asked for,
+    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). Always reported, also without being requested,
     /// and again in every turn until the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }

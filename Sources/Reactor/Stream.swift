@@ -41,7 +41,7 @@ public final class Stream {
         case idle
         /// The TCP or Unix connection is being set up. → `handshaking`, `open`, `failing`, `closed`.
         case connecting
-        /// Accepted without TLS. Bytes may flow, but the handler has not been told yet. → `open`, `closed`.
+        /// Accepted without TLS. Bytes may flow, but the handler has not been notified yet. → `open`, `closed`.
         case accepted
         /// The TLS handshake is running. → `open`, `failing`, `closed`.
         case handshaking
@@ -49,7 +49,7 @@ public final class Stream {
         case open
         /// All output is sent and our side has ended; the peer may still send bytes. → `closed`.
         case finishing
-        /// Failed; the handler will be told at the end of the turn. → `closed`.
+        /// Failed; the handler will be notified at the end of the turn. → `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
         /// Ended, and everything is released. Final.
         case closed
@@ -154,7 +154,7 @@ public final class Stream {
         handler?.streamClosed(self, error: failure)
     }
 
-    /// Marks the stream as failed. The handler is told later, from the loop, since the caller may be the handler itself.
+    /// Marks the stream as failed. The handler is notified later, from the loop, since the caller may be the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch state {
         case .closed, .failing:

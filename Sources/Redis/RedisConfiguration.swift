@@ -25,7 +25,7 @@ public struct RedisConfiguration: Sendable {
     public var connectTimeoutMilliseconds: Int64 = 2_000
     /// How long the oldest outstanding call may wait for its reply. After that the connection is given up.
     public var responseDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must have the writes of a call that asks for replicas, before it is answered; 0 for none. WAIT tells
+    /// How many replicas must have the writes of a call that requests replicas, before it is answered; 0 for none. WAIT tells
     /// how many replicas have a write, but not which of them takes over. To lose nothing, ask for as many as there are.
     public var replicas = 0
     /// The most calls to one server that may be outstanding.

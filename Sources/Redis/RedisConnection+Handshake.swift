@@ -18,7 +18,7 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions take it for a syntax error.
+        // With this line Redis 7 refuses a whole script when it is out of memory. Older versions treat it as a syntax error.
         let flags = serverTakesFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }

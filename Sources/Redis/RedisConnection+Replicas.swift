@@ -9,7 +9,7 @@ extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this. A reply may wait for two WAITs: the previous one and its own.
     private static let partOfDeadline: Int64 = 10
 
-    /// Builds the WAIT command. Empty if no acknowledgement is asked for.
+    /// Builds the WAIT command. Empty if no acknowledgement is requested.
     static func replicaWait(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.replicas > 0 else { return [] }
         let milliseconds = max(1, configuration.responseDeadlineMilliseconds / partOfDeadline)
@@ -18,7 +18,7 @@ extension RedisConnection {
         return command
     }
 
-    /// Whether calls that ask for replicas may be issued. If not, such calls wait, and ask again in about a second.
+    /// Whether calls that request replicas may be issued. If not, such calls wait, and ask again in about a second.
     public var takesAcknowledgedCalls: Bool {
         replicaWait.isEmpty || replicaWatch.takesCalls(nowMilliseconds: loop.nowMilliseconds)
     }

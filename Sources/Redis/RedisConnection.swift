@@ -78,7 +78,7 @@ public final class RedisConnection {
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
 
-    /// The WAIT command for replicas; empty if no acknowledgement is asked for.
+    /// The WAIT command for replicas; empty if no acknowledgement is requested.
     let replicaWait: [UInt8]
     var replicaWatch = ReplicaWatch()
     var withheld = WithheldReplies()

@@ -25,7 +25,7 @@ public enum RedisWarning: Sendable, Equatable {
 
 /// Whether replicas acknowledge writes. Only if ``RedisConfiguration/replicas`` is set.
 public enum RedisReplicas: Sendable, Equatable {
-    /// Too few replicas acknowledged in time. Calls that ask for replicas wait; once replicas have been missing for
+    /// Too few replicas acknowledged in time. Calls that request replicas wait; once replicas have been missing for
     /// long, such calls are answered without them.
     ///
     /// - Parameter RedisError: why the server refused to ask, if it did.

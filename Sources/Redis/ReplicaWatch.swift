@@ -35,12 +35,12 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64 = 0
     private var askDueMilliseconds: Int64 = 0
 
-    /// Whether a call that asks for replicas may be issued.
+    /// Whether a call that requests replicas may be issued.
     func takesCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isAsking && nowMilliseconds >= askDueMilliseconds)
     }
 
-    /// Notes that a call that asks for replicas is being written.
+    /// Notes that a call that requests replicas is being written.
     ///
     /// - Returns: whether its reply must be withheld until WAIT is answered.
     mutating func noteCall(nowMilliseconds: Int64) -> Bool {

@@ -34,7 +34,7 @@ package struct RecordSender {
     /// How long librdkafka may take to report the records that were given up.
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
-    /// The time between two looks whether a broker has answered.
+    /// The time between two checks whether a broker has answered.
     private static let checkMilliseconds: Int64 = 100
     /// The time between two checks of a full queue.
     private static let roomSeconds = 0.001

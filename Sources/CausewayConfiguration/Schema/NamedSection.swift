@@ -29,7 +29,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// What stands for a member's name on the page of all keys.
+    /// The placeholder for a member's name on the page of all keys.
     var placeholder: String {
         switch self {
         case .apps: "<app>"

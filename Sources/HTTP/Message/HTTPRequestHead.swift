@@ -13,7 +13,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
     var bodyLength: HTTPBodyReader.Length?
 
     var keepsAlive: Bool { isModern && !fields.list("connection", has: "close") }
-    /// Whether the client sends its body only when it is told to.
+    /// Whether the client waits for `100 Continue` before it sends its body.
     var awaitsContinue: Bool { isModern && fields.list("expect", has: "100-continue") }
 
     /// Reads one head from the beginning of the received bytes.

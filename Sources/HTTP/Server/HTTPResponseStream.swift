@@ -17,11 +17,11 @@ package final class HTTPResponseStream: Sendable {
         var waiting: [UInt8] = []
         var isFinished = false
         var hasEnded = false
-        /// The server's thread has been told, and has not taken the bytes yet.
+        /// The server's thread has been notified, and has not taken the bytes yet.
         var isAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
-        /// - Returns: whether the server's thread must be told.
+        /// - Returns: whether the caller must notify the server's thread.
         mutating func announce() -> Bool {
             guard !isAnnounced, !hasEnded else { return false }
             isAnnounced = true

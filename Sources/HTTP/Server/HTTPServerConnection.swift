@@ -241,7 +241,7 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Closes the connection if its time is over.
+    /// Closes the connection if its time has passed.
     func sweep() {
         let pending = stream.pendingOutputBytes
         let taken = writtenBytes - pending

@@ -63,7 +63,7 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case refused
     /// The file with the headers could not be read.
     case headers
-    /// The worker was told a second time to stop.
+    /// The worker got a second signal to stop.
     case hurried
 
     var name: String { "\(self)" }

@@ -37,7 +37,7 @@ final class Cluster {
 
     /// The servers; nil is a free place. Places do not move, since the slots and the ASK table refer to them.
     private var nodes: ContiguousArray<Node?> = []
-    /// The connections of the same places, in an array of their own because every call looks here.
+    /// The connections of the same places, in an array of their own because every call searches it.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var owners: ContiguousArray<UInt16>
     private var asks = AskTable()

@@ -4,13 +4,13 @@ import Glibc
 
 /// A worker that runs on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// Limits on the processes and descriptors that are looked at.
+    /// Limits on the processes and descriptors that are read.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 
     let identifier: Int32
 
-    /// The processes that run this program file as workers and that the user may look at, by ascending id.
+    /// The processes that run this program file as workers and that the user may read, by ascending id.
     static var all: [WorkerProcess] {
         guard let own = link("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
@@ -22,7 +22,7 @@ struct WorkerProcess: Equatable {
     }
 
     /// The address where the worker listens, as it can be reached from here. A worker listens at one address. Nil if it does not listen,
-    /// or may not be looked at.
+    /// or may not be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let sockets = Set(

@@ -4,7 +4,7 @@ import enum CausewayRecords.JSONValue
 
 /// All activities of an app in a few numbers, and those with the most pushes.
 struct AppOverview {
-    /// The most activities that are looked at. If there are more, the numbers cover a part of them, and the output says so.
+    /// The most activities that are read. If there are more, the numbers cover a part of them, and the output says so.
     static let activitiesMax = 200_000
     /// Values that are read and kept at the same time.
     static let activitiesPerStep = 5_000
