@@ -100,7 +100,7 @@ import Testing
             if case .newest = call.operation { questions += 1 }
             bench.answer(call)
         }
-        // The first member asks when it is told; the others have joined before the answer comes.
+        // The first member asks when it is notified; the others have joined before the answer comes.
         #expect(questions <= 2)
         #expect(bench.send().count == 50)
         bench.answerPushes()

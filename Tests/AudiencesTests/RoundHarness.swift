@@ -182,7 +182,7 @@ final class RoundHarness {
         }
     }
 
-    /// The changes that audiences were told: joined, left, moved.
+    /// The changes that audiences were notified of: joined, left, moved.
     var changes: [UInt64] {
         let counted = core.changesCounted(of: 0)
         return counted.indices.map { counted[$0] }

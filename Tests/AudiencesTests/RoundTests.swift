@@ -201,7 +201,7 @@ import Testing
         while let call = bench.nextCall() { asked.append(call) }
         #expect(asked.count > 8)
         let held = bench.core.pageQuestions.count + asked.count
-        // A later question waits until a quarter of all pages wait or its time is over.
+        // A later question waits until a quarter of all pages wait or its time has passed.
         bench.answer(asked.removeFirst())
         while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
         #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)

@@ -30,7 +30,7 @@ import Testing
     @Test func `The lag is the number of records that the lane has not read`() {
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
-        // The Kafka thread looks from time to time; the lane may have read further by then.
+        // The Kafka thread checks from time to time; the lane may have read further by then.
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 

@@ -230,7 +230,7 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The first command goes on without its channel after two seconds. The channel still comes, and the audience is over by then.
+    /// The first command goes on without its channel after two seconds. The channel still comes, and the audience has ended by then.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.patience)

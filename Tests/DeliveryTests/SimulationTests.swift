@@ -28,7 +28,7 @@ import Testing
     /// - 390: A start that waited for its device's budget was lost when its registration's partition moved.
     /// - 3010: The same held start, brought by a second registration, counted as superseded.
     /// - 5327: A start was repeated although another worker had called it unknown, and the phone got a second activity.
-    /// - 7411, 16144: An alert was lost: Redis was told that its command was over before the state that carried the alert was sent.
+    /// - 7411, 16144: An alert was lost: Redis was told that its command had ended before the state that carried the alert was sent.
     /// - 20404: The check was wrong: until its app allows frequent updates, an activity has the usual budget, which may hold more.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
     /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two living workers.
@@ -40,7 +40,7 @@ import Testing
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.
-    /// - 4949: Redis was told too early that a held start was over, and a crash lost the start.
+    /// - 4949: Redis was told too early that a held start was finished, and a crash lost the start.
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
     /// - 7882: A draw that was made beside a returned one counted from the time of the returned one, so the next start went some
     ///   milliseconds early.

@@ -7,7 +7,7 @@ import Testing
 /// Causes the alert ``CausewayChannelsNearLimit``.
 @Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
 struct AlertChannelTests {
-    /// Other programs have created four fifths of the channels that Apple allows, before the worker looks for the first time.
+    /// Other programs have created four fifths of the channels that Apple allows, before the worker checks for the first time.
     @Test func `An app with almost all the channels that Apple allows causes an alert`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in

@@ -48,7 +48,7 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
-            // The command that asked for the channel waits for it.
+            // The command that requested the channel waits for it.
             var number = 1
             try run.await("a broadcast") {
                 try run.turn(milliseconds: 100)

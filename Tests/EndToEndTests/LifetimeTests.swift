@@ -20,7 +20,7 @@ struct LifetimeTests {
 
     private static let deferring = "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    /// Two keepers look at the timetables when the activities become due; the worker that put them there was killed.
+    /// Two keepers check the timetables when the activities become due; the worker that put them there was killed.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.limited)

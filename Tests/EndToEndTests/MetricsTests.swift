@@ -134,7 +134,7 @@ struct MetricsTests {
         #expect(check.code == 0 && check.text.isEmpty, "\(check.text)")
     }
 
-    /// A push is unanswered when the worker is told to stop. The worker says at once that it drains, and stays alive until the answer
+    /// A push is unanswered when the worker gets the signal to stop. The worker says at once that it drains, and stays alive until the answer
     /// comes.
     @Test func `A draining worker is alive, but not ready`() async throws {
         try await onOwnThread {

@@ -3,7 +3,7 @@ import Testbed
 
 @testable import CausewayLab
 
-/// An address that begins to answer only when it is told to: `Tests/Acceptance/relay/relay.py`.
+/// An address that answers only after `begin`: `Tests/Acceptance/relay/relay.py`.
 struct Relay {
     private static let script = Repository.path("Tests/Acceptance/relay/relay.py")
 

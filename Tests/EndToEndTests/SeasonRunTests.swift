@@ -83,7 +83,7 @@ struct SeasonRunTests {
         #expect(figures.disturbances.map(\.count) == [1, 1])
     }
 
-    /// Half of the phones have no token: what they show has come by broadcast. The worker deletes the channels when the matches are over.
+    /// Half of the phones have no token: what they show has come by broadcast. The worker deletes the channels when the matches have ended.
     @Test func `Half of the phones are on channels`() async throws {
         let run = try await demo(["--channels", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")

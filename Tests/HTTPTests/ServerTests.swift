@@ -53,7 +53,7 @@ struct ServerTests {
             #expect(try client.read(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
             client.send("hello")
             #expect(try client.answer().body == "hello")
-            // A body that is too large is not asked for.
+            // A body that is too large is not requested.
             client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9999999\r\n\r\n")
             #expect(client.rest().hasPrefix("HTTP/1.1 413 "))
         }

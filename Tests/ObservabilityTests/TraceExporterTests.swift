@@ -44,7 +44,7 @@ struct TraceExporterTests {
         #expect(Self.dropped(scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
-        // A worker that was told twice to stop waits for nobody.
+        // A worker that got two signals to stop waits for nobody.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
@@ -53,7 +53,7 @@ struct TraceExporterTests {
         #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.dropped == 704)
     }
 
-    /// A collector accepts a request and never answers it: a worker that is told a second time to stop does not wait for it.
+    /// A collector accepts a request and never answers it: a worker that gets a second signal to stop does not wait for it.
     @Test func `An exporter that must end at once waits for no answer`() async throws {
         let scene = try Scene(answers: [])
         defer { scene.close() }

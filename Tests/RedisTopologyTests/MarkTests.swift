@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// Marks on real servers: how a primary looks that was emptied, restarted, or replaced. (R24)
+/// Marks on real servers: the marks of a primary that was emptied, restarted or replaced. (R24)
 @Suite(.serialized, .ownThread) struct MarkTests {
     private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
         try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")

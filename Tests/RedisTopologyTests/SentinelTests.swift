@@ -34,7 +34,7 @@ import Testing
             for server in servers { server.password = "data" }
             for sentinel in sentinels {
                 sentinel.password = "watch"
-                // By default Sentinels look at everything once in ten seconds.
+                // By default Sentinels check everything once in ten seconds.
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
             try waitUntil(sentinels) { sentinel in

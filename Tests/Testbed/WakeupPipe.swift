@@ -25,7 +25,7 @@ public final class WakeupPipe: Sendable {
         _ = write(writing, &byte, 1)
     }
 
-    /// Waits until something is written, and reads it. Returns false if the time is over.
+    /// Waits until something is written, and reads it. Returns false if the time has passed.
     ///
     /// The embedded broker lets each group wait for 3 s before it elects a leader. So tests wait in parallel, and none blocks a thread that
     /// another test needs.

@@ -134,7 +134,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not take the alert for finished.
+    /// The alert that the state carried moves to a newer state, which may be dropped. So Redis must not consider the alert finished.
     @Test func `A carrier that was admitted and then overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))

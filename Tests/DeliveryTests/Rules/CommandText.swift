@@ -99,7 +99,7 @@ enum CommandText {
     }
 }
 
-/// So that a test can say `core.receive(.update(1), .end(2))`.
+/// Lets a test write `core.receive(.update(1), .end(2))`.
 extension String {
     static func update(_ second: Int64, of activity: String = "a", beside: String = "") -> String {
         CommandText.update(second, of: activity, beside: beside)

@@ -43,7 +43,7 @@ extension CoreHarness {
     }
 
     /// Tells all audiences of the next change.
-    /// - Returns: the changes that they were told; nil: there is no change.
+    /// - Returns: the changes that they were notified of; nil: there is no change.
     @discardableResult
     func tellAudiences() -> SeenChange? {
         guard let (member, change) = takeChange() else { return nil }

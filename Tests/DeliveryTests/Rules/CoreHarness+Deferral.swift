@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 extension CoreHarness {
-    /// Time passes in small steps, as in a lane, which looks at the time at every turn.
+    /// Time passes in small steps, as in a lane, which reads the clock at every turn.
     func pass(_ milliseconds: Int64) {
         var left = milliseconds
         while left > 0 {

@@ -4,7 +4,7 @@ import Testing
 
 /// Commands that cannot be sent soon leave their partition, and come back (R19).
 @Suite struct DeferralTests {
-    /// A little more than `deferAfterMilliseconds`, so that the core looks after it.
+    /// A little more than `deferAfterMilliseconds`, so that the core checks after it.
     private static let patience: Int64 = 11_200
     private static let delay: Int64 = 30_000
     private static let sandbox = PoolIndex(application: 0, environment: .sandbox)

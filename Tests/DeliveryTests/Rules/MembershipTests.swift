@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Joining and leaving audiences: the store decides, the audiences are told, the store learns that they know. Then the record is settled.
+/// Joining and leaving audiences: the store decides, the audiences are notified, the store learns that they know. Then the record is settled.
 /// (R27)
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenChange

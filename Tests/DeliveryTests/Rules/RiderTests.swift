@@ -279,7 +279,7 @@ import Testing
     }
 
     /// Two records of the lane have the same alert: its own, and the registration that released it. Until the newer state that carries the
-    /// alert has settled, Redis must not take the alert for finished (simulation seed 16144, `pace`).
+    /// alert has settled, Redis must not consider the alert finished (simulation seed 16144, `pace`).
     @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

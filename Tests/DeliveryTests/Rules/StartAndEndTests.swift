@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A start that was never sent is superseded by its end, wherever it waits. No phone rings for something that is over. (R13)
+/// A start that was never sent is superseded by its end, wherever it waits. No phone rings for something that has ended. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()

@@ -9,7 +9,7 @@ extension Simulation {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
             // A start that was held may exist in two records: the registration that released it, and its own record. One of them may get
-            // `unknown` while the other sends. A start that backs off is not sent once the activity is over.
+            // `unknown` while the other sends. A start that backs off is not sent once the activity has ended.
             let told = results["\(activity)#1"] ?? []
             let isStartUnknown = told.contains(.unknown) && !(final.ends && told.contains(.superseded))
             if phone.device != nil, phone.starts == 0, isStartUnknown, everyStartIsKnown {
@@ -96,7 +96,7 @@ extension Simulation {
         {
             return
         }
-        // A start that comes to its turn after the whole activity is over is not sent.
+        // A start that comes to its turn after the whole activity has ended is not sent.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
         // Its last update came too late; an end is never too late.

@@ -179,7 +179,7 @@ extension Simulation {
         _ = log.append(topic: 1, key: activity, value: value, at: now)
     }
 
-    /// Gives the phone a new token, which nobody knows yet. Returns nil if the activity is over on the phone.
+    /// Gives the phone a new token, which nobody knows yet. Returns nil if the activity has ended on the phone.
     @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
         nextToken += 1
