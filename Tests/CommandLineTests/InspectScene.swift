@@ -83,7 +83,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
             policies:
               rides:
                 budget: {pushes: 12, refillPerHour: 1, reservedForAlerts: 4}
-                startBudget: {pushes: 6, refillPerHour: 6}
+                startBudget: {pushes: 6, refillPerHour: 1}
             worker: {lanes: 1}
 
             """,
