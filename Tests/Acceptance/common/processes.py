@@ -66,7 +66,7 @@ class Process:
         return json.loads(line)
 
     def wait(self, seconds):
-        """Waits for the end of a process that was told to stop. Returns the exit code and how long that took."""
+        """Waits until a process that got SIGTERM has ended. Returns the exit code and how long that took."""
         began = time.monotonic()
         try:
             code = self._child.wait(seconds)

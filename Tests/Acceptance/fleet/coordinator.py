@@ -58,8 +58,8 @@ class Member:
 
 @dataclass
 class Group:
-    """`empty` → (a join) `preparing` → (all have joined, or their time is over) `syncing` → (the leader's sync) `stable`. Any join,
-    leave or loss that matters leads back to `preparing`."""
+    """`empty` → (a join) `preparing` → (all have joined, or the deadline has passed) `syncing` → (the leader's sync) `stable`. Any
+    join, leave or loss that matters leads back to `preparing`."""
 
     state: str = "empty"
     generation: int = 0
@@ -221,7 +221,7 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group):
-        """All members have joined, or their time is over. Static members keep their membership until their session ends."""
+        """All members have joined, or the deadline has passed. Static members keep their membership until their session ends."""
         group.deadline.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
             self._forget(group, member)

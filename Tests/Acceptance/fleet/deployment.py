@@ -79,7 +79,7 @@ class Worker:
         return self.await_end()
 
     def await_end(self, seconds=DRAIN_SECONDS + 5):
-        """Waits for the end of a worker that was told to stop. It must end with 0. Returns how long it took."""
+        """Waits until a worker that got SIGTERM has ended. Its exit code must be 0. Returns how long it took."""
         code, seconds = self.process.wait(seconds)
         if code != 0:
             raise Failure(f"{self.name} ended with {code}; see {self.log}")

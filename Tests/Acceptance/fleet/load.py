@@ -28,7 +28,7 @@ def is_of_load(identifier):
 
 
 class Load(threading.Thread):
-    """Writes updates for all activities in turn, at an even rate, until told to stop; then the last state of each."""
+    """Writes updates for all activities in turn, at an even rate, until it is stopped. Then writes the last state of each activity."""
 
     def __init__(self, deployment, activities, rate):
         super().__init__(name="load", daemon=True)

@@ -1,5 +1,5 @@
 """The events of fleets. Each scenario gets a deployment without workers and a load that does not run yet. When it returns, the load runs,
-the disturbance is over, and workers run."""
+the fault has ended, and workers run."""
 
 import signal
 import time
@@ -169,7 +169,7 @@ def replaced(scene):
 
 
 def ending(scene):
-    """All workers are told to stop at once, one before it was assigned anything. Partitions that come too late keep no worker from
+    """All workers get SIGTERM at once, one before it was assigned anything. Partitions that come too late keep no worker from
     ending."""
     workers = begin(scene)
     scene.run_for(3)

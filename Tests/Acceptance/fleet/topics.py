@@ -45,7 +45,7 @@ class TopicWriter:
 
 
 class TopicReader(threading.Thread):
-    """Reads partitions from their beginning until it is told to finish. Subclasses take the messages."""
+    """Reads partitions from their beginning until `finish` is called. Subclasses handle the messages."""
 
     def __init__(self, name, deployment, partitions):
         """`partitions`: pairs of topic and number."""

@@ -17,7 +17,7 @@ def framed(body):
 
 
 class Frames:
-    """Finds the frames of a connection as its bytes pass. A handler may ask for whole frames and replace them."""
+    """Finds the frames of a connection as its bytes pass. A handler may request whole frames and replace them."""
 
     def __init__(self, head_bytes, is_wanted, take):
         self._head_bytes, self._is_wanted, self._take = head_bytes, is_wanted, take

@@ -49,7 +49,7 @@ def commands(text):
 
 
 def matches(shown, printed):
-    """Whether a command printed what the page shows. `…` stands for any text, also of several lines; a duration may differ."""
+    """Whether a command printed what the page shows. `…` matches any text, also of several lines; a duration may differ."""
     wanted = "".join(re.escape(line.rstrip()) + r"\n" for line in shown)
     wanted = wanted.replace("…", ".*?").replace(r".*?\n", r".*?\n?")
     wanted = re.sub(r"\d+\\\.\d+\\ s\b", r"\\d+\\.\\d+\\ s", wanted)

@@ -16,7 +16,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class BrowserError(Exception):
-    """The browser does not do what it was asked for."""
+    """The browser did not carry out a command."""
 
 
 class WebSocket:

@@ -53,7 +53,7 @@ def go_program():
 
 
 class OnNode(unittest.TestCase):
-    """The example in JavaScript sends through a stand-in for its Kafka client, which prints what it is told."""
+    """The example in JavaScript sends through a fake Kafka client, which prints each call."""
 
     def test_node(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -81,7 +81,7 @@ def put_files(root):
 
 
 def entry_point(service):
-    """The program of an image of ours; an image of others names it in its command."""
+    """The program in one of our images. For other images the command names the program."""
     if "build" not in service:
         return []
     wanted = service["build"]["target"] if isinstance(service["build"], dict) else None

@@ -1,4 +1,4 @@
-"""The deployment of rounds: the fleet's deployment, with one of the forms of Redis and an APNs of known pace."""
+"""The deployment of rounds: the fleet's deployment, with one Redis topology and an APNs of a known speed."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 """The disturbances of rounds. Each case gets a scene whose members have joined and whose workers share the topics. It returns when its
-last command is sent and the disturbance is over."""
+last command is sent and the fault has ended."""
 
 import signal
 import time
@@ -129,7 +129,7 @@ def joined(scene):
 
 
 def left(scene):
-    """The worker with the most ranges is told to stop."""
+    """The worker with the most ranges gets SIGTERM."""
     first = scene.midway(0.3)
     leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ def left(scene):
 
 
 def left_overtaken(scene):
-    """The worker with the most ranges is told to stop, and a second command comes at once."""
+    """The worker with the most ranges gets SIGTERM, and a second command arrives at once."""
     first = scene.midway(0.3)
     leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The forms of Redis: one server, a primary with a replica and a Sentinel, or a cluster in which one primary has a replica."""
+"""The topologies of Redis: one server, a primary with a replica and a Sentinel, or a cluster in which one primary has a replica."""
 
 import signal
 import socket

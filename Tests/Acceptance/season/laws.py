@@ -109,7 +109,7 @@ def budget(evidence, options):
 
 
 def spent(evidence, options):
-    """A command that asked for priority 10 got it, unless the bucket was empty."""
+    """A command that requested priority 10 got it, unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0
