@@ -112,7 +112,7 @@ public struct Policy: Sendable, Equatable {
     public var lifetimeSeconds: Int64 = 0
     /// Apple's system ends an activity after eight hours.
     public static let lifetimeSecondsMax = 28_800
-    /// What follows when an activity was ended because its lifetime had ended.
+    /// What happens after an activity was ended because its lifetime had ended.
     public var afterLifetime = AfterLifetime.end
 
     public enum AfterLifetime: String, Sendable, CaseIterable {

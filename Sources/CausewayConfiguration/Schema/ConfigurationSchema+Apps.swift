@@ -111,7 +111,7 @@ extension ConfigurationSchema {
             "shapes.mode",
             \.shapes.mode,
             """
-            What becomes of a command that no phone could decode. refuse: it is `invalid` and goes to the dead letters. \
+            What happens to a command that no phone could decode. refuse: it is `invalid` and goes to the dead letters. \
             warn: it is sent, counted in causeway_undecodable_total, and named in the log.
             """
         )

@@ -23,25 +23,33 @@ extension ConfigurationSchema {
             "The consumer group; all workers of one fleet share it."
         )
         .limits("1 to 255 bytes"),
-        .text("kafka.topics.commands", \.kafka.topics.commands, .topic, "Commands; workers read it."),
+        .text("kafka.topics.commands", \.kafka.topics.commands, .topic, "Commands. Workers read this topic."),
         .text(
             "kafka.topics.registrations",
             \.kafka.topics.registrations,
             .topic,
-            "Registrations; workers read it. Compacted."
+            "Registrations. Workers read this topic. Compacted."
         ),
         .text(
             "kafka.topics.results",
             \.kafka.topics.results,
             .topic,
-            "One result for each command, unless supersededResults says otherwise; workers write it."
+            "One result for each command, unless supersededResults says otherwise. Workers write this topic."
         ),
-        .text("kafka.topics.invalidations", \.kafka.topics.invalidations, .topic, "Dead tokens; workers write it."),
+        .text(
+            "kafka.topics.invalidations",
+            \.kafka.topics.invalidations,
+            .topic,
+            "Dead tokens. Workers write this topic."
+        ),
         .text(
             "kafka.topics.deadLetters",
             \.kafka.topics.deadLetters,
             .topic,
-            "Unchanged copies of records that are neither valid commands nor valid registrations; workers write it."
+            """
+            Unchanged copies of records that are neither valid commands nor valid registrations. \
+            Workers write this topic.
+            """
         ),
         .text(
             "kafka.topics.deferred",

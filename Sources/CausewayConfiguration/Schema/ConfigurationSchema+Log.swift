@@ -5,7 +5,7 @@ extension ConfigurationSchema {
         .choice(
             "log.format",
             \.log.format,
-            "The form of log lines, one for each event, on standard error: json for machines, text for people."
+            "The format of log lines, one for each event, on standard error: json for machines, text for people."
         ),
     ]
 }

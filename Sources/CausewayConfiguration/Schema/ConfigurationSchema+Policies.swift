@@ -5,7 +5,7 @@ extension ConfigurationSchema {
     static let policySections = [
         "policies": """
         Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \
-        these numbers, so they are yours to choose. Each key names the source of its default: documented by Apple \
+        these numbers, so you can choose them. Each key names the source of its default: documented by Apple \
         ("Starting and updating Live Activities with ActivityKit push notifications", "Displaying live data with \
         Live Activities"), said by an Apple engineer (threads of developer.apple.com/forums), measured in the \
         field (by others; it may change with any release), or our choice.
@@ -155,7 +155,7 @@ extension ConfigurationSchema {
             "afterLifetime",
             \.afterLifetime,
             """
-            What follows when lifetimeSeconds has ended an activity. end: nothing. restart: the activity is started again on its \
+            What happens after lifetimeSeconds has ended an activity. end: nothing. restart: the activity is started again on its \
             device with the state that it showed last. The new start has the attributes, the custom keys and the alert of the \
             former one, without the sound; it draws on the device's startBudget and expires like every start. Only an activity \
             that a start to its device began can be started again. Redis keeps the start and the last update, up to 9 kB for each \

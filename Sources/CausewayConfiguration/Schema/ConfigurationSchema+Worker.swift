@@ -64,7 +64,7 @@ extension ConfigurationSchema {
             behind it.
             """
         )
-        .source("Our choice: longer than a short disturbance.")
+        .source("Our choice: longer than a short interruption.")
         .reloadable,
         .integer(
             "worker.deferredDelayMilliseconds",
