@@ -144,9 +144,9 @@ package enum MetricCatalog {
             "causeway_budget_demotions_total",
             "pushes",
             [.configuredApp, .policy],
-            "Pushes that asked for priority 10 and were sent at 5, because their activity's budget was spent.",
+            "Pushes that requested priority 10 and were sent at 5, because their activity's budget was spent.",
             "The updates still arrive, but later, when the phone is idle. A high share means "
-                + "that producers ask for 10 too often, or that the policy is too tight."
+                + "that producers request priority 10 too often, or that the policy is too tight."
         ),
         .counter(
             .startBudgetWaits,

@@ -91,7 +91,7 @@ struct MetricTotals: Sendable {
     var lanes: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// How long each thread has been silent, by its name; nil if it has not turned yet.
+    /// How long each thread has been silent, by its name; nil before its first turn.
     var silences: [(thread: String, milliseconds: Int64?)]
     /// By the monotonic clock.
     var takenAtMilliseconds: Int64

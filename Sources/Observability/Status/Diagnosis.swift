@@ -52,7 +52,7 @@ struct Diagnosis {
                     alert: "",
                     observation: "This worker is draining.",
                     meaning:
-                        "The worker was told to stop. It finishes the work in progress and gives its partitions back.",
+                        "The worker is stopping. It finishes the work in progress and gives its partitions back.",
                     action: "Nothing."
                 )
             )
