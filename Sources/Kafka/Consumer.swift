@@ -65,7 +65,7 @@ public final class Consumer {
     /// The position at which reading of each assigned partition begins. Missing if the coordinator did not answer. Also
     /// missing before a seek if `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
-    /// What the group had committed for each assigned partition at the assignment. Missing where the brokers did not answer.
+    /// What the group had committed for each assigned partition at the assignment. A partition is missing if the brokers did not answer for it.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. We keep our own record, because resuming a partition that is not paused can rewind it.
     public internal(set) var paused: Set<TopicPartition> = []

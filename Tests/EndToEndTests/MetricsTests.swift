@@ -217,7 +217,7 @@ struct MetricsTests {
             #expect(status.code == 0 && status.text.contains("What flows\n"), "\(status.text)")
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             let gone = try outputOf(health[0], ["health", "--config", configuration])
-            #expect(gone.code == 1 && gone.text.contains("nobody answers at 127.0.0.1:"), "\(gone.text)")
+            #expect(gone.code == 1 && gone.text.contains("no server answers at 127.0.0.1:"), "\(gone.text)")
         }
     }
 

@@ -178,7 +178,7 @@ struct OutageJudgeTests {
         var history = sound()
         history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
         history.push(6, at: 7_100)
-        #expect(history.verdict().old == ["a: a push that no valid command asks for"])
+        #expect(history.verdict().old == ["a: a push that no valid command requests"])
     }
 
     // MARK: - Twice

@@ -53,7 +53,7 @@ struct LostResponses {
 struct TintTable: ~Copyable {
     /// Numbers are a byte; later names share the last number.
     static let namesMax = 255
-    /// When more contents are known, all are forgotten and read again.
+    /// The maximum number of cached contents. Beyond it the cache is emptied and filled again.
     private static let contentsMax = 8_192
     /// The members that name a state, the first that is there. Without any, it is the first word of the object.
     private static let members: [StaticString] = ["batting", "status", "phase", "deliveryState", "tripStatus", "state"]

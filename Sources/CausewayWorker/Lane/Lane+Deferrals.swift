@@ -38,7 +38,7 @@ extension Lane {
     /// A pool works again: has the Kafka thread read at once what this lane deferred before.
     ///
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise, with a pool that fails again and again, all deferred
-    /// commands of the lane, also of other apps, would be read and deferred over and over.
+    /// commands of the lane, also of other apps, would be read and deferred repeatedly.
     func reportPoolReturn() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
         poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds

@@ -125,7 +125,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         switch error?.code {
         case .connectFailed:
             let place = stream.peer.map { "\($0)" } ?? client.address.server.description
-            connectToNext(after: (.unconnected, "nobody answers at \(place): \(reason)"))
+            connectToNext(after: (.unconnected, "no server answers at \(place): \(reason)"))
         case .connectTimeout: end(.late, reason)
         case .certificate: connectToNext(after: (.certificate, "its certificate: \(reason)"))
         case nil where bodyReader?.endsWithConnection == true: endWithResponse()

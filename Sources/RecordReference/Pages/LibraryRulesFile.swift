@@ -26,7 +26,7 @@ package enum LibraryRulesFile {
 
         """
 
-    /// A number of at most six digits, as swift-format wants it.
+    /// A number of at most six digits, grouped as swift-format requires.
     private static func grouped(_ number: Int) -> String {
         let digits = String(number)
         return digits.count > 4 ? "\(digits.dropLast(3))_\(digits.suffix(3))" : digits

@@ -11,7 +11,7 @@ import UnixSignals
 struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
-        abstract: "Carry commands from Kafka to APNs until told to stop.",
+        abstract: "Carry commands from Kafka to APNs until SIGTERM or SIGINT.",
         discussion: """
             causeway configuration yaml explains every key of the configuration. A key can be an environment variable \
             instead: worker.lanes is CAUSEWAY_WORKER_LANES. Anything wrong is reported with its place before anything \
@@ -116,7 +116,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 await worker.reload()
                 continue
             }
-            logger.info("told to stop", metadata: ["signal": "\(signal)", "again": "\(isStopping)"])
+            logger.info("stop requested", metadata: ["signal": "\(signal)", "again": "\(isStopping)"])
             if isStopping { worker.stopAtOnce() } else { await group.triggerGracefulShutdown() }
             isStopping = true
         }

@@ -13,7 +13,7 @@ struct ResultSection {
         }
     }
 
-    /// The policy that the newest command with a known push has named.
+    /// The policy of the newest command whose push is known.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

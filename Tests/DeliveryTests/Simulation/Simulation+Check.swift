@@ -88,7 +88,7 @@ extension Simulation {
         // A start whose answer was lost is not repeated, so its phone may never have had an activity to update.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
-        // The start waited for its device's budget for longer than starts are valid.
+        // The start waited for its device's budget until the start expired.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The same, when the worker died after it had settled the start and before it wrote the result.
         if phone.device != nil, phone.starts == 0, swarm.crash > 0,

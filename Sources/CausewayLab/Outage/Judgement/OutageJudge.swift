@@ -70,7 +70,7 @@ struct OutageJudge {
         var hasEnded = false
         for push in record.accepted {
             guard let command = record.command(of: push) else {
-                verdict.old.append("\(record.activity): a push that no valid command asks for")
+                verdict.old.append("\(record.activity): a push that no valid command requests")
                 continue
             }
             verdict.freshnessMilliseconds[command.app, default: []]
