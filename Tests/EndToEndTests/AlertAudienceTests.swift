@@ -31,8 +31,8 @@ struct AlertAudienceTests {
             let slow = try run.awaitState(
                 "a round that has not ended for a minute",
                 alerting: [.roundsSlow],
-                turn: {
-                    try run.turn(milliseconds: 1)
+                meanwhile: {
+                    try run.takeResults(milliseconds: 1)
                     guard Date() >= due else { return }
                     due = Date(timeIntervalSinceNow: 1)
                     try send()

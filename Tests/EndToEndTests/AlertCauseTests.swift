@@ -73,7 +73,7 @@ struct AlertCauseTests {
                 // Only a call that needs replicas makes the worker ask them. The last call may be older than this reading.
                 let missing = try run.awaitState(
                     "another question",
-                    turn: {
+                    meanwhile: {
                         turns += 1
                         if turns % 50 == 0 { try traffic.floodOnePartition(activities: 0..<1) }
                     }
@@ -164,7 +164,7 @@ struct AlertCauseTests {
             history.add(rejected, minutes: 8, firing: "CausewayKeyFileRejected")
             #expect(try run.findings().contains("CausewayKeyFileRejected"))
             try known.write(toFile: file, atomically: true, encoding: .utf8)
-            let accepted = try run.awaitState("a key that was accepted", turn: { try traffic.sendOne() }) {
+            let accepted = try run.awaitState("a key that was accepted", meanwhile: { try traffic.sendOne() }) {
                 $0.sum("causeway_key_file_rejected") == 0
             }
             history.addQuiet(accepted, minutes: 15)
@@ -177,7 +177,7 @@ struct AlertCauseTests {
             let open = try run.awaitState(
                 "an open breaker",
                 alerting: [.breakerOpen],
-                turn: { try traffic.sendWithoutWaiting() }
+                meanwhile: { try traffic.sendWithoutWaiting() }
             ) {
                 $0.sum("causeway_breaker_open", ["app": "ride", "environment": "sandbox"]) == 1
             }

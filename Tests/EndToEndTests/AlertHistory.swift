@@ -7,7 +7,7 @@ import Testing
 /// The history that a Prometheus would have of a worker. `promtool` evaluates the chart's rules over it.
 ///
 /// The values are the worker's. The times are stretched: each reading counts for several minutes, so that the test need not wait for a
-/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:within:turn:_:)``.
+/// rule's `for`. So a reading must show a lasting state: ``ExampleRun/awaitState(_:alerting:whatever:within:meanwhile:_:)``.
 struct AlertHistory {
     private static let secondsBetweenSamples = 30
     private static let rules = Repository.url("Helm/causeway/files/rules.yaml")

@@ -67,13 +67,13 @@ struct AlertLoadTests {
             history.add(try run.awaitState("idleness") { $0.isWell }, minutes: 15)
             history.expect()
             // The next flood follows when the worker is near the end of the last one. A flood must be large: a lane that has processed
-            // 1,000 records waits for this test's next turn, which takes longer than the lane's work.
+            // 1,000 records waits for this test's next step, which takes longer than the lane's work.
             let recordsPerFlood = 8_000
             let busy = try run.awaitState(
                 "a busy lane",
                 alerting: [.laneBusy],
                 whatever: [.lagGrows],
-                turn: {
+                meanwhile: {
                     guard let scrape = try? run.scrape(),
                         (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordsPerFlood)
                     else { return }

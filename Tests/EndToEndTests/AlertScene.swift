@@ -76,7 +76,7 @@ extension Traffic {
         }
         let value = try JSONSerialization.data(withJSONObject: command)
         for number in 0..<count { try run.send(value, key: "flood-\(number)") }
-        try run.turn(milliseconds: 1)
+        try run.takeResults(milliseconds: 1)
     }
 
     /// Sends an update to each of these unknown activities, all in one partition. No update replaces another one.
@@ -86,7 +86,7 @@ extension Traffic {
             command["activity"] = "flood-\(number)"
             try run.send(JSONSerialization.data(withJSONObject: command), key: "flood")
         }
-        try run.turn(milliseconds: 1)
+        try run.takeResults(milliseconds: 1)
     }
 
     private var flooding: JSONObject {

@@ -50,11 +50,12 @@ extension ExampleRun {
         alerting: Set<StateAlert> = [],
         whatever: Set<StateAlert> = [],
         within limit: Duration = eventLimit,
-        turn: () throws -> Void = {},
+        meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
         let reasons = alerting.map(\.rawValue).sorted()
-        return try awaitMetrics("\(what), reasons for \(reasons) alone,", within: limit, turn: turn) { scrape in
+        return try awaitMetrics("\(what), reasons for \(reasons) alone,", within: limit, meanwhile: meanwhile) {
+            scrape in
             isMet(scrape)
                 && StateAlert.allCases.allSatisfy {
                     whatever.contains($0) || $0.holds(in: scrape) == alerting.contains($0)

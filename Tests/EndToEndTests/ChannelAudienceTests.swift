@@ -43,7 +43,7 @@ struct ChannelAudienceTests {
         try run.send(command(number, event, goals: goals))
         func result() -> JSONObject? { run.results.results["final-\(number)"]?.first { $0["ranges"] != nil } }
         try run.await("the result of \(event) \(number)") {
-            try run.turn(milliseconds: 20)
+            try run.takeResults(milliseconds: 20)
             return result() != nil
         }
         return try #require(result())
@@ -74,7 +74,7 @@ struct ChannelAudienceTests {
 
     private func awaitShown(_ goals: Int, _ state: String, _ run: ExampleRun) throws {
         try run.await("\(goals) goals on every phone") {
-            try run.turn(milliseconds: 50)
+            try run.takeResults(milliseconds: 50)
             return try areShown(goals, state, run)
         }
     }
@@ -118,7 +118,7 @@ struct ChannelAudienceTests {
             try run.await("3 goals on every phone") {
                 number += 1
                 _ = try send(number, "update", goals: 3, run)
-                try run.turn(milliseconds: 500)
+                try run.takeResults(milliseconds: 500)
                 return try areShown(3, "active", run)
             }
             _ = try send(number + 1, "end", goals: 4, run)

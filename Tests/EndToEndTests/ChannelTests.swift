@@ -51,7 +51,7 @@ struct ChannelTests {
             // The command that requested the channel waits for it.
             var number = 1
             try run.await("a broadcast") {
-                try run.turn(milliseconds: 100)
+                try run.takeResults(milliseconds: 100)
                 return try channels(run).first?.broadcasts ?? 0 > 0
             }
 
@@ -66,7 +66,7 @@ struct ChannelTests {
                 "app": "com.example.ride", "channel": first, "environment": "sandbox", "id": "own",
                 "aps": update(90)["aps"] as? JSONObject ?? [:],
             ])
-            try run.results.await(["own"], outcome: "delivered") { try run.turn(milliseconds: 20) }
+            try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
             let own = try #require(run.results.last("own"))
             #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
             #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
@@ -78,7 +78,7 @@ struct ChannelTests {
             try run.send(update(number))
             // The waiting state is sent to the new channel without another command.
             try run.await("a broadcast to another channel") {
-                try run.turn(milliseconds: 100)
+                try run.takeResults(milliseconds: 100)
                 return try channels(run).contains { $0.channel != first && $0.broadcasts > 0 }
             }
         }

@@ -48,7 +48,7 @@ struct DeferralTests {
             let newest = try trip.send()
             try run.awaitAccepted([newest])
             try run.await("every result") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 return !trip.outcomes.contains("none")
             }
             #expect(trip.outcomes.dropLast().allSatisfy { $0 == "superseded" }, "\(trip.outcomes)")

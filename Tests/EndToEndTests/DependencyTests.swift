@@ -73,11 +73,11 @@ struct DependencyTests {
             for _ in 0..<20 { try traffic.sendWithoutWaiting() }
             try Self.expectAbsence(run)
             // Longer than the session, so that the worker also loses its partitions.
-            try run.turn(milliseconds: 7_000)
+            try run.takeResults(milliseconds: 7_000)
             try Self.expectAbsence(run)
             try broker.bringUp()
             try run.await("every result") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 return !traffic.outcomes.contains("none")
             }
             // A command that was settled but not committed when its partition was lost is read again, and is a duplicate then.
@@ -92,10 +92,14 @@ struct DependencyTests {
             let waiting: (Scrape) -> Bool = { scrape in
                 scrape.series.contains { $0.key.hasPrefix("causeway_consumer_lag_records{") && $0.value == 50 }
             }
-            try run.awaitMetrics("fifty records that wait", turn: { try run.turn(milliseconds: 10) }, waiting)
+            try run.awaitMetrics(
+                "fifty records that wait",
+                meanwhile: { try run.takeResults(milliseconds: 10) },
+                waiting
+            )
             try broker.takeDown()
             try Self.expectAbsence(run)
-            try run.turn(milliseconds: 7_000)
+            try run.takeResults(milliseconds: 7_000)
             try broker.bringUp()
             // The embedded broker takes as long as a session to assign a group its partitions again.
             try run.awaitMetrics("partitions again") {

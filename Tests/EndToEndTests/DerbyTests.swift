@@ -64,7 +64,7 @@ struct DerbyTests {
         let identifier = try #require(command["id"] as? String)
         let isToAudience = command["audience"] != nil
         try run.await("the result of \(identifier)") {
-            try run.turn(milliseconds: 20)
+            try run.takeResults(milliseconds: 20)
             return (run.results.results[identifier] ?? []).contains { !isToAudience || $0["ranges"] != nil }
         }
     }

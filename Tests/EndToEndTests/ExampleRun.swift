@@ -174,7 +174,7 @@ final class ExampleRun {
     }
 
     /// Reads results for this time.
-    func turn(milliseconds: Int) throws {
+    func takeResults(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             commandProducer.takeReports()
             try deployment.check()

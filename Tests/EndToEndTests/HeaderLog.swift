@@ -11,7 +11,7 @@ final class HeaderLog: ConsumerHandler {
     private let run: ExampleRun
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
-    private static let turnMilliseconds: Int64 = 20
+    private static let pauseMilliseconds: Int64 = 20
 
     init(_ run: ExampleRun) throws {
         self.run = run
@@ -32,7 +32,7 @@ final class HeaderLog: ConsumerHandler {
             guard ContinuousClock.now < deadline else { throw Timeout(what: "headers: \(results), \(deadLetters)") }
             try run.deployment.check()
             guard let consumer, case .message(let message) = consumer.poll() else {
-                wakeup.waitHere(milliseconds: Self.turnMilliseconds)
+                wakeup.waitHere(milliseconds: Self.pauseMilliseconds)
                 continue
             }
             take(message)

@@ -34,7 +34,7 @@ struct LifetimeTests {
             defer { second.stop(graceMilliseconds: 0) }
 
             try run.await("the ends") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 return run.results.ends.count == 8
             }
             let ends = run.results.ends
@@ -59,13 +59,13 @@ struct LifetimeTests {
             try crowd.send(to: crowd.activities)
             try run.awaitAccepted((1...20).map { "crowd-\($0)" })
             try run.await("the first end") {
-                try run.turn(milliseconds: 2)
+                try run.takeResults(milliseconds: 2)
                 return !run.results.ends.isEmpty
             }
             for _ in 0..<2 { try run.deployment.crashWorker() }
             let told: Set = ["accepted", "duplicate", "unregistered"]
             try run.await("all ends") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 let ends = run.results.ends
                 return ends.count == 20 && ends.values.allSatisfy { $0.contains { told.contains($0) } }
             }
@@ -85,7 +85,7 @@ struct LifetimeTests {
             let shown = try run.content(of: order, app: "com.example.restaurant")
 
             try run.await("the end") {
-                try run.turn(milliseconds: 2)
+                try run.takeResults(milliseconds: 2)
                 return run.results.ends[order] != nil
             }
             try run.deployment.crashWorker()
@@ -116,7 +116,7 @@ struct LifetimeTests {
             }
             _ = try run.phones.client.body("DELETE", "/faults")
             try run.await("the end") {
-                try run.turn(milliseconds: 2)
+                try run.takeResults(milliseconds: 2)
                 return run.results.ends[order] != nil
             }
             // The new activity's token.
@@ -137,7 +137,7 @@ struct LifetimeTests {
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try run.await("the ends") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 return run.results.ends.count == 4 && run.results.ends.values.allSatisfy { $0.contains("accepted") }
             }
         }

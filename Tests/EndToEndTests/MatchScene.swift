@@ -45,7 +45,7 @@ final class MatchScene {
         try eventually("the result of \(command): \(run.results.results[command] ?? [])", every: .zero) {
             if (run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) { return true }
             // Waits for the next result.
-            try run.turn(milliseconds: 20)
+            try run.takeResults(milliseconds: 20)
             return false
         }
     }

@@ -47,7 +47,7 @@ struct MetricsTests {
             // A command that was held until its token came has a second result when its push is done.
             let scrape = try run.awaitMetrics(
                 "as many outcomes as results, and no lag",
-                turn: { while try reader.drain(limit: 1_000) {} }
+                meanwhile: { while try reader.drain(limit: 1_000) {} }
             ) {
                 $0.sum("causeway_outcomes_total") == Double(reader.results)
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0

@@ -50,19 +50,19 @@ struct OversizeTests {
             #expect(map as NSDictionary == ["zoom": 3])
 
             try run.send(command("many", ["audience": "ride-all"], like: traffic.update))
-            try run.results.await(["many"], outcome: "delivered") { try run.turn(milliseconds: 100) }
+            try run.results.await(["many"], outcome: "delivered") { try run.takeResults(milliseconds: 100) }
             let broadcast = try #require(run.results.results["many"]?.first { $0["environment"] != nil })
             #expect(broadcast["dropped"] as? [String] == ["map.tiles"], "\(broadcast)")
             let channel = try #require(broadcast["channel"] as? String)
 
             try run.send(command("own", ["channel": channel, "environment": "sandbox"], like: traffic.update))
-            try run.results.await(["own"], outcome: "delivered") { try run.turn(milliseconds: 20) }
+            try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.last("own")?["dropped"] as? [String] == ["map.tiles"])
 
             try run.send(
                 command("never", ["activity": traffic.activity, "payload": ["more": Self.long]], like: traffic.update)
             )
-            try run.results.await(["never"], outcome: "invalid") { try run.turn(milliseconds: 20) }
+            try run.results.await(["never"], outcome: "invalid") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.last("never")?["reason"] as? String == "bodyTooLarge")
             try run.awaitMetrics("the shortened bodies") {
                 $0.sum("causeway_bodies_trimmed_total", ["app": "ride"]) == 3

@@ -39,7 +39,7 @@ struct ReadinessTests {
             let traffic = try Traffic(run)
             try traffic.sendWithoutWaiting()
             try run.await("a refusal") {
-                try run.turn(milliseconds: 10)
+                try run.takeResults(milliseconds: 10)
                 let page = try Page("/readyz", port: run.deployment.httpPort)
                 return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
             }

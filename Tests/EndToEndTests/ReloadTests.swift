@@ -106,7 +106,7 @@ private final class Flow {
     func settle() throws {
         while outcomes.contains("none") {
             guard Date() < deadline else { throw Timeout(what: "all results: \(outcomes)") }
-            try run.turn(milliseconds: 20)
+            try run.takeResults(milliseconds: 20)
         }
     }
 
@@ -123,6 +123,6 @@ private final class Flow {
         command["expiration"] = nil
         sent.append(identifier)
         try run.send(command)
-        try run.turn(milliseconds: 100)
+        try run.takeResults(milliseconds: 100)
     }
 }

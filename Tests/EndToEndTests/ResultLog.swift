@@ -8,8 +8,8 @@ final class ResultLog: ConsumerHandler {
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
     private(set) var results: [String: [JSONObject]] = [:]
-    /// While no result comes, the caller has its turn this often.
-    private static let turnMilliseconds: Int64 = 20
+    /// While no result comes, the caller continues this often.
+    private static let pauseMilliseconds: Int64 = 20
 
     init(bootstrapServers: String) throws {
         consumer = try Consumer(
@@ -29,24 +29,24 @@ final class ResultLog: ConsumerHandler {
     func outcome(_ command: String) -> String? { last(command)?["outcome"] as? String }
 
     /// Reads until the newest result of each of these commands has this outcome.
-    func await(_ commands: [String], outcome: String, _ turn: () throws -> Void = {}) throws {
+    func await(_ commands: [String], outcome: String, _ meanwhile: () throws -> Void = {}) throws {
         let deadline = ContinuousClock.now + eventLimit
         while !commands.allSatisfy({ self.outcome($0) == outcome }) {
             guard ContinuousClock.now < deadline else {
                 let states = commands.map { "\($0): \(self.outcome($0) ?? "no result")" }
                 throw Timeout(what: "outcome \(outcome): \(states.joined(separator: ", "))")
             }
-            try turn()
-            takeNext(withinMilliseconds: Self.turnMilliseconds)
+            try meanwhile()
+            takeNext(withinMilliseconds: Self.pauseMilliseconds)
         }
     }
 
     /// Reads for this time.
-    func take(milliseconds: Int, _ turn: () throws -> Void) throws {
+    func take(milliseconds: Int, _ meanwhile: () throws -> Void) throws {
         let end = ContinuousClock.now + .milliseconds(milliseconds)
         while ContinuousClock.now < end {
-            try turn()
-            takeNext(withinMilliseconds: min(Self.turnMilliseconds, Int64(milliseconds)))
+            try meanwhile()
+            takeNext(withinMilliseconds: min(Self.pauseMilliseconds, Int64(milliseconds)))
         }
     }
 

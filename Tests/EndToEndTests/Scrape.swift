@@ -71,13 +71,13 @@ extension ExampleRun {
     func awaitMetrics(
         _ what: String,
         within limit: Duration = eventLimit,
-        turn: () throws -> Void = {},
+        meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
         try eventualAnswer("\(what) in\n\((try? scrape())?.text ?? "no metrics")", within: limit) {
             // A worker that has just started does not listen yet.
             if let scrape = try? scrape(), isMet(scrape) { return scrape }
-            try turn()
+            try meanwhile()
             return nil
         }
     }

@@ -103,7 +103,7 @@ struct SecretTests {
                 #expect(search.findings(in: "\(headers)") == [], "\(headers)")
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
-            try run.turn(milliseconds: 500)
+            try run.takeResults(milliseconds: 500)
             let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")
             #expect(text.contains(" DEBUG "), "nothing is held back")

@@ -96,7 +96,7 @@ struct ShutdownTests {
             if name == "redis-server" { part.signal(SIGSTOP) } else { simulator.signal(SIGSTOP) }
             try traffic.sendWithoutWaiting()
             let waitsFor = name == "redis-server" ? "redis" : "apns"
-            try run.awaitMetrics("a command that waits", turn: { try run.turn(milliseconds: 10) }) {
+            try run.awaitMetrics("a command that waits", meanwhile: { try run.takeResults(milliseconds: 10) }) {
                 ($0.sum("causeway_records_waiting", ["for": waitsFor]) ?? 0) > 0
             }
             if name == "broker" {

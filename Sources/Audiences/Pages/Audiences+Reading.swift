@@ -15,16 +15,16 @@ extension Audiences {
 
     /// Requests as many pages as there is room for.
     ///
-    /// - Parameter hasTurn: the round has waited for a page the longest, and may take one before the rounds that wait behind it.
-    mutating func readAhead(of round: UInt32, hasTurn: Bool = false) {
+    /// - Parameter isFirstInLine: the round has waited for a page the longest, and may take one before the rounds that wait behind it.
+    mutating func readAhead(of round: UInt32, isFirstInLine: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].newest != .max else { return }
         let end = readEnd(of: round)
-        var hasTurn = hasTurn
+        var isFirstInLine = isFirstInLine
         while rounds[round].pageCount < Self.pagesPerRoundMax {
             let continued = pageToContinue(of: round, end: end)
             guard continued != nil || wantsSegment(round, end: end) else { return }
-            guard hasTurn ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
-            hasTurn = false
+            guard isFirstInLine ? hasFreePage(of: round) : hasPage(for: round) else { return awaitPage(round) }
+            isFirstInLine = false
             if let continued { continuePage(continued, of: round) } else { readSegment(of: round) }
         }
     }
@@ -322,7 +322,7 @@ extension Audiences {
             if rounds[waiting].phase == .restoring {
                 wake(waiting, at: 0)
             } else {
-                readAhead(of: waiting, hasTurn: true)
+                readAhead(of: waiting, isFirstInLine: true)
             }
             if waiting == last { return }
         }

@@ -69,7 +69,7 @@ extension Audiences {
                 countBurst(application)
                 return push
             case .blocked:
-                passTurn(application)
+                moveToEndOfLine(application)
                 blocked += 1
             case .nothing: leaveLine(application)
             }
@@ -132,35 +132,35 @@ extension Audiences {
 
     private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
         let end = readEnd(of: round)
-        while let turn = nextTurn(of: round, end: end) {
+        while let next = nextMember(of: round, end: end) {
             let lowestParked = rounds[round].lowestParked
-            guard lowestParked == .max || turn.position < lowestParked + rounds[round].length else { return .nothing }
-            guard isFresh(turn.page, now: now) else {
+            guard lowestParked == .max || next.position < lowestParked + rounds[round].length else { return .nothing }
+            guard isFresh(next.page, now: now) else {
                 rounds[round].hasPriority = true
                 refreshPages(of: round)
                 return .nothing
             }
-            let version = version(at: turn.position, of: round)
-            guard let content = pages[turn.page].member(turn.member), content.kind == .activity else {
-                advancePast(turn, MemberState.passedOver.rawValue, version)
+            let version = version(at: next.position, of: round)
+            guard let content = pages[next.page].member(next.member), content.kind == .activity else {
+                advancePast(next, MemberState.passedOver.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {
-                advancePast(turn, MemberState.done(.expired), version)
+                advancePast(next, MemberState.done(.expired), version)
                 continue
             }
             guard hasPool(content.environment, application: rounds[round].application) else {
-                advancePast(turn, MemberState.done(.failed), version)
+                advancePast(next, MemberState.done(.failed), version)
                 continue
             }
             guard content.environment == environment else {
                 guard isAway(content.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].parkedCount < Self.parkedPerRoundMax else { return .nothing }
-                park(content, at: turn.position, of: round, page: turn.page, member: turn.member, pause: 0, now: now)
-                advancePast(turn, MemberState.parked.rawValue, version)
+                park(content, at: next.position, of: round, page: next.page, member: next.member, pause: 0, now: now)
+                advancePast(next, MemberState.parked.rawValue, version)
                 continue
             }
-            return .push(handOut(content, turn, version, now: now))
+            return .push(handOut(content, next, version, now: now))
         }
         return .nothing
     }
@@ -185,23 +185,23 @@ extension Audiences {
 
     private mutating func handOut(
         _ content: PageMember,
-        _ turn: MemberTurn,
+        _ next: NextMember,
         _ version: UInt32,
         now: Moment
     ) -> AudiencePush {
-        let round = pages[turn.page].round
-        let tag = PushTag(page: turn.page, member: turn.member).value
+        let round = pages[next.page].round
+        let tag = PushTag(page: next.page, member: next.member).value
         handedOut = HandedOutMember(tag: tag, sendPosition: rounds[round].sendPosition)
         let state = content.environment == .sandbox ? MemberState.inFlightToSandbox : .inFlight
-        advancePast(turn, state.rawValue, version)
-        pages[turn.page].unfinished += 1
+        advancePast(next, state.rawValue, version)
+        pages[next.page].unfinished += 1
         let digits = content.writeToken(to: tokenDigits)
         return push(
             tag: tag,
             digits: digits,
             frequentUpdates: content.frequentUpdates,
             version: version,
-            at: turn.position,
+            at: next.position,
             isRetry: false,
             now: now
         )

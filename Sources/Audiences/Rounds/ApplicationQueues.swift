@@ -63,7 +63,7 @@ extension Audiences {
     }
 
     /// Moves the first round of a line to its end.
-    mutating func passTurn(_ application: Int) {
+    mutating func moveToEndOfLine(_ application: Int) {
         let round = lines[application].first
         leaveLine(application)
         rounds[round].hasPriority = false
@@ -73,7 +73,7 @@ extension Audiences {
     mutating func countBurst(_ application: Int) {
         let round = lines[application].first
         rounds[round].burst += 1
-        if rounds[round].burst >= Self.burstMax { passTurn(application) }
+        if rounds[round].burst >= Self.burstMax { moveToEndOfLine(application) }
     }
 
     /// Removes a round that is being freed from every line that it is in.
@@ -81,7 +81,7 @@ extension Audiences {
         let application = Int(rounds[round].application)
         if rounds[round].isInLine {
             for _ in 0..<lines[application].count {
-                if lines[application].first == round { leaveLine(application) } else { passTurn(application) }
+                if lines[application].first == round { leaveLine(application) } else { moveToEndOfLine(application) }
             }
         }
         guard rounds[round].awaitsPage else { return }

@@ -39,10 +39,10 @@ extension Audiences {
         let newest = rounds[round].newest
         guard newest != .max, !rounds[round].startsDevices, isExpired(newest, now: now) else { return }
         let end = readEnd(of: round)
-        while let turn = nextTurn(of: round, end: end) {
-            let isMember = pages[turn.page].member(turn.member)?.kind == .activity
+        while let next = nextMember(of: round, end: end) {
+            let isMember = pages[next.page].member(next.member)?.kind == .activity
             let state = isMember ? MemberState.done(.expired) : MemberState.passedOver.rawValue
-            advancePast(turn, state, version(at: turn.position, of: round))
+            advancePast(next, state, version(at: next.position, of: round))
         }
     }
 }

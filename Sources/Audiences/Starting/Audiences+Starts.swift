@@ -18,34 +18,34 @@ extension Audiences {
 
     private mutating func handOnPages(of round: UInt32, now: Moment) {
         let end = readEnd(of: round)
-        while let turn = nextTurn(of: round, end: end) {
+        while let next = nextMember(of: round, end: end) {
             guard startsUnderWay < configuration.startsMax else {
                 return wake(round, at: now.monotonicMilliseconds + Self.pauseMilliseconds)
             }
-            guard isFresh(turn.page, now: now) else { return refreshPages(of: round) }
-            let version = version(at: turn.position, of: round)
-            guard let content = pages[turn.page].member(turn.member), content.kind == .device else {
-                advancePast(turn, MemberState.passedOver.rawValue, version)
+            guard isFresh(next.page, now: now) else { return refreshPages(of: round) }
+            let version = version(at: next.position, of: round)
+            guard let content = pages[next.page].member(next.member), content.kind == .device else {
+                advancePast(next, MemberState.passedOver.rawValue, version)
                 continue
             }
             if isExpired(version, now: now) {
-                advancePast(turn, MemberState.done(.expired), version)
+                advancePast(next, MemberState.done(.expired), version)
             } else if Self.withActivity(of: content, versions[version].activityTemplate.bytes, { _, _ in true }) == nil
             {
-                advancePast(turn, MemberState.done(.failed), version)
+                advancePast(next, MemberState.done(.failed), version)
             } else {
-                handOnStart(turn, version)
+                handOnStart(next, version)
             }
         }
     }
 
-    private mutating func handOnStart(_ turn: MemberTurn, _ version: UInt32) {
-        advancePast(turn, MemberState.inFlight.rawValue, version)
-        pages[turn.page].unfinished += 1
-        rounds[pages[turn.page].round].inFlight += 1
+    private mutating func handOnStart(_ next: NextMember, _ version: UInt32) {
+        advancePast(next, MemberState.inFlight.rawValue, version)
+        pages[next.page].unfinished += 1
+        rounds[pages[next.page].round].inFlight += 1
         startsUnderWay += 1
         counters.starts &+= 1
-        let place = StartPlace(page: turn.page, member: turn.member)
+        let place = StartPlace(page: next.page, member: next.member)
         productions.append(AudienceProduction(kind: .start, index: place.value))
     }
 

@@ -205,7 +205,7 @@ final class Backlog {
         defer { reader.close() }
         let commands = feed.phones * commandsPerActivity
         try wait(Self.patienceMilliseconds, "results") { () throws(LabError) in
-            while try reader.drain(limit: Demo.resultsPerTurn) {}
+            while try reader.drain(limit: Demo.resultsPerPoll) {}
             return reader.tally.commands == commands
         }
         let tally = reader.tally

@@ -28,7 +28,7 @@ final class TopicReading: ConsumerHandler {
 
     /// - Returns: milliseconds from the assignment to the last record of `count`, as for the worker.
     /// - Throws: if nothing comes for `Demo.stallMilliseconds`, as after records were dropped.
-    func read(_ count: Int, _ turn: () throws(LabError) -> Void) throws(LabError) -> Int64 {
+    func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
         var (last, records): (Int64, Int) = (Clock.milliseconds, 0)
         while records < count {
@@ -42,7 +42,7 @@ final class TopicReading: ConsumerHandler {
                 guard Clock.milliseconds - last < Demo.stallMilliseconds else {
                     throw LabError("only \(Numeral.grouped(records)) of \(Numeral.grouped(count)) commands were read")
                 }
-                try turn()
+                try meanwhile()
                 usleep(Self.pauseMicroseconds)
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the backlog cannot be read: \(error)") }

@@ -17,7 +17,7 @@ extension Demo {
     func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {
-        try turn(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
+        try wait(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
             try phones.summary().activitiesActive == feed.phones
         }
         let onChannels = try phones.summary().activitiesOnChannels

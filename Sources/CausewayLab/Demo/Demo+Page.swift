@@ -76,7 +76,7 @@ extension Demo {
         try attendDesk()
         while desk.troubles.isOn(.takeRedisAway) {
             try checkParts()
-            Self.pause(milliseconds: Self.turnMilliseconds)
+            Self.pause(milliseconds: Self.pauseMilliseconds)
             try attendDesk()
         }
     }

@@ -29,12 +29,12 @@ struct DemoOptions {
 
 /// Plays one season to every phone, from records to lock screens.
 ///
-/// One thread does everything in turns of a few milliseconds: it writes the season to Kafka, reads the results, checks that the parts
+/// One thread does everything in a loop of a few milliseconds: it writes the season to Kafka, reads the results, checks that the parts
 /// still run, and draws the progress. The parts are separate processes.
 final class Demo {
-    static let turnMilliseconds: Int64 = 5
+    static let pauseMilliseconds: Int64 = 5
     static let commandsPerTurn = 4_000
-    static let resultsPerTurn = 8_000
+    static let resultsPerPoll = 8_000
     static let checkMilliseconds: Int64 = 250
     /// How long nothing may happen while something is due.
     static let stallMilliseconds: Int64 = 120_000
@@ -106,13 +106,13 @@ final class Demo {
         var lines = LineCount(path: evidence.results)
         let deadline = Clock.milliseconds + Self.settleMilliseconds
         while true {
-            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            let hasMore = try reader.drain(limit: Self.resultsPerPoll)
             if !hasMore, try lines.count() >= reader.results { return }
             guard Clock.milliseconds < deadline else {
                 throw LabError("the last of \(reader.results) results did not reach \(evidence.results)")
             }
             try checkParts()
-            Self.pause(milliseconds: Self.turnMilliseconds)
+            Self.pause(milliseconds: Self.pauseMilliseconds)
         }
     }
 
@@ -162,13 +162,13 @@ final class Demo {
         try relayAll(feed.phones + appStarted, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined before.
-            try turn(until: "the devices have joined their audiences", reader, commandProducer) {
+            try wait(until: "the devices have joined their audiences", reader, commandProducer) {
                 deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
         }
         try feed.start(to: commandProducer.commands, of: commandProducer.producer)
         try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
-        try turn(until: "the results of the starts are there", reader, commandProducer) {
+        try wait(until: "the results of the starts are there", reader, commandProducer) {
             reader.tally.commands >= feed.commands
         }
         if feed.hasChannels { try awaitChannels(phones, reader, commandProducer) }
@@ -187,14 +187,14 @@ final class Demo {
             beforePage: { () throws(LabError) in
                 try checkParts()
                 report(.beginning, reader)
-                _ = try reader.drain(limit: Self.resultsPerTurn)
+                _ = try reader.drain(limit: Self.resultsPerPoll)
                 commandProducer.takeReports()
             },
             stalled: { stalled($0, reader, commandProducer) }
         )
     }
 
-    func turn(
+    func wait(
         until what: String,
         _ reader: ResultsReader,
         _ commandProducer: CommandProducer,
@@ -205,7 +205,7 @@ final class Demo {
             try checkParts()
             report(.beginning, reader)
             commandProducer.takeReports()
-            if try !reader.drain(limit: Self.resultsPerTurn) { Self.pause(milliseconds: Self.turnMilliseconds) }
+            if try !reader.drain(limit: Self.resultsPerPoll) { Self.pause(milliseconds: Self.pauseMilliseconds) }
             guard Clock.milliseconds < deadline else {
                 throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, commandProducer)
             }
@@ -234,7 +234,7 @@ final class Demo {
                 producer: commandProducer.producer
             )
             commandProducer.takeReports()
-            let hasMore = try reader.drain(limit: Self.resultsPerTurn)
+            let hasMore = try reader.drain(limit: Self.resultsPerPoll)
             if reader.tally.commands > lastProgress.commands || !feed.isOver {
                 lastProgress = (reader.tally.commands, now)
             }
@@ -246,7 +246,7 @@ final class Demo {
                 display.show(progress(reader, rates, elapsed: now - began), nowMilliseconds: now)
             }
             if hasRoom, hasMore { continue }
-            Self.pause(milliseconds: Self.turnMilliseconds)
+            Self.pause(milliseconds: Self.pauseMilliseconds)
         }
     }
 
@@ -367,12 +367,12 @@ final class Demo {
             if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
             try checkParts()
             report(.settling, reader)
-            _ = try reader.drain(limit: Self.resultsPerTurn)
+            _ = try reader.drain(limit: Self.resultsPerPoll)
             Self.pause(milliseconds: Self.checkMilliseconds)
         }
     }
 
-    // MARK: - Turns
+    // MARK: - Checks
 
     /// Checks for a signal to stop, and from time to time whether all parts still run.
     func checkParts() throws(LabError) {

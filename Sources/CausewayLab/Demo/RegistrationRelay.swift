@@ -28,7 +28,7 @@ struct RegistrationRelay {
         let deadline = Clock.milliseconds + milliseconds
         while count < wanted {
             try beforePage()
-            try turn(to: commandProducer)
+            try carryPage(to: commandProducer)
             guard Clock.milliseconds < deadline else {
                 throw stalled("only \(count) of \(wanted) tokens have been registered")
             }
@@ -36,7 +36,7 @@ struct RegistrationRelay {
     }
 
     /// Takes a page of registrations, or waits a short time for the first one.
-    private mutating func turn(to commandProducer: CommandProducer) throws(LabError) {
+    private mutating func carryPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,
             limit: Self.pageRecords,

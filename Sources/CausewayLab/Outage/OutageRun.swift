@@ -5,7 +5,7 @@ import Kafka
 /// Plays one case. One thread writes the commands, causes the troubles, carries registrations, reads results, and waits until all phones
 /// are right or the case's time limit has passed.
 final class OutageRun {
-    private static let turnMicroseconds: UInt32 = 10_000
+    private static let pollMicroseconds: UInt32 = 10_000
     private static let carryMilliseconds: Int64 = 100
     private static let pollMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
@@ -67,7 +67,7 @@ final class OutageRun {
         if outage.workers.startFirst { try deployment.startWorkers() }
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
-            try turn()
+            try poll()
             let carried = try deployment.carryRegistrations(to: commandProducer)
             let registered = try outage.workers.startFirst ? deployment.redis.keys() : carried
             let expected = outage.expectedRegistrations
@@ -90,7 +90,7 @@ final class OutageRun {
                 troubles.removeFirst()
                 try bring(about: trouble.kind)
             }
-            try turn()
+            try poll()
         }
     }
 
@@ -115,7 +115,7 @@ final class OutageRun {
         try deployment.bring(about: kind)
     }
 
-    private func turn() throws(LabError) {
+    private func poll() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
         commandProducer.takeReports()
@@ -125,7 +125,7 @@ final class OutageRun {
             _ = try deployment.carryRegistrations(to: commandProducer)
         }
         measureLag()
-        usleep(Self.turnMicroseconds)
+        usleep(Self.pollMicroseconds)
     }
 
     /// Waits until all phones are right and each command has a result. After the time limit, the report says what is missing.
@@ -133,7 +133,7 @@ final class OutageRun {
         let deadline = Clock.milliseconds + outage.patienceMilliseconds
         var (rightSince, nextPoll): (Int64?, Int64) = (nil, 0)
         while Clock.milliseconds < deadline {
-            try turn()
+            try poll()
             guard Clock.milliseconds >= nextPoll else { continue }
             nextPoll = Clock.milliseconds + Self.pollMilliseconds
             try observe()

@@ -11,7 +11,7 @@ extension ChannelKeeper {
         else { return noteRegister(first, at: site) }
         let known = try readRegister(of: site)
         let isMine = try asking { () throws(RedisError) in
-            try register.takeTurn("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
+            try register.takeLease("tend", site.place, milliseconds: Self.tendingLeaseMilliseconds)
         }
         guard isMine else { return }
         let refusal = try await actOnEach(known.entries) { keeper, entry throws(ChannelRefusal) in
@@ -49,18 +49,18 @@ extension ChannelKeeper {
     /// Reconciles if that is due. If the attempt fails because a service is away, the next poll tries again.
     private func reconcileDaily(_ site: AppEnvironment) async throws(ChannelRefusal) {
         let isMine = try asking { () throws(RedisError) in
-            try register.takeTurn("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
+            try register.takeLease("daily", site.place, milliseconds: Self.reconciliationLeaseMilliseconds)
         }
         guard isMine else { return }
         do throws(ChannelRefusal) {
             let isEarly = try await reconcile(site, deletesUnknown: false).isEarly
             try asking { () throws(RedisError) in
-                if isEarly { return try register.endTurn("daily", site.place) }
-                try register.keepTurn("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
+                if isEarly { return try register.endLease("daily", site.place) }
+                try register.keepLease("daily", site.place, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
             // After a refusal that lasts, the next attempt comes when the lease ends. If Redis is away, the lease ends by itself too.
-            if error.isTransient { try? register.endTurn("daily", site.place) }
+            if error.isTransient { try? register.endLease("daily", site.place) }
             throw error
         }
     }

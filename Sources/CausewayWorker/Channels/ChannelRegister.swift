@@ -180,14 +180,14 @@ final class ChannelRegister {
     }
 
     /// - Parameter name: the periodic work that one worker at a time does.
-    func takeTurn(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
+    func takeLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) -> Bool {
         try hashes.takeLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 
-    func endTurn(_ name: String, _ place: Place) throws(RedisError) { try hashes.endLease(key(place, "turn:\(name)")) }
+    func endLease(_ name: String, _ place: Place) throws(RedisError) { try hashes.endLease(key(place, "turn:\(name)")) }
 
-    /// Lengthens a turn that this process has.
-    func keepTurn(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) {
+    /// Lengthens a lease that this process has.
+    func keepLease(_ name: String, _ place: Place, milliseconds: Int64) throws(RedisError) {
         try hashes.keepLease(key(place, "turn:\(name)"), milliseconds: milliseconds)
     }
 

@@ -5,7 +5,7 @@ import LiveActivity
 
 /// Plays an hour of outage. One thread writes commands, reads what arrives, and sums up each minute.
 final class OutageHourRun {
-    private static let turnMicroseconds: UInt32 = 10_000
+    private static let pollMicroseconds: UInt32 = 10_000
     private static let pollMilliseconds: Int64 = 2_000
     private static let lagTimeoutMilliseconds: Int32 = 2_000
     private static let startMilliseconds: Int64 = 120_000
@@ -67,7 +67,7 @@ final class OutageHourRun {
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
             let carried = try deployment.carryRegistrations(to: commandProducer)
-            try turn()
+            try poll()
             let (registered, expected) = (try deployment.redis.keys(), outage.expectedRegistrations)
             if carried >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
@@ -76,12 +76,12 @@ final class OutageHourRun {
         }
     }
 
-    private func turn() throws(LabError) {
+    private func poll() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
         commandProducer.takeReports()
         try outcomes.drain()
-        usleep(Self.turnMicroseconds)
+        usleep(Self.pollMicroseconds)
     }
 
     // MARK: - Playing
@@ -108,7 +108,7 @@ final class OutageHourRun {
                 default: break
                 }
             }
-            try turn()
+            try poll()
             try takePushes()
             if Clock.milliseconds >= nextPoll {
                 nextPoll = Clock.milliseconds + Self.pollMilliseconds
