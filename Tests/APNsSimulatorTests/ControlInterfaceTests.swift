@@ -182,7 +182,10 @@ import Testing
     @Test(
         arguments: [
             ("GET", "/nothing", nil, 404, "notFound", "no such endpoint: GET /nothing"),
-            ("POST", "/apps", "{", 400, "invalidRequest", "body: not JSON: unexpectedEnd"),
+            ("POST", "/apps", "{", 400, "invalidRequest", "body: not JSON: it ends before the value is complete"),
+            (
+                "POST", "/apps", "{a", 400, "invalidRequest", "body: not JSON: JSON does not allow the byte at offset 1"
+            ),
             ("POST", "/apps", "[]", 400, "invalidRequest", "body: not an object"),
             ("POST", "/apps", #"{"app":1}"#, 400, "invalidRequest", "app is not a string"),
             ("POST", "/apps", "{\"app\":\"\(Scene.app)\"}", 409, "conflict", "app \(Scene.app) exists"),

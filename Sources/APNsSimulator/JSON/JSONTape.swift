@@ -23,12 +23,23 @@ struct JSONTape: ~Copyable {
         var next: UInt32
     }
 
-    enum Fault: Error, Equatable {
+    enum Fault: Error, Equatable, CustomStringConvertible {
         case tooLong
         case tooDeep
         case unexpectedByte(offset: Int)
         case unexpectedEnd
         case notUTF8
+
+        /// Completes a message such as `not JSON: `.
+        var description: String {
+            switch self {
+            case .tooLong: "it is longer than \(JSONTape.textBytesMax) bytes"
+            case .tooDeep: "objects and arrays are nested more than \(JSONTape.depthMax) deep"
+            case .unexpectedByte(let offset): "JSON does not allow the byte at offset \(offset)"
+            case .unexpectedEnd: "it ends before the value is complete"
+            case .notUTF8: "it is not UTF-8"
+            }
+        }
     }
 
     private var values: UnsafeMutableBufferPointer<Value>
