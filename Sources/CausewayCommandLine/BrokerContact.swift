@@ -8,7 +8,8 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     package static let patienceMilliseconds: Int64 = 2_500
 
     private let command: String
-    private let servers: String
+    /// The addresses of the brokers, separated by commas.
+    package let servers: String
     private let startMilliseconds = Clock.milliseconds
     private var lastReason = "no answer"
     private var isMet = false

@@ -81,6 +81,9 @@ extension KafkaError {
     /// No broker has answered.
     public static func noBroker(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
+    /// The brokers have no such topic, or this client may not see it.
+    public static func noTopic(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason) }
+
     /// A property that this module or librdkafka refuses.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         own(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")

@@ -46,6 +46,19 @@ struct ResultsTests {
         #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
     }
 
+    @Test(arguments: [[], ["--follow"]])
+    func `A topic that does not exist is named with the address`(_ options: [String]) throws {
+        let servers = broker.bootstrapServers
+        // This broker otherwise creates each topic that it is asked for.
+        broker.setError(topic: "missing", code: 3)
+        let run = try ProgramRun.run(ProgramRun.process(["results", "-b", servers, "-t", "missing"] + options))
+        let expected = """
+            causeway results: the topic missing does not exist at \(servers), or this Kafka user may not read it; \
+            `causeway topics --create` creates the topics of a deployment
+            """
+        #expect(run.exitCode == 1 && run.output.isEmpty && run.errorLines == [expected], "\(run.errors)")
+    }
+
     @Test func `The option --follow continues with new results`() throws {
         let output = Pipe()
         let process = ProgramRun.process(["results", "-b", broker.bootstrapServers, "-t", "mine", "--follow"])

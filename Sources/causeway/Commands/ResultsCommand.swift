@@ -18,7 +18,7 @@ struct ResultsCommand: ParsableCommand {
               causeway results -c causeway.yaml --follow
               causeway results -b 127.0.0.1:9092 --topic causeway.invalidations
 
-            The exit code is 1 if Kafka could not be read.
+            The exit code is 1 if the topic does not exist or Kafka could not be read.
             """
     )
 

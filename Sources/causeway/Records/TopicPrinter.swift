@@ -19,6 +19,7 @@ final class TopicPrinter: ConsumerHandler {
         reason: "the brokers sent no records for \(patienceMilliseconds / 1_000) s"
     )
 
+    private let topic: String
     private let follows: Bool
     private let contact: BrokerContact
     private var consumer: Consumer?
@@ -29,6 +30,7 @@ final class TopicPrinter: ConsumerHandler {
 
     /// - Parameter follows: if false, stop at the present end of the topic.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
+        self.topic = topic
         self.follows = follows
         contact = BrokerContact(of: "causeway results", properties: properties)
         consumer = try Consumer(
@@ -42,7 +44,7 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    /// - Throws: if the topic cannot be read any more, or its end cannot be reached.
+    /// - Throws: if the topic does not exist or cannot be read any more, or if its end cannot be reached.
     func run() throws(KafkaError) {
         guard let consumer else { return }
         defer {
@@ -61,6 +63,9 @@ final class TopicPrinter: ConsumerHandler {
             case .partitionEnd(let partition, _):
                 open.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
+            case .error(let error) where error.isUnknownTopic:
+                // Also with `follows`: it could be minutes until the consumer notices that somebody created the topic.
+                throw noTopic
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
@@ -83,6 +88,13 @@ final class TopicPrinter: ConsumerHandler {
     func assigned(_ partitions: [TopicPartition]) {
         isAssigned = true
         open.formUnion(partitions)
+    }
+
+    private var noTopic: KafkaError {
+        .noTopic(
+            "the topic \(topic) does not exist at \(contact.servers), or this Kafka user may not read it; "
+                + "`causeway topics --create` creates the topics of a deployment"
+        )
     }
 
     func revoked(_ partitions: [TopicPartition], lost: Bool) {
