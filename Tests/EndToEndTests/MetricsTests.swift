@@ -207,6 +207,16 @@ struct MetricsTests {
                 ["health", "--url", "http://nobody.invalid:\(run.deployment.httpPort)/readyz"]
             )
             #expect(nobody.code == 1 && nobody.text.contains("nobody.invalid: "), "\(nobody.text)")
+            let wrong = try outputOf(
+                health[0],
+                ["health", "--url", "http://127.0.0.1:\(run.deployment.httpPort)/ready"]
+            )
+            let pages = """
+                causeway health: http://127.0.0.1:\(run.deployment.httpPort)/ready is no page of a worker (404); \
+                its pages are /livez, /readyz, /statusz and /metrics
+
+                """
+            #expect(wrong.code == 1 && wrong.text.contains(pages), "\(wrong.text)")
             try askTheProcess(of: run)
             let page = try Page("/statusz?format=html", port: run.deployment.httpPort)
             #expect(page.status == 200 && page.text.hasPrefix("<!doctype html>"))

@@ -54,6 +54,12 @@ struct HealthCommand: ParsableCommand {
         do {
             let answer = try client.request()
             print(String(decoding: answer.body, as: UTF8.self), terminator: "")
+            if answer.status == 404 {
+                let page = url ?? "http://\(address.server)\(address.path)"
+                throw Self.failure(
+                    "\(page) is no page of a worker (404); its pages are /livez, /readyz, /statusz and /metrics"
+                )
+            }
             guard answer.status == 200 else { throw ExitCode(1) }
         } catch let error as HTTPClientError {
             StandardStreams.printError("causeway health: \(error)")
