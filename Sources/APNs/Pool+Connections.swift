@@ -1,6 +1,6 @@
 import Reactor
 
-/// Opening, replacing and giving up the pool's connections.
+/// Opens, replaces and closes the pool's connections.
 extension Pool {
     /// Schedules the next opening, unless there are enough connections or one is being opened.
     func considerOpening() {

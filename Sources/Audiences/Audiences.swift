@@ -128,7 +128,7 @@ public struct Audiences: ~Copyable {
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
         broadcasts = Slab(limit: configuration.recordsMax)
-        // Abandoned channels keep their slots until their pushes are answered, and resting ones until their pause has ended. So there can
+        // Abandoned channels keep their slots until their pushes are answered, and paused ones until their pause has ended. So there can
         // be twice as many as records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)

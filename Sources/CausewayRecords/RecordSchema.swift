@@ -32,7 +32,7 @@ struct RecordSchema: Sendable {
     private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var found = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
-                // A rule has one message, whatever part of it is broken.
+                // A rule has one message, whichever of its parts failed.
                 let text = rule.asObject["description"]?.asText ?? ""
                 return faults(value, rule, path).prefix(1).map { RecordFault($0.field, text) }
             }

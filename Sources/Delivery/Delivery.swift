@@ -108,7 +108,7 @@ public struct Delivery: ~Copyable {
         configuration.recordsMax * 2
     }
 
-    /// Takes other numbers from now on. Activities that already rest or wait keep the times that they were given.
+    /// Uses other numbers from now on. Activities that already wait keep their times.
     public mutating func take(_ settings: ReloadableSettings) {
         configuration.take(settings)
         policies = PolicyTable(configuration.policies)

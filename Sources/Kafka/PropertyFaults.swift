@@ -13,7 +13,7 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Everything that `init` would refuse. Without servers the client is made as `init` makes it, and does not connect.
+    /// All faults for which `init` would throw. Creates the client as `init` does, but without servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_CONSUMER,
@@ -27,7 +27,7 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Everything that `init` would refuse. Without servers the client is made as `init` makes it, and does not connect.
+    /// All faults for which `init` would throw. Creates the client as `init` does, but without servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         ClientTrial(
             type: RD_KAFKA_PRODUCER,

@@ -319,7 +319,7 @@ import Testing
             comparison.admit(.address(attributesType: "Game", startBudget: budget, registration: nil))
         }
         #expect(comparison.verdict(.register(attributesType: "Game", registration: token, shows: nil)) == .registered)
-        // All drawn at once and returned at once: nothing is missing.
+        // The bucket is full again after all draws are refunded at once.
         let all = [address().draw, address().draw, address().draw]
         #expect(address().verdict == .wait)
         for draw in all { comparison.refundStart(budget, draw: draw) }

@@ -121,7 +121,7 @@ struct PushRequest {
     var isReadAgain = false
 }
 
-/// Operations as the tests write them; with an attributes type they are a device's.
+/// Short forms of operations for tests. With an attributes type the operation is for a device.
 extension Operation {
     static func start(version: Version, claim: UInt64) -> Self { .admitStart(version: version, claim: claim) }
 

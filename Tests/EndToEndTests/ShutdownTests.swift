@@ -111,13 +111,13 @@ struct ShutdownTests {
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             let took = ContinuousClock.now - start
-            // Two seconds for the process to end on a busy machine.
+            // The limit includes two seconds for the process to end on a busy machine.
             #expect(took < .milliseconds(10_000), "\(name) is frozen: \(took)")
         }
     }
 }
 
-/// A whole match in Kafka at once, and its results. Used from one thread.
+/// The commands of a match, and their results. Used from one thread.
 private final class Match {
     /// For a whole match, with a worker that restarts in it.
     private static let limit: Duration = .seconds(480)

@@ -28,7 +28,7 @@ final class TestConsumer: CustomStringConvertible {
     private(set) var endOffsets: [Int64] = []
     private(set) var assignments: [Assignment] = []
 
-    /// The state when an assignment was reported, before the other events of the same poll.
+    /// The state at the callback for an assignment, before the other events of the same poll.
     struct Assignment: Equatable {
         var startPositions: [TopicPartition: SeekPosition]
         /// The records that had come before.

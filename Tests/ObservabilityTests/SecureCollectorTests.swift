@@ -138,7 +138,7 @@ final class Scene {
         )
     }
 
-    /// Adds one trace, and runs an exporter until its counters meets the condition. The rest is given up.
+    /// Adds one trace, and runs an exporter until its counters meet the condition. Drops the remaining traces.
     func running(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }

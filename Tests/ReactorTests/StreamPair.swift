@@ -16,7 +16,7 @@ struct StreamPair {
         var isTLS: Bool { self == .tls13 || self == .tls12 }
     }
 
-    /// Connected, unless `prepare` told the server to do something else.
+    /// The pair is connected, unless `prepare` changed what the server does.
     init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
         loop = try EventLoop()
         let certificates = kind.isTLS ? try TestCertificates() : nil

@@ -13,7 +13,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// its members.
     ///
     /// If commands come faster than rounds run, no single command is old, yet never do all members have the newest state. So the age
-    /// counts from the command that found its range at rest. Parked members do not count: a phone that APNs answers with 429 for hours
+    /// counts from the command that found its range idle. Parked members do not count: a phone that APNs answers with 429 for hours
     /// must not raise an alert.
     public var oldestRoundMilliseconds: Int64?
 

@@ -219,7 +219,7 @@ extension Audiences {
         admitReceived(of: round, now: now)
     }
 
-    /// Gives the received records of a round their places in it, in the order in which they came.
+    /// Assigns the received records of a round their slots in the round, in the order of arrival.
     mutating func admitReceived(of round: UInt32, now: Moment) {
         // Records that already have their places come first in the list.
         var before = UInt32.max

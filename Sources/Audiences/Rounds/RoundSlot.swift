@@ -74,7 +74,7 @@ struct RoundSlot: BitwiseCopyable {
     var readPosition: UInt64 = 0
     /// Since when versions have come without a push to any member (monotonic milliseconds); `.max`: not known.
     var notMovedSinceMilliseconds: Int64 = .max
-    /// When the command was admitted that found the round at rest (UNIX milliseconds). Since then some members have always been waiting
+    /// When the command was admitted that found the round idle (UNIX milliseconds). Since then some members have always been waiting
     /// for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
 

@@ -27,7 +27,7 @@ struct PageFrame {
 
     /// - Parameters:
     ///   - screens: the response to `GET /screens`, or nil while there is no simulator.
-    ///   - isWhole: whether `screens` holds all phones, so that what the viewer knew before must be forgotten.
+    ///   - isWhole: whether `screens` holds all phones, so that the viewer must drop what it showed before.
     ///   - service: the response to `GET /stats`.
     static func event(
         screens: [UInt8]?,

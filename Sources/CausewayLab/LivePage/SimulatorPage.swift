@@ -11,7 +11,7 @@ final class SimulatorPage: Sendable {
     struct Surroundings: Sendable {
         /// Where the results are; nil if it is not configured.
         var results: Results?
-        /// How to ask the worker's Redis and results about an activity.
+        /// How to inspect an activity in the worker's Redis and results.
         var inspection: LivePageState.Inspection?
         var worker: WorkerIdentity?
     }

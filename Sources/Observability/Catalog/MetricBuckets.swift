@@ -1,4 +1,4 @@
-/// Upper bounds of histogram buckets, in microseconds; at most 16. They are fixed, so that fleets and versions can be added up.
+/// Upper bounds of histogram buckets, in microseconds; at most 16. They are fixed, so that values of different fleets and versions can be summed.
 enum MetricBuckets {
     /// Closely spaced around one second, the shortest spacing of an activity's pushes.
     static let freshness: [Int64] = [

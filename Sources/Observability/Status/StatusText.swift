@@ -3,7 +3,7 @@ import Numbers
 
 /// The forms of /statusz.
 enum StatusForm: String, CaseIterable {
-    /// For terminals. The form of a client that names none, as curl does.
+    /// For terminals. The default format for clients that do not request one, such as curl.
     case text
     /// For browsers, which name it.
     case html

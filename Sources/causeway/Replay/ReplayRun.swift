@@ -200,7 +200,7 @@ struct ReplayRun {
 
     /// Runs code in which Kafka or Redis may fail.
     ///
-    /// - Parameter configuration: names the address of Kafka, which Kafka's errors do not.
+    /// - Parameter configuration: names the address of Kafka, because Kafka's errors do not contain it.
     /// - Returns: the failure as text; nil if there is none.
     static func failure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {

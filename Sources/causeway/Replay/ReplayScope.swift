@@ -80,7 +80,7 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
-            // Redis is not asked what was sent to a channel that its producer keeps.
+            // Replay does not query Redis about a channel that the producer manages.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
