@@ -107,12 +107,12 @@ extension SharedHashes {
     private static let listing = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local names = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
         local reply = {now, redis.call('ZCARD', KEYS[1])}
+        local last = math.min(ARGV[1] + ARGV[2], redis.call('ZCOUNT', KEYS[1], '-inf', now)) - 1
+        if last < ARGV[1] + 0 then return reply end
+        local names = redis.call('ZRANGE', KEYS[1], ARGV[1], last, 'WITHSCORES')
         for index = 1, #names, 2 do
-          local due = tonumber(names[index + 1])
-          if due > now then break end
-          reply[#reply + 1], reply[#reply + 2] = names[index], due
+          reply[#reply + 1], reply[#reply + 2] = names[index], tonumber(names[index + 1])
         end
         return reply
         """

@@ -179,6 +179,21 @@ import Testing
         #expect(names == [later.text])
     }
 
+    @Test func `A page has the names that are due, from a rank on`() throws {
+        let comparison = try ScriptComparison()
+        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
+        let words = (1...5).flatMap { ["\($0)", "n\($0)"] } + ["9000000000000", "later"]
+        _ = comparison.server.command(bytes: (["ZADD", "timetable"] + words).map { Array($0.utf8) })
+        func page(_ rank: Int, _ limit: Int) throws -> [String] {
+            let page = try shared.dueNames(Array("timetable".utf8), from: rank, limit: limit)
+            #expect(page.namesInTimetable == 6)
+            return page.names.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
+        }
+        #expect(try page(0, 2) == ["n1 1", "n2 2"])
+        #expect(try page(3, 9) == ["n4 4", "n5 5"])
+        #expect(try page(5, 9) == [] && page(7, 9) == [])
+    }
+
     @Test func `A claimed life is forgotten only if nothing is newly known about it`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))

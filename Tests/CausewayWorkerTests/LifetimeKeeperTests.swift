@@ -152,6 +152,22 @@ import Testing
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == foreign)
     }
+
+    /// While another deployment catches up, it claims lives at the front of the timetable, and all others get a lower rank.
+    @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
+        let scene = try Scene()
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        scene.put(
+            (0..<20 * LifetimeKeeper.pageMax).map { Self.foreign("\($0)") },
+            in: 0,
+            "b \(began) 0",
+            dueMilliseconds: now
+        )
+        for _ in 1...2 { await scene.keeper.poll() }
+        scene.put([Self.activity("own")], in: 0, "r \(began) 0", dueMilliseconds: now - 1)
+        for _ in 1...8 { await scene.keeper.poll() }
+        #expect(scene.events[.lifetimeForgotten].count == 1)
+    }
 }
 
 /// Which activities of a page are claimed. (R34)
@@ -160,7 +176,7 @@ import Testing
 
     private static func due(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1) -> DueActivities {
         let names = page.map {
-            SharedHashes.DuePage.Name(Array($0.utf8), dueMilliseconds: now - overdueMilliseconds)
+            SharedHashes.DuePage.Name(Array($0.utf8), dueMilliseconds: now &- overdueMilliseconds)
         }
         return DueActivities(
             SharedHashes.DuePage(nowMilliseconds: now, namesInTimetable: 100, names: names),
@@ -190,6 +206,10 @@ import Testing
         let due = Self.due(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
         #expect(Self.texts(due) == ["{own=1}", "{own=2}"])
         #expect(due.nextRank == 1)
+    }
+
+    @Test func `A due time that another program has written does not overflow`() {
+        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: Self.now &- .min)) == ["{other=1}"])
     }
 
     @Test func `Overdue activities of other apps, and names of no app, are claimed`() {

@@ -5,7 +5,7 @@ import Redis
 ///
 /// Two deployments with different apps may share a Redis. A worker leaves the activities of apps that it does not have as they are: a
 /// claim would only postpone their end. They stay at the front of the timetable, so the next page begins behind them. After the last
-/// page the first one is read again.
+/// page the first one is read again. The rank can be wrong by then, because other workers claim activities before it.
 struct DueActivities: Equatable {
     /// The names to claim.
     private(set) var names: [[UInt8]] = []
@@ -32,7 +32,7 @@ struct DueActivities: Equatable {
         for due in page.names {
             guard names.count < claimMax else { return }
             if let app = LifetimeKey.subject(ofActivityKey: due.name)?.app, !apps.contains(app),
-                page.nowMilliseconds - due.dueMilliseconds <= ageMaxMilliseconds
+                due.dueMilliseconds >= page.nowMilliseconds - ageMaxMilliseconds
             {
                 unknownApps.insert(app)
                 nextRank += 1

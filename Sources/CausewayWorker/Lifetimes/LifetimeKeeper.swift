@@ -24,6 +24,8 @@ actor LifetimeKeeper {
     static let claimMax = 128
     /// The most due activities of one timetable that one poll reads.
     static let pageMax = 1_024
+    /// Every so many polls read a timetable from its front. So activities that the other polls pass over wait for a few seconds only.
+    private static let pollsPerFront = 8
     /// The most apps that this worker does not have and that are logged.
     private static let unknownAppsMax = 64
 
@@ -39,6 +41,7 @@ actor LifetimeKeeper {
     private var isTroubled = false
     /// The rank in each timetable at which the next poll begins.
     private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
+    private var polls = 0
     /// Apps that are logged already.
     private var unknownApps: Set<[UInt8]> = []
 
@@ -69,6 +72,7 @@ actor LifetimeKeeper {
 
     /// Looks at all timetables once. Blocks for some round trips.
     func poll() {
+        polls += 1
         var waiting = 0
         var failure: (any Error)?
         for number in 0..<LifetimeKey.count {
@@ -98,16 +102,17 @@ actor LifetimeKeeper {
     ///
     /// - Returns: the number of activities in the timetable.
     private func handle(_ number: Int) throws -> Int {
-        let page = try timetables.dueNames(LifetimeKey.stored(number), from: ranks[number], limit: Self.pageMax)
+        let rank = polls.isMultiple(of: Self.pollsPerFront) ? 0 : ranks[number]
+        let page = try timetables.dueNames(LifetimeKey.stored(number), from: rank, limit: Self.pageMax)
         let due = DueActivities(
             page,
-            from: ranks[number],
+            from: rank,
             pageMax: Self.pageMax,
             claimMax: Self.claimMax,
             apps: apps,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        ranks[number] = due.nextRank
+        if rank == ranks[number] { ranks[number] = due.nextRank }
         log(unknownApps: due.unknownApps)
         guard !due.names.isEmpty else { return page.namesInTimetable }
         let claims = try timetables.claim(
@@ -137,11 +142,13 @@ actor LifetimeKeeper {
         return page.namesInTimetable - obstacles.count
     }
 
-    /// Logs each app once.
+    /// Logs apps once.
     private func log(unknownApps apps: Set<[UInt8]>) {
-        for app in apps where unknownApps.count < Self.unknownAppsMax && unknownApps.insert(app).inserted {
-            log(.lifetimesUnknownApp, ["app": "\(String(decoding: app, as: UTF8.self))"])
-        }
+        let new = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
+        guard !new.isEmpty else { return }
+        unknownApps.formUnion(new)
+        let names = new.map { String(decoding: $0, as: UTF8.self) }.sorted()
+        log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
     /// Removes a life for which no command can be made from its timetable. Otherwise it would be claimed until it is too old.

@@ -74,8 +74,8 @@ package enum LogKindCatalog {
             "lifetimes-unknown-app",
             .notice,
             "activities whose lifetime is over are left to workers that have their app",
-            "The timetables in Redis have activities of an app that this worker does not have, because deployments with different apps share "
-                + "Redis, or because the app has left the configuration. Twelve hours after an activity should have ended, it leaves the timetable."
+            "The timetables in Redis have activities of `apps`, which this worker does not have, because deployments with different apps share "
+                + "Redis, or because an app has left the configuration. Twelve hours after an activity should have ended, it leaves the timetable."
         ),
         line(
             .workerDraining,
