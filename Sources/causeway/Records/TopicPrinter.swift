@@ -27,6 +27,7 @@ final class TopicPrinter: ConsumerHandler {
     /// Partitions whose end has not been reached.
     private var open: Set<TopicPartition> = []
     private var isAssigned = false
+    private var hasHadPartitions = false
 
     /// - Parameter follows: if false, stop at the present end of the topic.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
@@ -63,8 +64,9 @@ final class TopicPrinter: ConsumerHandler {
             case .partitionEnd(let partition, _):
                 open.remove(partition)
                 deadline = Clock.milliseconds + Self.patienceMilliseconds
-            case .error(let error) where error.isUnknownTopic:
-                // Also with `follows`: it could be minutes until the consumer notices that somebody created the topic.
+            case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
+                // Also with `follows`: it could be minutes until the consumer notices that somebody created the topic. After records came,
+                // only one broker may not know the topic, for a moment.
                 throw noTopic
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
@@ -87,6 +89,7 @@ final class TopicPrinter: ConsumerHandler {
 
     func assigned(_ partitions: [TopicPartition]) {
         isAssigned = true
+        if !partitions.isEmpty { hasHadPartitions = true }
         open.formUnion(partitions)
     }
 
