@@ -41,13 +41,7 @@ struct ProviderToken {
     }
 
     private static func header(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
-        json.withUnsafeBytes { bytes in
-            var tape = JSONTape()
-            do throws(JSONTape.Fault) {
-                try tape.read(bytes)
-            } catch {
-                return nil
-            }
+        read(json) { tape in
             guard let algorithm = tape.member("alg", of: 0), tape[algorithm].kind == .string,
                 let key = tape.member("kid", of: 0), tape[key].kind == .string
             else { return nil }
@@ -56,6 +50,15 @@ struct ProviderToken {
     }
 
     private static func claims(_ json: [UInt8]) -> (issuer: String, issuedAt: Int64)? {
+        read(json) { tape in
+            guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
+                let issued = tape.member("iat", of: 0), let seconds = seconds(tape, at: issued)
+            else { return nil }
+            return (tape.string(issuer), seconds)
+        }
+    }
+
+    private static func read<Value>(_ json: [UInt8], _ body: (borrowing JSONTape) -> Value?) -> Value? {
         json.withUnsafeBytes { bytes in
             var tape = JSONTape()
             do throws(JSONTape.Fault) {
@@ -63,10 +66,7 @@ struct ProviderToken {
             } catch {
                 return nil
             }
-            guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
-                let issued = tape.member("iat", of: 0), let seconds = seconds(tape, at: issued)
-            else { return nil }
-            return (tape.string(issuer), seconds)
+            return body(tape)
         }
     }
 }

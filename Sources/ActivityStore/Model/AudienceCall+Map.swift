@@ -50,6 +50,11 @@ extension AudienceAdmission {
 
 extension MemberEntry {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> MemberEntry<Other> {
+        with(identifier: transform(identifier), token: transform(token))
+    }
+
+    /// The same entry with its texts in other memory.
+    func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             place: place,
             isLeaving: isLeaving,
@@ -58,8 +63,8 @@ extension MemberEntry {
             frequentUpdates: frequentUpdates,
             takesChannels: takesChannels,
             atMilliseconds: atMilliseconds,
-            identifier: transform(identifier),
-            token: transform(token)
+            identifier: identifier,
+            token: token
         )
     }
 }

@@ -172,22 +172,3 @@ struct StoredEntry: Sendable {
         return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds
     }
 }
-
-extension MemberEntry<[UInt8]> {
-    fileprivate func with(
-        identifier: UnsafeRawBufferPointer,
-        token: UnsafeRawBufferPointer
-    ) -> MemberEntry<UnsafeRawBufferPointer> {
-        MemberEntry<UnsafeRawBufferPointer>(
-            place: place,
-            isLeaving: isLeaving,
-            kind: kind,
-            environment: environment,
-            frequentUpdates: frequentUpdates,
-            takesChannels: takesChannels,
-            atMilliseconds: atMilliseconds,
-            identifier: identifier,
-            token: token
-        )
-    }
-}

@@ -23,12 +23,7 @@ extension Audiences {
         metadata: UnsafeRawBufferPointer,
         logEnd: Int64
     ) -> Int? {
-        guard let partition = partitions[place],
-            let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset)
-        else { return nil }
-        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
-        partition.pointee.ledger.resume(at: committedOffset, settled: known)
-        return known.reduce(0) { $0 + $1.count }
+        partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
     /// The state to commit for a partition; nil before the first record.

@@ -41,11 +41,7 @@ extension Delivery {
         metadata: UnsafeRawBufferPointer,
         logEnd: Int64
     ) -> Int? {
-        guard let partition = partitions[place] else { return nil }
-        guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
-        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
-        partition.pointee.ledger.resume(at: committedOffset, settled: known)
-        return known.reduce(0) { $0 + $1.count }
+        partitions[place]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
     /// What to commit for a partition; nil before its first record.

@@ -79,6 +79,23 @@ package struct PartitionLedger: ~Copyable {
         return .settledBefore
     }
 
+    /// Takes over what earlier owners of the partition settled above its committed offset. Call this before the first record.
+    ///
+    /// - Parameters:
+    ///   - metadata: the metadata of the commit. Anything that no owner wrote is refused.
+    ///   - logEnd: the offset of the partition's next record. Offsets that claim to be settled from there on are dropped.
+    /// - Returns: how many records are skipped; nil if the metadata was refused.
+    package mutating func resume(
+        at committedOffset: Int64,
+        metadata: UnsafeRawBufferPointer,
+        logEnd: Int64
+    ) -> Int? {
+        guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
+        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
+        resume(at: committedOffset, settled: known)
+        return known.reduce(0) { $0 + $1.count }
+    }
+
     /// Takes over what an earlier owner of the partition settled. Call this before the first record.
     ///
     /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.

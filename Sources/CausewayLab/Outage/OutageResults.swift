@@ -1,0 +1,48 @@
+import Kafka
+
+/// Reads topics that the workers write, from their beginning.
+final class OutageResults: ConsumerHandler {
+    private static let recordsPerPoll = 2_000
+
+    private var consumer: Consumer?
+
+    init(_ topics: [String], bootstrapServers: String) throws(LabError) {
+        do throws(KafkaError) {
+            consumer = try Consumer(
+                properties: [
+                    ("bootstrap.servers", bootstrapServers), ("group.id", "outage"), ("auto.offset.reset", "earliest"),
+                    ("session.timeout.ms", "30000"), ("fetch.wait.max.ms", "100"),
+                ],
+                topics: topics,
+                handler: self
+            )
+        } catch {
+            throw LabError("the results cannot be read: \(error)")
+        }
+    }
+
+    /// Passes on the records that have arrived, up to a limit.
+    ///
+    /// - Returns: whether there were any.
+    func drain(_ take: (borrowing Message) -> Void) throws(LabError) -> Bool {
+        guard let consumer else { return false }
+        for taken in 0..<Self.recordsPerPoll {
+            switch consumer.poll() {
+            case .message(let message): take(message)
+            case .none: return taken > 0
+            case .partitionEnd: continue
+            case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }
+            }
+        }
+        return true
+    }
+
+    func close() {
+        _ = consumer?.close(deadlineMilliseconds: 1_000)
+        consumer = nil
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {}
+
+    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+}
