@@ -110,7 +110,8 @@ extension Connection {
             return false
         }
         if let token, token.keyGeneration != newest.keyGeneration {
-            // One connection never carries tokens of two keys: this one keeps its key until it is replaced.
+            // One connection never carries tokens of two keys. So this connection keeps its token of the old key until the pool replaces
+            // the connection, or the token is too old to use.
             guard token.ageSeconds(at: seconds) < ProviderTokenTimes.lastUseSeconds else { return false }
             newest = token
         }

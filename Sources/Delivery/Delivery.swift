@@ -31,7 +31,7 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. A state for many activities is read once.
+    /// The last `aps` dictionary that was read. It is remembered so that a dictionary that many commands repeat is decoded once.
     var lastAps = RepeatedAps()
     /// What the apps' phones can decode.
     var contracts: LaneContracts
@@ -177,7 +177,8 @@ public struct ApplicationCounters: Sendable, Equatable {
     public var trimmedBodies: UInt64 = 0
 }
 
-/// Counters of the core. They only grow, except that a push which finds no stream is taken back.
+/// Counters of the core for tests and benchmarks. They only grow, except that a push which finds no stream is taken back. A counter that
+/// a metric exports belongs in ``ApplicationCounters``.
 public struct DeliveryCounters: Sendable {
     public var received: UInt64 = 0
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.

@@ -122,7 +122,7 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             stored[partition]?.isCommitted = false
-            // The next commit sends the offset again, or the commit of the revocation does.
+            // A rebalance refused the offset. The offset is not lost: the next commit, or the commit of the revocation, sends it again.
             if Self.passes(refusal) {
                 self.refusal = KafkaError(refusal, partition: partition)
                 continue

@@ -23,13 +23,13 @@ private let backslash = UInt8(ascii: "\\")
 
 /// Marks, by the top bit of each byte, the bytes of a word that are not plain: quotes, backslashes, control characters, DEL, and
 /// everything that is not ASCII.
-/// - `b ^ 2` maps the quote, 0x22, to 0x20, next to the control characters 0 to 0x1F, which it maps to each other. When 0x21 is
-///   subtracted, every byte that is below 0x21 then borrows into its top bit.
+/// - `b ^ 2` moves the quote, 0x22, to 0x20, next above the control characters. These stay within 0 to 0x1F. So after 0x21 is
+///   subtracted, every byte below 0x21 has its top bit.
 /// - `b ^ 0x5C` is zero only for the backslash, so only the backslash borrows when 1 is subtracted.
 /// - `b + 1` has the top bit for DEL, 0x7F; b itself has it if it is not ASCII.
 ///
-/// A borrow or a carry leaves a byte only if that byte is rightly marked. So wrong marks are above right ones, and the lowest
-/// mark is exact. Use only the lowest mark.
+/// A borrow or a carry can mark the next higher byte wrongly, but it comes only from a byte that is marked rightly. So the lowest mark
+/// is always right. Use only the lowest mark.
 @inline(__always)
 func nonPlainMarks(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101

@@ -112,7 +112,7 @@ public struct JSONWriter: ~Copyable {
         if run < text.count { putEscaped(text, from: run) }
     }
 
-    /// Writes the rest of a string's inside, which begins with a byte that is not plain.
+    /// Writes the rest of a string, from the first byte that must be escaped. Adds no quotes.
     @inline(never)
     private mutating func putEscaped(_ text: UnsafeRawBufferPointer, from start: Int) {
         var position = start

@@ -22,10 +22,10 @@ import Testing
     private func step(
         _ standing: PartitionStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
-        isFirstLook: Bool = false
+        isFirstCheck: Bool = false
     ) -> MarkStep {
         let seen = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
-        return MarkStep.next(standing, primaries: seen, isFirstLook: isFirstLook)
+        return MarkStep.next(standing, primaries: seen, isFirstCheck: isFirstCheck)
     }
 
     @Test func `Nothing is done for an unchanged primary`() {
@@ -37,7 +37,7 @@ import Testing
     @Test func `For an empty primary everything is read again`() {
         #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
-        #expect(step(standing(), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(standing(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
         // An unreadable mark says nothing.
         #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
     }
@@ -56,13 +56,15 @@ import Testing
     }
 
     @Test func `A group that is new to a partition misses no records`() {
-        #expect(step(standing(beganAt: 0), ("a", nil), isFirstLook: true) == .introduce([0]))
+        #expect(step(standing(beganAt: 0), ("a", nil), isFirstCheck: true) == .introduce([0]))
         // A moment later its records have settled, and are missing.
         #expect(step(standing(beganAt: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
-        #expect(step(standing(beganAt: nil), ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(
+            step(standing(beganAt: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
+        )
         // The partition is not new either when it is read again from its beginning.
         let again = standing(beganAt: 0, (1, false))
-        #expect(step(again, ("a", nil), isFirstLook: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }
 
     @Test func `A reading in progress is completed once`() {
@@ -79,7 +81,7 @@ import Testing
 
     /// A worker that ended in the middle, or that no longer has the partition, has left it to this one.
     @Test func `A reading that another worker began is begun again`() {
-        #expect(step(standing(), ("a", "a - 1a"), isFirstLook: true) == .reread([0], from: nil, isEmptied: false))
+        #expect(step(standing(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
         #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
     }
 

@@ -52,7 +52,8 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
         /// The value of `changes` when the phone last changed.
         var changedAt = 0
-        /// As the last question for screens saw it, so that the next one notices what time alone has changed.
+        /// What the phone showed when screens were last requested. The next request compares with it, because time alone can change what is
+        /// shown: content becomes stale, for example.
         var seenState = ScreenState.empty
     }
 

@@ -40,6 +40,7 @@ local function store(...)
   call('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
 end
 
+-- As in admit.lua. Redis has no functions that several scripts share.
 local function isNewer(left, right)
   local timestamp, low, high = read('<I5I4I4', left)
   local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)

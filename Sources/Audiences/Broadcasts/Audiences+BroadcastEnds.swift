@@ -2,6 +2,9 @@ import Delivery
 import LiveActivity
 
 /// Ends of broadcasts: the store counts the broadcast, its result is written, its record settles.
+///
+/// A version of a round ends in similar steps (`Audiences+Finishing`). They are written apart, because a broadcast has no members, no late
+/// version and no round that continues.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
     mutating func finish(_ broadcast: UInt32, _ outcome: MemberCounts.Outcome, now: Moment) {

@@ -281,7 +281,8 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.lateCount == 0, isQuiet(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .lost: return
-        // Every record that came was settled before. The store still has the last owner's checkpoint.
+        // The round may go if it has no version here: all records that came were settled before. The store still has the last owner's
+        // checkpoint.
         case .awaitingVersions: guard slot.oldest == .max else { return }
         case .closing: guard slot.revision == slot.recordedRevision, slot.oldest == .max else { return }
         // Results that are being recorded must be acknowledged first. The last checkpoint names their versions.

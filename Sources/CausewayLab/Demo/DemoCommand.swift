@@ -49,7 +49,7 @@ struct DemoCommand: DeployedRun {
     @Flag(
         help: """
             As --audiences, and half of the phones (iOS 18) are on broadcast channels, one for each match, in place of tokens. The demo \
-            waits until the worker has deleted the channels, up to two minutes longer.
+            waits until the worker has deleted the channels, up to two and a half minutes longer.
             """
     )
     var channels = false

@@ -38,7 +38,8 @@ final class PageHandler: HTTPRequestHandler {
 
     func refusal(status: Int) -> HTTPResponse { .plain(status) }
 
-    /// A name that leads to this machine by a trick of another site's name server is refused.
+    /// Whether the `Host` header names this machine. All other names are refused, because a foreign site can let its own name resolve to
+    /// 127.0.0.1 (DNS rebinding).
     static func isLocal(_ host: String?) -> Bool {
         guard let name = host?.split(separator: ":").first else { return false }
         return name == "127.0.0.1" || name == "localhost"

@@ -18,7 +18,8 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that other programs created, or may have created.
     package var unknown: [String] = []
-    /// Channels of our own attempts to create one, which nobody has recorded. They must be deleted.
+    /// Channels that must be deleted: our own attempts created them, but no entry names them. With `deletesUnknown`, also channels that
+    /// other programs created, or may have created.
     package var orphans: [String] = []
     /// Other people's channels that this list shows for the first time.
     package var newlyForeign: [String] = []

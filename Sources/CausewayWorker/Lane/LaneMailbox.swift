@@ -123,7 +123,7 @@ final class LaneMailbox: Sendable {
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
-    /// Large enough for every record that the lane can have in the producer.
+    /// Has room for a report about each record that the lane may have given to the producer and that Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
     /// From the lane to the Kafka thread.
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)

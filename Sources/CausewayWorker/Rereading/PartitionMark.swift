@@ -77,18 +77,18 @@ enum MarkStep: Equatable {
 
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
-    ///   - isFirstLook: whether the partition has not been checked since its assignment.
+    ///   - isFirstCheck: whether the partition has not been checked since its assignment.
     static func next(
         _ standing: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
-        isFirstLook: Bool
+        isFirstCheck: Bool
     ) -> MarkStep {
         let own = standing.rereading?.reader
         let missing = primaries.indices.filter { isMissing(primaries[$0], own) }
         if !missing.isEmpty {
             // A group that is new to the partition begins at its first record, so there is nothing to read again. A loss before these
             // first marks, in the first tenths of a second of a new group, is not noticed.
-            if isFirstLook, standing.rereading == nil, standing.beganAt == 0,
+            if isFirstCheck, standing.rereading == nil, standing.beganAt == 0,
                 missing.allSatisfy({ primaries[$0].mark == nil })
             {
                 return .introduce(missing)

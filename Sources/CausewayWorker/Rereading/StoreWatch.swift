@@ -79,8 +79,8 @@ actor StoreWatch {
         }
     }
 
-    /// Looks at all marks once, and writes what must be written. Blocks for a few round trips. While Redis is away nothing is seen, and
-    /// the lanes report that.
+    /// Reads all marks once, writes the marks that must change, and requests that partitions are read again where records are missing.
+    /// Blocks for a few round trips. If no primary answers, nothing is done, and the lanes report that Redis is away.
     ///
     /// - Returns: false if no primary answered.
     func poll() -> Bool {
@@ -103,7 +103,7 @@ actor StoreWatch {
                 standing.rereading = (reader, isComplete: false)
             }
             let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
-            let step = MarkStep.next(standing, primaries: seen, isFirstLook: !known.contains(standing.assignment))
+            let step = MarkStep.next(standing, primaries: seen, isFirstCheck: !known.contains(standing.assignment))
             collectWrites(step, of: standing, index, seen, &writings, &requests)
         }
         let unwritten = perform(writings, names, primaries)

@@ -12,7 +12,7 @@ struct Memberships: ~Copyable {
         case settle
         /// A registration asks again: the next reply brings what is held for the token.
         case register
-        /// The current command asks for its admission again.
+        /// The record is its activity's current command: the lane asks Redis again to admit it.
         case admit
     }
 
@@ -72,7 +72,7 @@ struct Memberships: ~Copyable {
 }
 
 extension ChangingMember {
-    /// The member whose leaves a call confirms.
+    /// The member of a call that tells Redis: the audiences that this member left know it now.
     init(_ ticket: StoreTicket) {
         let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceLeaves ? .device : .activity
         self.init(record: ticket.record, application: ticket.application, kind: kind)

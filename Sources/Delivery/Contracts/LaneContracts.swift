@@ -32,7 +32,7 @@ struct LaneContracts: ~Copyable {
     private let refused: UnsafeMutableBufferPointer<Refused>
     /// The states that were walked last, with values that may vary. The decoder reads states by them.
     var forms: StateForms
-    /// How many states were compared with their shapes as a whole.
+    /// How many states were compared completely with their shapes, because no remembered result applied.
     private(set) var walked: UInt64 = 0
     /// The last dictionary of Apple's that fits, and its app.
     private var lastDictionary: UInt64 = 0

@@ -38,7 +38,8 @@ public enum ProductionReport: Sendable {
 
 /// The outcome of one attempt to send a push.
 public struct PushResult {
-    /// What an answer means for the push, independent of the reason's name.
+    /// What a response means for the push, independent of the reason's name. The core imports no shell, so the cases of `APNs.Disposition`
+    /// that concern it are written here again.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again at once.

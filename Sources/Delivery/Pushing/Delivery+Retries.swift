@@ -38,8 +38,9 @@ extension Delivery {
         awaitService(activity, milliseconds: max(pause, grown), now: now)
     }
 
-    /// Makes the current command wait for the service. Meanwhile the command holds no credit, and a newer state waits for its own
-    /// spacing only. If the wait is long, or the command has already been here for long, the command waits in the deferred topic.
+    /// Makes the current command wait for the service. Meanwhile it holds no credit. A newer state that arrives replaces it and waits only
+    /// for the rest of the spacing. The command waits in the deferred topic instead if the wait is long, if the command is overdue, or if
+    /// the command is a start that must go to the partition's next owner.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
         let current = activities[activity].current
         if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {

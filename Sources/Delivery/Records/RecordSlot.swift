@@ -52,7 +52,7 @@ struct RecordSlot: BitwiseCopyable {
     var wasNotShown = false
     /// The settlement of an end took its activity out of audiences.
     var hasLeftAudiences = false
-    /// The timetable of lifetimes gets the command's record, so the body stays until the timetable has it.
+    /// The timetable of lifetimes will store this command's record. The body is not freed before the timetable has it.
     var isKeptByTimetable = false
     /// A registration's audiences have been notified, and the commands held for its token are requested.
     var hasToldAudiences = false

@@ -35,7 +35,7 @@ public final class PublishedMetrics: Sendable {
     /// The thread's name in logs and in the system.
     public let thread: String
     let layout: MetricLayout
-    /// When the thread last showed that it turns, by the monotonic clock; -1 before the first time.
+    /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
     private let beatMilliseconds = Atomic<Int64>(-1)
     /// Until when the thread may be quiet, by the monotonic clock.
     private let quietUntilMilliseconds = Atomic<Int64>(.min)

@@ -49,7 +49,7 @@ extension ReplayJudge {
         return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
     }
 
-    /// The admission that a worker would ask Redis for, without a draw on the budgets.
+    /// The admission that a worker would request from Redis, but it spends nothing of the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
