@@ -17,7 +17,7 @@ extension LabelSpace {
                 app.environments.map { Pool(app: app.name, environment: "\($0.name)") }
             },
             outcomes: Outcome.allCases.map { "\($0.name)" },
-            answers: ResponseTable(
+            responses: ResponseTable(
                 reasons: Reason.allCases.map { .init(documentedStatus: $0.documentedStatus, text: "\($0.text)") }
             ),
             signers: zip(signers, keyIdentifiers).map { Signer(team: $0.teamIdentifier, keyIdentifier: $1) },

@@ -31,6 +31,8 @@ extension SharedHashes {
     public struct Claims: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
+        /// The number of names that are still in the timetable.
+        public var namesInTimetable: Int
         public var claimed: [Claim]
     }
 
@@ -66,8 +68,8 @@ extension SharedHashes {
         ageMaxMilliseconds: Int64
     ) throws(RedisError) -> Claims {
         let head = [leaseMilliseconds, ageMaxMilliseconds].map { Array(String($0).utf8) }
-        let (now, _, parts) = try timetable(Self.claiming, key, head + names)
-        var claims = Claims(nowMilliseconds: now, claimed: [])
+        let (now, count, parts) = try timetable(Self.claiming, key, head + names)
+        var claims = Claims(nowMilliseconds: now, namesInTimetable: Int(clamping: count), claimed: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)

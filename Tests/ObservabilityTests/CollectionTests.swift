@@ -148,7 +148,7 @@ struct CollectionTests {
     }
 
     @Test func `Answers are counted as in Apple's table`() {
-        let table = Fixture.labels.answers
+        let table = Fixture.labels.responses
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])
         #expect(labels[table.index(status: 400, reason: 2)] == ["400", "BadDeviceToken"])

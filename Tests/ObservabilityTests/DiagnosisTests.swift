@@ -23,7 +23,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { _ in } == [])
         let busy = Self.alerts { worker in
             for _ in 0..<1_000 { worker.first.observe(.freshness, 0, microseconds: 900_000) }
-            worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0), by: 1_000)
+            worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 1_000)
             worker.first.add(.recordsReceived, by: 4_000)
         }
         #expect(busy == [])
@@ -112,7 +112,7 @@ struct DiagnosisTests {
     @Test func `Answers are judged by their share`() {
         func pushes(_ answers: [(status: UInt16, reason: Int, count: Int64)]) -> [String] {
             Self.alerts { worker in
-                let table = worker.registry.labels.answers
+                let table = worker.registry.labels.responses
                 for answer in answers {
                     let index = table.index(status: answer.status, reason: answer.reason)
                     worker.first.add(.pushes, 2, index, by: answer.count)
@@ -134,7 +134,7 @@ struct DiagnosisTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
-        let table = worker.registry.labels.answers
+        let table = worker.registry.labels.responses
         worker.first.add(.pushes, 1, table.index(status: 403, reason: 3), by: 3)
         worker.first.add(.pushes, 2, table.index(status: 403, reason: 3), by: 2)
         worker.first.add(.pushes, 2, table.index(status: 400, reason: 2), by: 2)

@@ -23,7 +23,7 @@ struct ExpositionTests {
 
     @Test func `Every line has the format of Prometheus`() throws {
         var worker = HealthyWorker()
-        worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0))
+        worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0))
         worker.first.observe(.freshness, 0, microseconds: 120_000)
         worker.publish(
             at: 1_000,

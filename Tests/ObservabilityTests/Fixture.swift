@@ -13,7 +13,7 @@ enum Fixture {
                 .init(app: "ride", environment: "production"),
             ],
             outcomes: ["accepted", "superseded", "failed", "held"],
-            answers: ResponseTable(reasons: [
+            responses: ResponseTable(reasons: [
                 .init(documentedStatus: 0, text: ""), .init(documentedStatus: 0, text: ""),
                 .init(documentedStatus: 400, text: "BadDeviceToken"),
                 .init(documentedStatus: 403, text: "InvalidProviderToken"),

@@ -151,6 +151,16 @@ struct KindLogTests {
         #expect(connect("1"))
     }
 
+    @Test func `A replaced subject that comes again says how many of its lines were left out`() {
+        var repetition = LogRepetition()
+        func admit(_ pool: Int, at milliseconds: Int64) -> UInt64? {
+            repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: milliseconds)
+        }
+        #expect(admit(0, at: 0) == 0 && admit(0, at: 1) == nil && admit(0, at: 2) == nil)
+        for pool in 1...LogRepetition.subjectsMax { #expect(admit(pool, at: 3) == 0) }
+        #expect(admit(0, at: 4) == 2)
+    }
+
     @Test func `The number of subjects and of comparisons is limited`() {
         var repetition = LogRepetition()
         func admit(_ number: Int, at milliseconds: Int64) -> UInt64? {

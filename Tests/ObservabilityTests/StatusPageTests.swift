@@ -20,7 +20,7 @@ struct StatusPageTests {
         )
         worker.first.add(.outcomes, 0, 0, by: 120_000)
         worker.first.add(.recordsReceived, by: 600_000)
-        worker.first.add(.pushes, 0, worker.registry.labels.answers.index(status: 200, reason: 0), by: 120_000)
+        worker.first.add(.pushes, 0, worker.registry.labels.responses.index(status: 200, reason: 0), by: 120_000)
         worker.second.set(.redisReady, to: 0)
         worker.first.add(.redisErrors, 0, by: 2)
         worker.first.add(.redisErrors, 1, by: 1_300)

@@ -6,7 +6,7 @@ import Numbers
 /// Reads a topic with the worker's settings and ignores the records. This is the least cost of any reader.
 final class TopicReading: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
-    /// Short compared with a batch of thousands of records.
+    /// The pause after a poll without a record. It is short compared with the time in which a batch of thousands of records is read.
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?

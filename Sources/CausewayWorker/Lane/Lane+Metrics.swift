@@ -60,22 +60,22 @@ extension Lane {
         }
     }
 
-    func count(_ answer: borrowing PushResponse, of pool: Int) {
+    func count(_ response: borrowing PushResponse, of pool: Int) {
         metrics.add(
             .pushes,
             pool,
-            setup.registry.labels.answers.index(status: answer.status, reason: Int(answer.reason.rawValue))
+            setup.registry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
-        guard answer.kind == .answered, answer.sentAtMilliseconds >= 0 else { return }
+        guard response.kind == .answered, response.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[pool].index.environment.rawValue),
-            microseconds: Self.microseconds(answer.answeredAtMilliseconds - answer.sentAtMilliseconds)
+            microseconds: Self.microseconds(response.answeredAtMilliseconds - response.sentAtMilliseconds)
         )
     }
 
     func countGoAway(_ reason: Reason, of pool: Int) {
-        metrics.add(.apnsGoAways, pool, setup.registry.labels.answers.reasonIndex(Int(reason.rawValue)))
+        metrics.add(.apnsGoAways, pool, setup.registry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Gauges
@@ -236,7 +236,7 @@ struct ProviderTokenUse {
 
     /// - Parameters:
     ///   - submitted: all pushes that the pool has taken since the start.
-    ///   - isNeeded: whether pushes wait for a connection or for their answer.
+    ///   - isNeeded: whether pushes wait for a connection or for their response.
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no connection.
     mutating func note(submitted: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
         if submitted != self.submitted || isNeeded { usedMilliseconds = nowMilliseconds }

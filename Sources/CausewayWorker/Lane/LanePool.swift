@@ -13,14 +13,14 @@ final class LanePool {
     /// Whether the pool refused a push. It gets no further push until it reports that it has room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
-    private let answers: LanePoolResponses
+    private let responses: LanePoolResponses
 
     init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
         self.number = number
         index = setup.index
-        answers = LanePoolResponses(number: number, name: setup.name, lane: lane)
-        pool = Pool(loop: lane.loop, configuration: setup.configuration, tokens: setup.tokens, handler: answers)
-        answers.owner = self
+        responses = LanePoolResponses(number: number, name: setup.name, lane: lane)
+        pool = Pool(loop: lane.loop, configuration: setup.configuration, tokens: setup.tokens, handler: responses)
+        responses.owner = self
     }
 
     fileprivate func permitsRetry(now: Moment) -> Bool {
@@ -44,29 +44,29 @@ private final class LanePoolResponses: PushHandler {
         self.lane = lane
     }
 
-    func pushAnswered(_ answer: borrowing PushResponse) {
-        let disposition = PushResult.Disposition(answer.disposition)
-        lane.count(answer, of: number)
-        if answer.kind == .answered, answer.disposition != .refreshProviderToken {
-            note(isKeyRefused: answer.status == 403)
+    func pushAnswered(_ response: borrowing PushResponse) {
+        let disposition = PushResult.Disposition(response.disposition)
+        lane.count(response, of: number)
+        if response.kind == .answered, response.disposition != .refreshProviderToken {
+            note(isKeyRefused: response.status == 403)
         }
         owner?.retryPermission.answered(disposition)
         let result = PushResult(
             disposition: disposition,
-            status: answer.status,
-            reason: answer.reasonText,
-            advice: answer.reason.advice,
-            invalidAtMilliseconds: answer.timestampMilliseconds,
-            sentMilliseconds: answer.sentAtMilliseconds,
-            answeredMilliseconds: answer.answeredAtMilliseconds,
-            connection: answer.connection,
+            status: response.status,
+            reason: response.reasonText,
+            advice: response.reason.advice,
+            invalidAtMilliseconds: response.timestampMilliseconds,
+            sentMilliseconds: response.sentAtMilliseconds,
+            answeredMilliseconds: response.answeredAtMilliseconds,
+            connection: response.connection,
             retryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             acceptsOtherTokens: owner?.pool.acceptsTokens ?? false
         )
-        if Audiences.isPush(tag: answer.tag) {
-            lane.audiences.answered(tag: answer.tag, result, now: lane.now)
+        if Audiences.isPush(tag: response.tag) {
+            lane.audiences.answered(tag: response.tag, result, now: lane.now)
         } else {
-            lane.delivery.answered(UInt32(truncatingIfNeeded: answer.tag), result, now: lane.now)
+            lane.delivery.answered(UInt32(truncatingIfNeeded: response.tag), result, now: lane.now)
         }
         lane.requestTurnEnd()
     }

@@ -59,7 +59,7 @@ actor LifetimeKeeper {
         self.log = log
     }
 
-    /// Looks until the task is cancelled.
+    /// Polls until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             // By the clock: that an activity is due is no event, and another worker may have put it into the timetable.
@@ -70,7 +70,7 @@ actor LifetimeKeeper {
         topic.close()
     }
 
-    /// Looks at all timetables once. Blocks for some round trips.
+    /// Polls all timetables once. Blocks for some round trips.
     func poll() {
         polls += 1
         var waiting = 0
@@ -112,6 +112,7 @@ actor LifetimeKeeper {
             apps: apps,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
+        // A poll of the front keeps the rank that the other polls have reached.
         if rank == ranks[number] { ranks[number] = due.nextRank }
         log(unknownApps: due.unknownApps)
         guard !due.names.isEmpty else { return page.namesInTimetable }
@@ -121,11 +122,10 @@ actor LifetimeKeeper {
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMaxMilliseconds: Self.ageMaxMilliseconds
         )
-        let claimed = claims.claimed
-        let kept = try keptCommands(for: claimed, in: number)
+        let kept = try keptCommands(for: claims.claimed, in: number)
         var commands: [LifetimeCommand] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
-        for claim in claimed {
+        for claim in claims.claimed {
             let kept = kept[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
                 commands.append(try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, kept: kept))
@@ -139,10 +139,10 @@ actor LifetimeKeeper {
             status.note(ended: commands.count - restarts, restarted: restarts)
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
-        return page.namesInTimetable - obstacles.count
+        return claims.namesInTimetable - obstacles.count
     }
 
-    /// Logs apps once.
+    /// Logs each app once, all new ones in one line: the log limits the lines of a kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
         let new = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
         guard !new.isEmpty else { return }

@@ -42,7 +42,7 @@ package struct Exposition {
                     let value = totals[definition.metric, first, second]
                     let isShown =
                         value != 0 || !definition.omitsZeros
-                        || definition.metric == .pushes && labels.answers.isShownAtZero(second)
+                        || definition.metric == .pushes && labels.responses.isShownAtZero(second)
                     if isShown { appendSample(definition, values: values, value) }
                 }
             }

@@ -47,7 +47,7 @@ package struct LabelSpace: Sendable {
     package var environments = ["production", "sandbox"]
     /// By the raw value of the outcome.
     package var outcomes: [String]
-    package var answers: ResponseTable
+    package var responses: ResponseTable
     package var signers: [Signer]
     package var policies: [String]
     /// The names of Redis' error codes with a series of their own; the last should be "other".
@@ -62,7 +62,7 @@ package struct LabelSpace: Sendable {
         apps: [String],
         pools: [Pool],
         outcomes: [String],
-        answers: ResponseTable,
+        responses: ResponseTable,
         signers: [Signer],
         policies: [String],
         redisErrors: [String],
@@ -72,7 +72,7 @@ package struct LabelSpace: Sendable {
         self.apps = apps
         self.pools = pools
         self.outcomes = outcomes
-        self.answers = answers
+        self.responses = responses
         self.signers = signers
         self.policies = policies
         self.redisErrors = redisErrors
@@ -97,8 +97,8 @@ package struct LabelSpace: Sendable {
         case .memberOutcome: MemberCounts.Outcome.allCases.map { ["\($0.name)"] }
         case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
-        case .answer: answers.labels
-        case .goAwayReason: answers.reasonLabels
+        case .answer: responses.labels
+        case .goAwayReason: responses.reasonLabels
         case .stage: DeliveryStage.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }

@@ -37,7 +37,8 @@ struct LogRepetition {
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
-    /// - Returns: nil if the line is left out; else how many were left out since the last line about its subject.
+    /// - Returns: nil if the line is left out; else how many were left out since the last line about its subject, or about its trouble if
+    ///   the subject was replaced.
     mutating func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         let digest = Self.digest(kind, fields)
         guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.trouble.kind == kind }) else {
@@ -50,7 +51,7 @@ struct LogRepetition {
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return 0
+            return takeReplaced(Trouble(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
@@ -80,6 +81,13 @@ struct LogRepetition {
         guard !known.isEmpty else { return nil }
         subjects.removeAll { troubles.contains($0.trouble) }
         return known.reduce(0, &+)
+    }
+
+    /// How many lines about a replaced trouble were left out. The trouble stays known until its recovery.
+    private mutating func takeReplaced(_ trouble: Trouble) -> UInt64 {
+        guard let leftOut = replaced[trouble] else { return 0 }
+        replaced[trouble] = 0
+        return leftOut
     }
 
     private mutating func add(_ subject: Subject) {

@@ -80,7 +80,7 @@ extension Diagnosis {
         var dead: Int64 = 0
         var worst: (label: String, count: Int64) = ("", 0)
         for (index, pool) in labels.pools.enumerated() {
-            for (answer, values) in labels.answers.labels.enumerated() {
+            for (answer, values) in labels.responses.labels.enumerated() {
                 let count = window.count(.pushes, index, answer) ?? 0
                 all += count
                 if values[0] == "410" {

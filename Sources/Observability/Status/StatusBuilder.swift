@@ -271,7 +271,7 @@ struct StatusBuilder {
     private var answers: StatusTable {
         let rows = labels.pools.enumerated()
             .flatMap { index, pool in
-                labels.answers.labels.enumerated()
+                labels.responses.labels.enumerated()
                     .filter { now[.pushes, index, $0.offset] > 0 }
                     .map { answer, values in
                         [pool.app, pool.environment, values[0], values[1]].map { .words($0) }
