@@ -33,10 +33,10 @@ public struct BreakerConfiguration: Sendable, Hashable {
 
     func validate() throws(ConfigurationError) {
         try require("breaker.windowMilliseconds", windowMilliseconds, in: 100...600_000)
-        try require("breaker.failureAnswersMin", failureResponsesMin, in: 1...100_000)
+        try require("breaker.failureResponsesMin", failureResponsesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
-        try require("breaker.suspectWindowAnswers", suspectWindowResponses, in: 1...100_000)
-        try require("breaker.suspectAnswersMin", suspectResponsesMin, in: 1...100_000)
+        try require("breaker.suspectWindowResponses", suspectWindowResponses, in: 1...100_000)
+        try require("breaker.suspectResponsesMin", suspectResponsesMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
         try require("breaker.forbiddenMax", forbiddenMax, in: 1...1_000)
         try require("breaker.probeMilliseconds", probeMilliseconds, in: 1...600_000)

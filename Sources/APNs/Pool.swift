@@ -32,7 +32,7 @@ public final class Pool {
     var intervalBeganMilliseconds: Int64 = 0
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
-    var opening: Opening
+    var opening: ConnectionOpening
     var lookUp: LookUp?
     /// The token of a candidate key, for the next connection to try.
     var trialToken: ProviderToken?
@@ -72,7 +72,7 @@ public final class Pool {
         self.tokens = tokens
         self.handler = handler
         breaker = Breaker(configuration.breaker)
-        opening = Opening(configuration)
+        opening = ConnectionOpening(configuration)
         sizing = PoolSizing(configuration)
     }
 

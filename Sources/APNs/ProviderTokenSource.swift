@@ -76,7 +76,7 @@ public final class ProviderTokenSource: Sendable {
             if let token = state.newest {
                 let age = token.ageSeconds(at: unixSeconds)
                 // A token from the future was signed before a clock was set back, or by a process whose clock is ahead.
-                let youngest = state.isShared ? -ProviderTokenSharing.clockSecondsMax : 0
+                let youngest = state.isShared ? -ProviderTokenRenewal.clockSecondsMax : 0
                 let oldest = state.isShared ? ProviderTokenTimes.lastUseSeconds : ProviderTokenTimes.renewalSeconds
                 if age >= youngest && age < oldest { return token }
             }

@@ -66,7 +66,7 @@ public struct Audiences: ~Copyable {
     var rounds: Slab<RoundSlot>
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
-    var pageQuestions: PageQuestions
+    var pageQuestions: PageReadBatch
     var lines: [ApplicationQueues]
     var parked: Slab<ParkedMember>
     var notices: Slab<RefusedMemberSlot>
@@ -88,8 +88,8 @@ public struct Audiences: ~Copyable {
     /// The latest change of each member whose audiences are being told.
     var membershipIndex: [MemberKey: UInt32] = [:]
     var membershipOutcomes: IndexQueue<ChangingMember>
-    var questions: Slab<QuestionSlot>
-    var questionIndex: [AudienceKey: UInt32] = [:]
+    var newestStateRequests: Slab<NewestStateRequest>
+    var newestStateIndex: [AudienceKey: UInt32] = [:]
     var states: Slab<StateSlot>
 
     var storeQueue: StoreQueue<AudienceTicket>
@@ -123,7 +123,7 @@ public struct Audiences: ~Copyable {
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplication * applications
         pages = Slab(limit: pagesMax)
-        pageQuestions = PageQuestions(limit: pagesMax)
+        pageQuestions = PageReadBatch(limit: pagesMax)
         lines = configuration.applications.map { _ in ApplicationQueues() }
         parked = Slab(limit: configuration.parkedMax)
         notices = Slab(limit: configuration.noticesMax)
@@ -134,7 +134,7 @@ public struct Audiences: ~Copyable {
         memberships = Slab(limit: configuration.membershipsMax)
         // Up to one limit of outcomes that the shell has not fetched yet, and one of changes that are still held.
         membershipOutcomes = IndexQueue(limit: configuration.membershipsMax * 2)
-        questions = Slab(limit: configuration.membershipsMax)
+        newestStateRequests = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
         let callsMax =
             configuration.commandsMax * Self.sampledSegments.count + configuration.recordsMax * 6 + pagesMax
@@ -194,7 +194,7 @@ public struct Audiences: ~Copyable {
                     continue
                 }
                 rounds[entry.index].timerMilliseconds = .max
-                moveOn(entry.index, now: now)
+                advance(entry.index, now: now)
             case .membership:
                 guard memberships.isInUse(entry.index),
                     memberships[entry.index].timerMilliseconds == entry.dueMilliseconds
@@ -204,7 +204,7 @@ public struct Audiences: ~Copyable {
                 guard channels.isInUse(entry.index), channels[entry.index].timerMilliseconds == entry.dueMilliseconds
                 else { continue }
                 channels[entry.index].timerMilliseconds = .max
-                moveOn(channel: entry.index, now: now)
+                advance(channel: entry.index, now: now)
             case .channelWait: channelWaitOver(entry.index, dueMilliseconds: entry.dueMilliseconds, now: now)
             }
         }

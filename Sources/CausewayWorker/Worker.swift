@@ -67,10 +67,10 @@ package final class Worker: Service {
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup
-        let fleetTokens = try setup.makeFleetTokens()
+        let sharedProviderTokens = try setup.makeSharedProviderTokens()
         let channelKeeper = try setup.makeChannelKeeper()
         let lifetimeKeeper = try setup.makeLifetimeKeeper()
-        await fleetTokens?.begin()
+        await sharedProviderTokens?.begin()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
             wakeup.signal()
@@ -86,7 +86,7 @@ package final class Worker: Service {
             }
             if let configurationReload { group.addTask { await configurationReload.run() } }
             if let exporter = setup.traceExporter { group.addTask { await exporter.run() } }
-            if let fleetTokens { group.addTask { await fleetTokens.run() } }
+            if let sharedProviderTokens { group.addTask { await sharedProviderTokens.run() } }
             group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
                 group.addTask { await channelKeeper.run(setup.channelRequests.stream) { setup.tellLanes($1, to: $0) } }

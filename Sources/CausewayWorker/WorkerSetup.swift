@@ -96,9 +96,9 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// The sharing of provider tokens in the fleet; nil if they are not shared.
-    func makeFleetTokens() throws(RedisError) -> FleetTokens? {
+    func makeSharedProviderTokens() throws(RedisError) -> SharedProviderTokens? {
         guard let tokenSeal else { return nil }
-        return try FleetTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
+        return try SharedProviderTokens(Array(signers.values), redis: redis, seal: tokenSeal, log: log)
     }
 
     /// The keeper of the audiences' channels; nil if no app may have any.
@@ -144,7 +144,7 @@ struct WorkerSetup: @unchecked Sendable {
             wakeup: wakeup,
             refuse: refuse,
             noteMembers: { [mailboxes] held in
-                for mailbox in mailboxes { mailbox.noteMembers(heldMilliseconds: held) }
+                for mailbox in mailboxes { mailbox.noteMembers(completeAtMilliseconds: held) }
             }
         )
     }

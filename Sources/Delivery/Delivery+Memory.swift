@@ -3,7 +3,7 @@ extension Delivery {
     /// The memory for each record that the core may hold, without the record's blocks: the slot, its places in the queues of
     /// calls, productions, deferrals and commands to audiences, its change of audiences, and two activities.
     public static var bytesPerRecord: Int {
-        Records.slotBytes + 116 + Memberships.bytesPerChange + 2 * Activities.bytesPerActivity
+        Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
     /// Unused blocks are given back when they are more than this part of `blockBytesMax`.

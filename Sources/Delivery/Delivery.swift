@@ -55,7 +55,7 @@ public struct Delivery: ~Copyable {
     /// Whether the store holds the members of all audiences, as far as the shell knows. While it does not, commands to audiences
     /// that are read again wait.
     public var membersAreHeld = true
-    var memberships: Memberships
+    var memberships: PendingMembershipChanges
     /// When `deferBlocked` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
@@ -98,7 +98,7 @@ public struct Delivery: ~Copyable {
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         handoversReadAgain = IndexQueue(limit: recordsMax)
-        memberships = Memberships(limit: callsMax)
+        memberships = PendingMembershipChanges(limit: callsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 

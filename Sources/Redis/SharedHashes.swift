@@ -54,7 +54,7 @@ public final class SharedHashes {
     }
 
     /// A condition: the field has this value. If the call succeeds, `next` replaces the value, unless `next` is nil.
-    public struct Guard {
+    public struct FieldCondition {
         var field: [UInt8]
         var value: [UInt8]
         var next: [UInt8]?
@@ -67,7 +67,7 @@ public final class SharedHashes {
     /// Adds fields that the hash does not have, in one step. Existing fields keep their values.
     ///
     /// - Returns: the number of added fields; nil if the condition is not met, and then nothing has changed.
-    public func add(_ key: [UInt8], _ fields: Hash, if condition: Guard? = nil) throws(RedisError) -> Int? {
+    public func add(_ key: [UInt8], _ fields: Hash, if condition: FieldCondition? = nil) throws(RedisError) -> Int? {
         let head = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
         guard case .integer(let count) = try call(Self.addition, key, head + fields.flatMap { [$0.field, $0.value] })
         else { throw RedisError(.protocolViolation) }

@@ -50,7 +50,7 @@ import Testing
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
         // Long enough that the pool asks several times.
-        let end = fixture.loop.nowMilliseconds + Opening.roomWaitMilliseconds.upperBound
+        let end = fixture.loop.nowMilliseconds + ConnectionOpening.roomWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.count == 2)
         #expect(fixture.recorder.roomNotices == 1)

@@ -2,7 +2,7 @@ import APNs
 import Testing
 
 /// A recorded answer.
-struct Outcome: Equatable {
+struct RecordedResponse: Equatable {
     var kind: PushResponse.Kind
     var status: UInt16
     var reason: Reason
@@ -16,7 +16,7 @@ struct Outcome: Equatable {
 
 /// Records every response and notice.
 final class PushRecorder: PushHandler {
-    private(set) var outcomes: [UInt64: [Outcome]] = [:]
+    private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
     private(set) var responses = 0
     private(set) var notices: [PoolEvent] = []
     var onResponse: ((borrowing PushResponse) -> Void)?
@@ -26,7 +26,7 @@ final class PushRecorder: PushHandler {
         responses += 1
         outcomes[response.tag, default: []]
             .append(
-                Outcome(
+                RecordedResponse(
                     kind: response.kind,
                     status: response.status,
                     reason: response.reason,
@@ -46,7 +46,7 @@ final class PushRecorder: PushHandler {
     func poolNotice(_ notice: PoolEvent) { notices.append(notice) }
 
     /// The only answer of a push; fails the test if there are more or none.
-    func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> Outcome {
+    func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
         let all = outcomes[tag] ?? []
         #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)
         return try #require(all.first, sourceLocation: sourceLocation)

@@ -127,7 +127,7 @@ struct SimulatorFixture {
 /// The outcomes of pushes with all their attempts.
 struct SentPushes: Sendable {
     /// By push, the answers in order.
-    var responses: [UInt64: [Outcome]] = [:]
+    var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
     /// The notices that came to the pool.
@@ -145,7 +145,7 @@ struct SentPushes: Sendable {
         responses.values.count { $0.last?.disposition == disposition }
     }
 
-    func countResponses(_ isCounted: (Outcome) -> Bool) -> Int {
+    func countResponses(_ isCounted: (RecordedResponse) -> Bool) -> Int {
         responses.values.reduce(0) { $0 + $1.count(where: isCounted) }
     }
 

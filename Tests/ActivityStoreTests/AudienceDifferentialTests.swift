@@ -183,14 +183,14 @@ struct RecordHistory {
         case 8, 9: return .finishBroadcast(broadcast(), version: version(), random.pick(outcomes), times())
         default:
             var counts = MemberCounts()
-            for outcome in MemberCounts.Outcome.allCases where random.below(2) == 0 {
+            for outcome in MemberOutcome.allCases where random.below(2) == 0 {
                 counts[outcome] = random.below(30) == 0 ? .max : UInt32(random.below(1_000))
             }
             return .finish(range(), version: version(), counts, times())
         }
     }
 
-    private let outcomes = MemberCounts.Outcome.allCases
+    private let outcomes = MemberOutcome.allCases
 
     private mutating func times() -> RoundTimes {
         var times = RoundTimes()

@@ -225,7 +225,7 @@ extension ActivityState {
     private var letter: Character {
         let alert = held?.carriesAlert ?? false
         let letter: Character =
-            switch standing {
+            switch versionState {
             case .waits: held == nil ? "w" : "x"
             case .assigned where held == nil: "a"
             case .assigned: holdsNewest ? alert ? "l" : "k" : "y"

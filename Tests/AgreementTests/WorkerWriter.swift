@@ -90,7 +90,7 @@ struct WorkerWriter {
 
     private mutating func counts() -> MemberCounts {
         var counts = MemberCounts()
-        for outcome in MemberCounts.Outcome.allCases where chance() { counts[outcome] = UInt32(number(0...1_000_000)) }
+        for outcome in MemberOutcome.allCases where chance() { counts[outcome] = UInt32(number(0...1_000_000)) }
         return counts
     }
 
@@ -132,7 +132,7 @@ struct WorkerWriter {
         var result = BroadcastResultRecord(
             command: name(ofAudience: chance()),
             channel: channel,
-            outcome: any(MemberCounts.Outcome.self),
+            outcome: any(MemberOutcome.self),
             reason: chance() ? text() : UnsafeRawBufferPointer(start: nil, count: 0),
             times: times()
         )

@@ -15,7 +15,7 @@ import Testing
             start: start,
             length: length
         )
-        for outcome in MemberCounts.Outcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
+        for outcome in MemberOutcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
         entry.times = RoundTimes(
             firstResponseMilliseconds: 1_790_000_000_000 + Int64(number),
             lastResponseMilliseconds: 1_790_000_009_000

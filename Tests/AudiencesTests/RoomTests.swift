@@ -12,8 +12,8 @@ import Testing
     private func audience(_ number: Int) -> String { "match-\(number)" }
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
-        #expect(MemberCounts().counts.count == MemberCounts.Outcome.allCases.count)
-        #expect(ApplicationQueues().members.count == MemberCounts.Outcome.allCases.count)
+        #expect(MemberCounts().counts.count == MemberOutcome.allCases.count)
+        #expect(ApplicationQueues().members.count == MemberOutcome.allCases.count)
         #expect(ApplicationQueues().changes.count == MembershipChangeKind.allCases.count)
     }
 

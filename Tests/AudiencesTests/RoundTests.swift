@@ -206,8 +206,8 @@ import Testing
         while bench.core.pageQuestions.isEmpty, !asked.isEmpty { bench.answer(asked.removeFirst()) }
         #expect(!bench.core.pageQuestions.isEmpty && bench.core.pageQuestions.count * 4 < held)
         #expect(bench.nextCall() == nil)
-        #expect(bench.core.nextDueMilliseconds == bench.now + PageQuestions.waitMilliseconds)
-        bench.now += PageQuestions.waitMilliseconds
+        #expect(bench.core.nextDueMilliseconds == bench.now + PageReadBatch.waitMilliseconds)
+        bench.now += PageReadBatch.waitMilliseconds
         #expect(bench.nextCall() != nil)
     }
 

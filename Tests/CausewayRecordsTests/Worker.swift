@@ -47,7 +47,7 @@ enum Worker {
 
     static var outcomes: Set<String> {
         Set(Outcome.allCases.map { "\($0.name)" } + RoundOutcome.allCases.map { "\($0.name)" })
-            .union(MemberCounts.Outcome.allCases.map { "\($0.name)" })
+            .union(MemberOutcome.allCases.map { "\($0.name)" })
     }
 
     private static func written(_ write: (inout JSONWriter) -> Void) -> Data {

@@ -62,7 +62,7 @@ import Testing
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
         #expect(mailbox.takePoolRecovery() == nil)
-        mailbox.notePoolReturn(wallMilliseconds: Self.now.wallMilliseconds)
+        mailbox.notePoolRecovery(wallMilliseconds: Self.now.wallMilliseconds)
         #expect(mailbox.takePoolRecovery() == Self.now.wallMilliseconds)
         #expect(mailbox.takePoolRecovery() == nil)
     }

@@ -27,32 +27,32 @@ struct LivePageTests {
         }
     }
 
-    @Test func `The desk gives each side its own steps`() {
-        let desk = LivePageState()
-        #expect(!desk.press(.killWorker), "nothing is allowed at first")
-        desk.allow([.killWorker, .cutConnections])
-        #expect(desk.press(.killWorker) && desk.press(.cutConnections))
-        #expect(!desk.press(.takeRedisAway))
-        #expect(desk.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
-        #expect(desk.takeSteps(nowMilliseconds: 0) == [])
-        #expect(desk.takeServiceSteps(nowMilliseconds: 0) == [.begin(.cutConnections)])
+    @Test func `The pageState gives each side its own steps`() {
+        let pageState = LivePageState()
+        #expect(!pageState.press(.killWorker), "nothing is allowed at first")
+        pageState.allow([.killWorker, .cutConnections])
+        #expect(pageState.press(.killWorker) && pageState.press(.cutConnections))
+        #expect(!pageState.press(.takeRedisAway))
+        #expect(pageState.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
+        #expect(pageState.takeSteps(nowMilliseconds: 0) == [])
+        #expect(pageState.takeServiceSteps(nowMilliseconds: 0) == [.begin(.cutConnections)])
     }
 
     @Test func `The number of presses is limited`() {
-        let desk = LivePageState()
-        desk.allow([.killWorker])
-        for _ in 0..<LivePageState.pressesMax { #expect(desk.press(.killWorker)) }
-        #expect(!desk.press(.killWorker))
+        let pageState = LivePageState()
+        pageState.allow([.killWorker])
+        for _ in 0..<LivePageState.pressesMax { #expect(pageState.press(.killWorker)) }
+        #expect(!pageState.press(.killWorker))
     }
 
     @Test func `Redis returns by itself`() {
-        let desk = LivePageState()
-        desk.allow([.takeRedisAway])
-        #expect(desk.press(.takeRedisAway))
-        #expect(desk.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
-        desk.allow([])
-        #expect(desk.takeSteps(nowMilliseconds: 10_004) == [])
-        #expect(desk.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
+        let pageState = LivePageState()
+        pageState.allow([.takeRedisAway])
+        #expect(pageState.press(.takeRedisAway))
+        #expect(pageState.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
+        pageState.allow([])
+        #expect(pageState.takeSteps(nowMilliseconds: 10_004) == [])
+        #expect(pageState.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
     }
 
     @Test func `Commands without a result after the time limit are late`() {
@@ -87,7 +87,7 @@ struct LivePageTests {
             screens: nil,
             isWhole: true,
             service: Array(#"{"accepted":7}"#.utf8),
-            figures: PageFigures(phase: .playing, commands: 12).json,
+            figures: LivePageFigures(phase: .playing, commands: 12).json,
             allowed: [.answer503],
             troubles: troubles,
             nowMilliseconds: 5_000
@@ -109,7 +109,7 @@ struct LivePageTests {
             screens: nil,
             isWhole: true,
             service: nil,
-            figures: PageFigures().json,
+            figures: LivePageFigures().json,
             allowed: [],
             remarks: [.killWorker: #"not "here""#],
             troubles: PageTroubles(),
@@ -121,17 +121,17 @@ struct LivePageTests {
     }
 
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
-        let desk = LivePageState()
-        #expect(SimulatorPage.allow(on: desk, nil) == nil)
-        #expect(desk.allowed == [.answer503, .cutConnections, .blackHole])
-        #expect(desk.remarks[.killWorker] == "which process? --worker-pid names it")
-        #expect(desk.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
+        let pageState = LivePageState()
+        #expect(SimulatorPage.allow(on: pageState, nil) == nil)
+        #expect(pageState.allowed == [.answer503, .cutConnections, .blackHole])
+        #expect(pageState.remarks[.killWorker] == "which process? --worker-pid names it")
+        #expect(pageState.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
         let directory = try TemporaryDirectory()
-        #expect(SimulatorPage.allow(on: desk, WorkerIdentity(directory.path("worker.pid"))) == nil)
-        #expect(desk.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
+        #expect(SimulatorPage.allow(on: pageState, WorkerIdentity(directory.path("worker.pid"))) == nil)
+        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
         try directory.write("soon\n", to: "worker.pid")
-        _ = SimulatorPage.allow(on: desk, WorkerIdentity(directory.path("worker.pid")))
-        #expect(desk.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
+        _ = SimulatorPage.allow(on: pageState, WorkerIdentity(directory.path("worker.pid")))
+        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
     }
 
     @Test func `No other program is taken for a worker`() {
@@ -151,7 +151,7 @@ struct LivePageTests {
     }
 
     @Test func `A page beside somebody else's worker counts commands by their results`() {
-        var tally = PageTally()
+        var tally = LivePageTally()
         func add(_ record: String) {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0, commandsTopic: "own") })
         }
@@ -177,8 +177,8 @@ struct LivePageTests {
     }
 
     @Test func `Only requests to this machine's names are answered`() {
-        #expect(PageHandler.isLocal("127.0.0.1:4000") && PageHandler.isLocal("localhost"))
-        #expect(!PageHandler.isLocal("example.com:4000") && !PageHandler.isLocal(nil))
+        #expect(LivePageHandler.isLocal("127.0.0.1:4000") && LivePageHandler.isLocal("localhost"))
+        #expect(!LivePageHandler.isLocal("example.com:4000") && !LivePageHandler.isLocal(nil))
     }
 
     @Test func `A histogram gives the values added since an earlier state`() {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Results of a command to an audience")
 struct RangeResultTests {
-    private static func counts(_ counts: [MemberCounts.Outcome: UInt32]) -> MemberCounts {
+    private static func counts(_ counts: [MemberOutcome: UInt32]) -> MemberCounts {
         var members = MemberCounts()
         for (outcome, count) in counts { members[outcome] = count }
         return members

@@ -126,7 +126,7 @@ struct ReferenceTests {
 
     private static var everyCount: MemberCounts {
         var counts = MemberCounts()
-        for outcome in MemberCounts.Outcome.allCases { counts[outcome] = 1 }
+        for outcome in MemberOutcome.allCases { counts[outcome] = 1 }
         return counts
     }
 

@@ -87,7 +87,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
         let (one, other) = (
-            try ProviderTokenShare(configuration: configuration), try ProviderTokenShare(configuration: configuration)
+            try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
         let names = (0..<24).map { "TEAM/KEY\($0)" }
         for name in names {

@@ -120,7 +120,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
         configuration.responseDeadlineMilliseconds = 20_000
         let (one, other) = (
-            try ProviderTokenShare(configuration: configuration), try ProviderTokenShare(configuration: configuration)
+            try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
         #expect(try one.takeLease("TEAM/KEY", milliseconds: 600_000))
         #expect(try !other.takeLease("TEAM/KEY", milliseconds: 600_000))

@@ -1,16 +1,16 @@
-/// Crowds of light phones. The same rules apply as for other phones, except that any content is accepted and there are no budgets.
+/// Crowds of compact phones. The same rules apply as for other phones, except that any content is accepted and there are no budgets.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
-    public mutating func create(_ crowd: LightCrowd) throws(Fault) {
+    public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
         let application = try application(crowd.app)
         guard !light.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name })
         else { throw .crowdExists(crowd.name) }
-        guard light.crowds.count < LightPhones.crowdsMax, (1...LightCrowd.phonesMax).contains(crowd.count),
-            light.count + crowd.count <= LightPhones.phonesMax
-        else { throw .tooMany("light phones") }
-        let initial = LightPhone(state: light.state([], timestamp: crowd.timestamp))
+        guard light.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
+            light.count + crowd.count <= CompactPhones.phonesMax
+        else { throw .tooMany("compact phones") }
+        let initial = CompactPhone(state: light.state([], timestamp: crowd.timestamp))
         light.append(
-            LightPhones.Crowd(
+            CompactPhones.Crowd(
                 definition: crowd,
                 application: application,
                 phones: Array(repeating: initial, count: crowd.count)
@@ -72,10 +72,10 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// Places of light phones are above all places in the table of tokens.
+    /// Places of compact phones are above all places in the table of tokens.
     static let lightPlace = 1 << 48
 
-    /// As `verdict(token:application:nowMilliseconds:)`; nil if the token belongs to no light phone.
+    /// As `verdict(token:application:nowMilliseconds:)`; nil if the token belongs to no compact phone.
     mutating func lightVerdict(
         token: UnsafeRawBufferPointer,
         application: Int?,
@@ -98,7 +98,7 @@ extension DeviceModel {
         return (PushVerdict(reason: .success), place)
     }
 
-    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, for a light phone.
+    /// As `deliver(_:token:priority:tape:nowMilliseconds:)`, for a compact phone.
     mutating func deliverLight(
         _ body: UnsafeRawBufferPointer,
         place: Int,
@@ -117,7 +117,7 @@ extension DeviceModel {
     }
 
     private mutating func apply(
-        _ reading: LightPhones.Reading,
+        _ reading: CompactPhones.Reading,
         to number: Int,
         of crowd: Int,
         nowMilliseconds: Int64
@@ -151,13 +151,13 @@ extension DeviceModel {
     /// What the phones of a crowd show and what they have received, as one JSON object for the whole crowd.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
         let crowd = light.crowds[try crowd(name, app: app, 0..<0)]
-        let tally = LightTally(crowd.phones)
+        let tally = CompactTally(crowd.phones)
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("app", app)
             writer.member("name", name)
             writer.member("phones", crowd.phones.count)
-            writer.member("bytesPerPhone", MemoryLayout<LightPhone>.stride)
+            writer.member("bytesPerPhone", MemoryLayout<CompactPhone>.stride)
             writer.member("ended", tally.ended)
             writer.member("gone", tally.gone)
             writer.member("pushes", tally.pushes)
@@ -198,7 +198,7 @@ extension DeviceModel {
 }
 
 /// Sums over the phones of a crowd.
-private struct LightTally {
+private struct CompactTally {
     var (ended, gone, unreached) = (0, 0, 0)
     var (pushes, pushesMax, repeatedPushes, refused, alerts) = (0, 0, 0, 0, 0)
     /// Phones that got something older than what they showed.
@@ -207,7 +207,7 @@ private struct LightTally {
     var alertedTwice = 0
     var phonesByState: [UInt32: Int] = [:]
 
-    init(_ phones: [LightPhone]) {
+    init(_ phones: [CompactPhone]) {
         var last: (state: UInt32, phones: Int) = (.max, 0)
         for phone in phones {
             switch phone.life {

@@ -2,7 +2,7 @@
 extension DeviceModel {
     struct PushSubject {
         var app: String
-        /// Nil for a light phone.
+        /// Nil for a compact phone.
         var device: String?
         /// Nil for a start that created no activity.
         var activity: String?

@@ -93,7 +93,7 @@ public struct DeviceModel: ~Copyable {
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes accepted for tokens that lead to no phone.
     var voidPushes = 0
-    var light = LightPhones()
+    var light = CompactPhones()
     var channels: ChannelTable
     /// Counts the changes of all phones. Who asks for screens names the count up to which it knows them.
     var changes = 0

@@ -1,4 +1,4 @@
-/// Endpoints for crowds of light phones.
+/// Endpoints for crowds of compact phones.
 extension ControlHandler {
     /// The most registrations in one response.
     private static let registrationsMax = 50_000
@@ -9,9 +9,9 @@ extension ControlHandler {
                 ["app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp"],
                 "not a member of a crowd"
             )
-            guard let count: Int = try tape.optionalWhole("count", of: 0), (1...LightCrowd.phonesMax).contains(count)
-            else { throw SimulatorError(.invalidRequest, "count is not 1 to \(LightCrowd.phonesMax)") }
-            var crowd = LightCrowd(app: try tape.text("app", of: 0), name: try tape.text("name", of: 0), count: count)
+            guard let count: Int = try tape.optionalWhole("count", of: 0), (1...CompactCrowd.phonesMax).contains(count)
+            else { throw SimulatorError(.invalidRequest, "count is not 1 to \(CompactCrowd.phonesMax)") }
+            var crowd = CompactCrowd(app: try tape.text("app", of: 0), name: try tape.text("name", of: 0), count: count)
             crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
             if let word = try tape.optionalText("environment", of: 0) {
                 guard let environment = Environment(rawValue: word) else {
@@ -20,7 +20,7 @@ extension ControlHandler {
                 crowd.environment = environment
             }
             if let word = try tape.optionalText("identifiers", of: 0) {
-                guard let identifiers = LightCrowd.Identifiers(rawValue: word) else {
+                guard let identifiers = CompactCrowd.Identifiers(rawValue: word) else {
                     throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
                 }
                 crowd.identifiers = identifiers
@@ -81,9 +81,9 @@ extension ControlHandler {
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {
         try call.read { tape throws(SimulatorError) in
             let from: Int = try tape.optionalWhole("from", of: 0) ?? 0
-            guard let count: Int = try tape.optionalWhole("count", of: 0), (0...LightCrowd.phonesMax).contains(count),
-                (0...LightCrowd.phonesMax).contains(from)
-            else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(LightCrowd.phonesMax)") }
+            guard let count: Int = try tape.optionalWhole("count", of: 0), (0...CompactCrowd.phonesMax).contains(count),
+                (0...CompactCrowd.phonesMax).contains(from)
+            else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(CompactCrowd.phonesMax)") }
             return (try tape.text("app", of: 0), try tape.text("name", of: 0), from..<from + count)
         }
     }

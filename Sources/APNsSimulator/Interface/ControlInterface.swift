@@ -24,7 +24,7 @@ import Reactor
 /// - `POST /uninstall`. Takes `app`, `device`.
 /// - `POST /expect`. Takes `app`, `activities`: for each id a content state, or null for nothing. Gives `matching`, `mismatches`.
 /// - `GET /summary`, `GET /stats`. Gives counts of the phones, of the service.
-/// - `POST /crowds`. Takes a crowd of light phones (`LightCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
+/// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
 ///   `identifiers`: `numbered` or `uuid`, `timestamp` that they show at first. Gives `phones`.
 /// - `GET /crowd?app&name`. Gives what its phones show, newest first: `shown`: `timestamp`, `contentState`, `phones`, `pushes`,
 ///   `firstMilliseconds`, `lastMilliseconds`; the numbers of phones that went back in time (`reversed`), got an alert twice

@@ -106,7 +106,7 @@ extension CommandWriter {
     }
 
     private mutating func counts(_ counts: MemberCounts, _ times: RoundTimes) {
-        for outcome in MemberCounts.Outcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
+        for outcome in MemberOutcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
         number(StoredCounts.stored(times.firstResponseMilliseconds), bytes: StoredCounts.timeBytes)
         number(StoredCounts.stored(times.lastResponseMilliseconds), bytes: StoredCounts.timeBytes)
     }
@@ -118,11 +118,11 @@ enum StoredBroadcast {
     static func index(of environment: DeviceEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the broadcasts' part, after the totals of the ranges: a byte for each outcome.
-    static let bytes = MemberCounts.Outcome.allCases.count
+    static let bytes = MemberOutcome.allCases.count
 
     static func read(_ bytes: UnsafeRawBufferPointer) -> MemberCounts {
         var counts = MemberCounts()
-        for (outcome, count) in zip(MemberCounts.Outcome.allCases, bytes) { counts[outcome] = UInt32(count) }
+        for (outcome, count) in zip(MemberOutcome.allCases, bytes) { counts[outcome] = UInt32(count) }
         return counts
     }
 }
@@ -131,7 +131,7 @@ enum StoredBroadcast {
 enum StoredCounts {
     static let countBytes = 4
     static let timeBytes = 6
-    static let bytes = MemberCounts.Outcome.allCases.count * countBytes + 2 * timeBytes
+    static let bytes = MemberOutcome.allCases.count * countBytes + 2 * timeBytes
 
     /// One more than the milliseconds; 0 for no time.
     static func stored(_ milliseconds: Int64) -> UInt64 {
@@ -143,7 +143,7 @@ enum StoredCounts {
         guard bytes.count == self.bytes else { return nil }
         var counts = MemberCounts()
         var offset = 0
-        for outcome in MemberCounts.Outcome.allCases {
+        for outcome in MemberOutcome.allCases {
             counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countBytes)]))
             offset += countBytes
         }

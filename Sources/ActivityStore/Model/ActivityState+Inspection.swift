@@ -9,7 +9,7 @@ extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
         version = inspection.newest?.version
-        standing = inspection.newest.map { Standing($0.state) } ?? .waits
+        versionState = inspection.newest.map { VersionState($0.state) } ?? .waits
         ended = inspection.newest?.isEnd ?? false
         lastTimestamp = inspection.lastTimestamp
         lastSendMilliseconds = inspection.sent?.atMilliseconds ?? 0
@@ -65,20 +65,20 @@ extension ActivityState {
     /// The reply to an update or an end that is refused.
     func refused(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
-        reply.wasNotShown = verdict == .duplicate && call.isEnd && standing == .notShown
+        reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
         return reply
     }
 
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Lifetime) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if standing == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
-        guard standing == .notShown else { return (StoreReply(.retry), .unchanged) }
-        standing = .waits
+        if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
+        guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
+        versionState = .waits
         return (StoreReply(.retry), .renewed)
     }
 }
 
-extension ActivityState.Standing {
+extension ActivityState.VersionState {
     fileprivate init(_ state: ActivityInspection.State) {
         switch state {
         case .waiting: self = .waits

@@ -3,7 +3,7 @@ import LiveActivity
 /// An activity's value in the model.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// What has become of the newest version.
-    public enum Standing: Sendable {
+    public enum VersionState: Sendable {
         case waits
         case assigned
         case startAssigned
@@ -32,7 +32,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public internal(set) var version: Version?
-    public internal(set) var standing = Standing.waits
+    public internal(set) var versionState = VersionState.waits
     /// Whether the newest version is an end.
     public internal(set) var ended = false
     /// Whether the newest version has drawn on the bucket.
@@ -107,7 +107,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             reply.waitMilliseconds = wait
             return (reply, lifetime)
         }
-        if !same || standing != .assigned { assignTimestamp(call.version) }
+        if !same || versionState != .assigned { assignTimestamp(call.version) }
         let heldBefore = held
         advance(to: call, .assigned)
         if held != heldBefore { lifetime = .renewed }
@@ -126,13 +126,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         guard let newest = version else { return nil }
         if ended {
             if call.isEnd {
-                if newest == call.version { return standing.isSettled ? .duplicate : nil }
-                return standing == .notShown && newest < call.version ? nil : .ended
+                if newest == call.version { return versionState.isSettled ? .duplicate : nil }
+                return versionState == .notShown && newest < call.version ? nil : .ended
             }
             return isOvertaken(call, by: newest) ? .overtaken : .ended
         }
         if call.isEnd { return nil }
-        if newest == call.version { return standing.isSettled || standing == .startAssigned ? .duplicate : nil }
+        if newest == call.version { return versionState.isSettled || versionState == .startAssigned ? .duplicate : nil }
         if newest < call.version { return nil }
         return isOvertaken(call, by: newest) ? .overtaken : .superseded
     }
@@ -140,7 +140,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether a newer version overtook a command whose alert must still ring. A start does not carry alerts from the life
     /// before.
     private func isOvertaken(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
-        call.carriesAlert && call.version < newest && !standing.isSettled && standing != .startAssigned
+        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startAssigned
     }
 
     private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
@@ -174,7 +174,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         if let newest = self.version, newest >= version {
-            if newest == version && standing.isSettled && !ended { return (StoreReply(.duplicate), .unchanged) }
+            if newest == version && versionState.isSettled && !ended { return (StoreReply(.duplicate), .unchanged) }
             if ended || token != nil || lastTimestamp >= version.timestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
@@ -182,7 +182,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             held = nil
             token = nil
             answeredAlert = nil
-            standing = .startAssigned
+            versionState = .startAssigned
             self.version = version
             ended = false
         }
@@ -206,7 +206,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
-        if ended || token != nil && standing != .startAssigned { return (StoreReply(.superseded), .unchanged) }
+        if ended || token != nil && versionState != .startAssigned { return (StoreReply(.superseded), .unchanged) }
         guard claimed != claim else { return (startVerdict(start), .unchanged) }
         self.start?.claim = claim
         return (startVerdict(start), .renewed)
@@ -220,9 +220,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Lifetime) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if standing.isSettled { return (StoreReply(.duplicate), .unchanged) }
+        if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
-        standing = .held
+        versionState = .held
         held = Held(version: version, isEnd: ended, command: command, carriesAlert: carriesAlert)
         return (StoreReply(.held), .renewed)
     }
@@ -258,7 +258,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if list != nil { reply.leaves = leaves }
         guard let held, holdsNewest else { return (reply, .renewed) }
         if let shows, shows >= held.version {
-            if standing == .held { standing = .settled }
+            if versionState == .held { versionState = .settled }
             self.held = nil
         } else if reply.leaves == nil {
             reply.heldCommand = held.command
@@ -336,11 +336,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
         if settlement == .accepted {
             held = nil
-            standing = .settled
+            versionState = .settled
             self.digest = Self.compared(digest)
-        } else if !standing.isSettled {
+        } else if !versionState.isSettled {
             held = nil
-            standing = settlement == .notShown ? .notShown : .settled
+            versionState = settlement == .notShown ? .notShown : .settled
         }
     }
 
@@ -357,14 +357,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Makes the command the newest version. A held older command is dropped unless it has an alert.
-    private mutating func advance(to call: StateAdmission<[UInt8]>, _ standing: Standing) {
+    private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
         if version != call.version || ended != call.isEnd {
             if let held, !held.carriesAlert { self.held = nil }
             hasDrawn = false
         }
         version = call.version
         ended = call.isEnd
-        self.standing = standing
+        self.versionState = versionState
     }
 
     /// Assigns the version's own timestamp, or one above the last if its own is not higher.

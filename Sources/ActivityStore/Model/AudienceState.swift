@@ -26,7 +26,7 @@ package struct AudienceState: Sendable {
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
         var atMilliseconds: Int64
-        var finishedBroadcasts: [DeviceEnvironment: (MemberCounts.Outcome, RoundTimes)] = [:]
+        var finishedBroadcasts: [DeviceEnvironment: (MemberOutcome, RoundTimes)] = [:]
         var broadcasts = MemberCounts()
         /// By the ranges' indexes; empty once the totals are known.
         var finished: [UInt16: (MemberCounts, RoundTimes)] = [:]
@@ -280,7 +280,7 @@ package struct AudienceState: Sendable {
     private mutating func finish(
         _ part: BroadcastPart,
         _ version: Version,
-        _ outcome: MemberCounts.Outcome,
+        _ outcome: MemberOutcome,
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {

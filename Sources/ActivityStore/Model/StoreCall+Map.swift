@@ -149,7 +149,7 @@ extension StoreReply {
 extension StoreCall<[UInt8]> {
     /// The call with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
-        let memory = LentBytes()
+        let memory = BorrowedBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
     }
 }
@@ -157,13 +157,13 @@ extension StoreCall<[UInt8]> {
 extension StoreReply<[UInt8]> {
     /// The reply with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
-        let memory = LentBytes()
+        let memory = BorrowedBytes()
         return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
     }
 }
 
 /// Copies of bytes that live as long as this object.
-private final class LentBytes {
+private final class BorrowedBytes {
     private var copies: [UnsafeMutableRawBufferPointer] = []
 
     deinit {

@@ -30,7 +30,7 @@ public enum ActivityKey {
     public static func activity(ofKey key: [UInt8], app: [UInt8]) -> [UInt8] {
         let rest = key.dropFirst(app.count + 1)
         let identifier = Array(rest.dropFirst().dropLast())
-        let letters: PackedUUID.Letters
+        let letters: PackedUUID.LetterCase
         switch rest.first {
         case lowercaseUUID where identifier.count == PackedUUID.bytes: letters = .lowercase
         case uppercaseUUID where identifier.count == PackedUUID.bytes: letters = .uppercase

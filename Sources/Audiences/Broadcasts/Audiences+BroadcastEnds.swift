@@ -7,7 +7,7 @@ import LiveActivity
 /// version and no round that continues.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
-    mutating func finish(_ broadcast: UInt32, _ outcome: MemberCounts.Outcome, now: Moment) {
+    mutating func finish(_ broadcast: UInt32, _ outcome: MemberOutcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
         if rider != .max {
             broadcasts[broadcast].rider = .max

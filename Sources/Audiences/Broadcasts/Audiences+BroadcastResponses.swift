@@ -29,7 +29,7 @@ extension Audiences {
         case .retryNow, .retryLater, .ambiguous:
             retryLater(broadcast, pause: retryPause(of: broadcast, result), now: now)
         }
-        if channels.isInUse(channel) { moveOn(channel: channel, now: now) }
+        if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
 
     private mutating func note(_ result: PushResult, of broadcast: UInt32) {
@@ -87,6 +87,6 @@ extension Audiences {
         guard let channel = channelIndex[key] else { return }
         channels[channel].channel = known
         channels[channel].awaitsChannel = false
-        moveOn(channel: channel, now: now)
+        advance(channel: channel, now: now)
     }
 }

@@ -123,7 +123,7 @@ extension Audiences {
         let older = channels[channel].waiting
         channels[channel].waiting = broadcast
         if older != .max { supersede(older, by: broadcast, now: now) }
-        moveOn(channel: channel, now: now)
+        advance(channel: channel, now: now)
     }
 
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: UInt32) {
@@ -178,7 +178,7 @@ extension Audiences {
     // MARK: - Its turn
 
     /// Does what the channel can do now, and arms its timer.
-    mutating func moveOn(channel: UInt32, now: Moment) {
+    mutating func advance(channel: UInt32, now: Moment) {
         let waiting = channels[channel].waiting
         if waiting != .max, channels[channel].phase == .running,
             expirySeconds(of: broadcasts[waiting].record) < now.wallSeconds
@@ -241,13 +241,13 @@ extension Audiences {
                 slot.phase == .running && slot.waiting != .max && slot.current == .max && !slot.awaitsChannel
                 && slot.restsUntilMilliseconds <= now.monotonicMilliseconds
             guard mayGo, expirySeconds(of: broadcasts[slot.waiting].record) >= now.wallSeconds else {
-                moveOn(channel: channel, now: now)
+                advance(channel: channel, now: now)
                 continue
             }
             guard permitsRetry || broadcasts[slot.waiting].attempts == 0 else {
                 let pause = jittered(configuration.retryBudgetPauseMilliseconds)
                 channels[channel].restsUntilMilliseconds = now.monotonicMilliseconds + pause
-                moveOn(channel: channel, now: now)
+                advance(channel: channel, now: now)
                 continue
             }
             return handOut(channel, now: now)

@@ -25,7 +25,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     /// Failed attempts.
     var attempts: UInt8 = 0
-    var outcome = MemberCounts.Outcome.delivered
+    var outcome = MemberOutcome.delivered
     /// The status of APNs' last answer.
     var status: UInt16 = 0
     var reason = HeapBytes.none

@@ -21,7 +21,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Members that had their turn since the start, by `MemberCounts.Outcome.rawValue`. A member counts once for each round that reaches
+    /// Members that had their turn since the start, by `MemberOutcome.rawValue`. A member counts once for each round that reaches
     /// it.
     public func membersCounted(of application: Int) -> InlineArray<6, UInt64> { lines[application].members }
 

@@ -52,27 +52,27 @@ extension Audiences {
         let slot = memberships[membership]
         let key = AudienceKey(application: slot.member.application, digest: slot.joined(slot.asked))
         memberships[membership].next = .max
-        guard let question = questionIndex[key] else {
-            let question = questions.allocate(QuestionSlot(key, for: membership))
-            questionIndex[key] = question
-            return storeQueue.append(AudienceTicket(.newest, index: question))
+        guard let request = newestStateIndex[key] else {
+            let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
+            newestStateIndex[key] = request
+            return storeQueue.append(AudienceTicket(.newest, index: request))
         }
-        memberships[membership].next = questions[question].nextFirst
-        questions[question].nextFirst = membership
+        memberships[membership].next = newestStateRequests[request].nextFirst
+        newestStateRequests[request].nextFirst = membership
     }
 
-    /// - Parameter reply: nil if the store refused the question.
-    mutating func questionAnswered(_ question: UInt32, _ reply: Reply?, now: Moment) {
-        let slot = questions[question]
+    /// - Parameter reply: nil if the store refused the request.
+    mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
+        let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
-        // The members that asked may ask for this audience again below, so the question is freed or repeated first.
-        questions[question].first = slot.nextFirst
-        questions[question].nextFirst = .max
+        // The members that asked may ask for this audience again below, so the request is freed or repeated first.
+        newestStateRequests[request].first = slot.nextFirst
+        newestStateRequests[request].nextFirst = .max
         if slot.nextFirst == .max {
-            questionIndex[slot.key] = nil
-            questions.free(question)
+            newestStateIndex[slot.key] = nil
+            newestStateRequests.free(request)
         } else {
-            storeQueue.append(AudienceTicket(.newest, index: question))
+            storeQueue.append(AudienceTicket(.newest, index: request))
         }
         if let state { states[state].holders += 1 }
         var membership = slot.first

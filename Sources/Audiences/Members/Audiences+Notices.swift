@@ -8,7 +8,7 @@ extension Audiences {
     mutating func record(
         _ tag: PushTag,
         _ content: Answered,
-        _ outcome: MemberCounts.Outcome,
+        _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
     ) {

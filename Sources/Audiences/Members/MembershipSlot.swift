@@ -134,7 +134,7 @@ struct MemberKey: Hashable {
 }
 
 /// The question for an audience's newest state, for all members that have joined since it was last asked.
-struct QuestionSlot: BitwiseCopyable {
+struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// Members that the answer is for.
     var first: UInt32

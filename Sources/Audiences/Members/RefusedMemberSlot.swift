@@ -9,7 +9,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var version: UInt32
     var application: UInt16
     var audience: AudienceDigest
-    var outcome: MemberCounts.Outcome
+    var outcome: MemberOutcome
     var environment: DeviceEnvironment
     var kind: StoreSubjectKind
     var status: UInt16
@@ -34,7 +34,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         version: UInt32,
         application: UInt16,
         audience: AudienceDigest,
-        outcome: MemberCounts.Outcome,
+        outcome: MemberOutcome,
         environment: DeviceEnvironment,
         kind: StoreSubjectKind,
         status: UInt16,

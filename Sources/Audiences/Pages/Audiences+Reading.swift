@@ -189,7 +189,7 @@ extension Audiences {
         let round = pages[page].round
         if pages[page].parked != .max { return parkedMemberRead(page, now: now) }
         if pages[page].isOfParkedMembers { return parkAgain(page, of: round, now: now) }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     // MARK: - Retirement

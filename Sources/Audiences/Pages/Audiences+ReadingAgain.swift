@@ -35,7 +35,7 @@ extension Audiences {
         rounds[round].firstPage = .max
         rounds[round].lastPage = .max
         freePage(page)
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Reads a parked member again before it gets a push, since it was read too long ago: it may have left, or have another token.
@@ -70,6 +70,6 @@ extension Audiences {
         } else {
             resolve(member, .unregistered)
         }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 }

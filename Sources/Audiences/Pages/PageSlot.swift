@@ -131,9 +131,9 @@ enum MemberState: UInt8 {
     case passedOver
     case done = 8
 
-    static func done(_ outcome: MemberCounts.Outcome) -> UInt8 { done.rawValue + outcome.rawValue }
+    static func done(_ outcome: MemberOutcome) -> UInt8 { done.rawValue + outcome.rawValue }
 
-    static func outcome(_ state: UInt8) -> MemberCounts.Outcome? {
-        state >= done.rawValue ? MemberCounts.Outcome(rawValue: state - done.rawValue) : nil
+    static func outcome(_ state: UInt8) -> MemberOutcome? {
+        state >= done.rawValue ? MemberOutcome(rawValue: state - done.rawValue) : nil
     }
 }

@@ -62,7 +62,7 @@ extension Audiences {
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         awaitNoPassedOver(round, now: now)
         // The round may have waited for this record.
-        if rounds[round].phase == .running { moveOn(round, now: now) }
+        if rounds[round].phase == .running { advance(round, now: now) }
     }
 
     /// Stops waiting for a version that was passed over: the round's own records may occupy the room that this version needs.
@@ -118,7 +118,7 @@ extension Audiences {
             rounds[round].passedOverOffset = .max
             if awaitsNewerVersion(round) {
                 rounds[round].newerMissingSinceMilliseconds = now.monotonicMilliseconds
-                moveOn(round, now: now)
+                advance(round, now: now)
             }
         }
     }

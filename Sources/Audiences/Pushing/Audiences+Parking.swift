@@ -79,7 +79,7 @@ extension Audiences {
     }
 
     /// Ends a parked member with its outcome.
-    mutating func resolve(_ member: UInt32, _ outcome: MemberCounts.Outcome) {
+    mutating func resolve(_ member: UInt32, _ outcome: MemberOutcome) {
         let slot = parked[member]
         let round = slot.round
         // A lost round has given up its pages and counts nothing: it asks the store again for its state.

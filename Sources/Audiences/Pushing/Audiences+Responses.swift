@@ -76,12 +76,12 @@ extension Audiences {
     }
 
     /// Records the outcome of a member of a page, or of a parked member.
-    mutating func finishMember(_ tag: PushTag, _ outcome: MemberCounts.Outcome, now: Moment) {
+    mutating func finishMember(_ tag: PushTag, _ outcome: MemberOutcome, now: Moment) {
         if tag.isParked {
             let round = parked[tag.parked].round
             resolve(tag.parked, outcome)
             retirePages(of: round, now: now)
-            return moveOn(round, now: now)
+            return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
         page.pointee.setState(tag.member, MemberState.done(outcome))
@@ -97,7 +97,7 @@ extension Audiences {
         if slot.pointee.phase == .discarded { freePage(page) }
         guard rounds[round].firstPage == page || rounds[round].phase != .running else { return }
         retirePages(of: round, now: now)
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Releases the member of an abandoned round, for which nothing is recorded.
@@ -149,7 +149,7 @@ extension Audiences {
             pages[tag.page].unfinished -= 1
             leavePage(tag.page, now: now)
         }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// When the token of a member whose push was answered was registered.
@@ -169,7 +169,7 @@ extension Audiences {
     private mutating func recordRefusal(
         _ tag: PushTag,
         _ content: Answered,
-        _ outcome: MemberCounts.Outcome,
+        _ outcome: MemberOutcome,
         _ result: PushResult,
         now: Moment
     ) {

@@ -23,7 +23,7 @@ struct ApplicationQueues: BitwiseCopyable {
     /// By environment: channels that have something to send now.
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// By `MemberCounts.Outcome.rawValue`. Only grows.
+    /// By `MemberOutcome.rawValue`. Only grows.
     var members: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`. Only grows.
     var changes: InlineArray<3, UInt64> = .init(repeating: 0)

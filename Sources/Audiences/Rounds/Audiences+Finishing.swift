@@ -4,8 +4,7 @@ import LiveActivity
 /// The end of a version in its range: it is counted, gets its result, and settles.
 extension Audiences {
     /// Counts the outcome of one member in every version whose window includes its position.
-    mutating func countMember(_ position: UInt64, _ outcome: MemberCounts.Outcome, under sent: UInt32, of round: UInt32)
-    {
+    mutating func countMember(_ position: UInt64, _ outcome: MemberOutcome, under sent: UInt32, of round: UInt32) {
         lines[Int(rounds[round].application)].members[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldest
         while version != .max {
@@ -112,7 +111,7 @@ extension Audiences {
             versions[version].stage = .finished
             settleFinished(of: round)
         }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Settles finished versions in their order, so that what is read again after a crash is complete up to the newest version.

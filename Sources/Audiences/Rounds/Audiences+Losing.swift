@@ -38,7 +38,7 @@ extension Audiences {
         }
         rounds[round].phase = .lost
         discardPages(of: round)
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Whether the store may lack the members of a round that begins. If the store has the progress of its range, it has not lost the
@@ -63,7 +63,7 @@ extension Audiences {
         rounds[round].phase = .lost
         rounds[round].claimsAgainMilliseconds = now.monotonicMilliseconds
         rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// How often a round that begins waits for a poll, which takes about a second.

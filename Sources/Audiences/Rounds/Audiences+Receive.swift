@@ -236,6 +236,6 @@ extension Audiences {
             take(version, into: round, now: now)
             version = next
         }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 }

@@ -74,13 +74,13 @@ extension Audiences {
     }
 
     /// Does everything that a round can do now, and sets its timer.
-    mutating func moveOn(_ round: UInt32, now: Moment) {
+    mutating func advance(_ round: UInt32, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
         case .awaitingVersions: stopAwaitingVersions(round, now: now)
         case .restoring:
             readParkedAgain(of: round, now: now)
-            if rounds[round].phase == .running { return moveOn(round, now: now) }
+            if rounds[round].phase == .running { return advance(round, now: now) }
         case .running:
             expireParked(of: round, now: now)
             expireUnsent(of: round, now: now)
@@ -135,7 +135,7 @@ extension Audiences {
     /// Continues without waiting for further versions of the last owner.
     mutating func resumeRound(_ round: UInt32, now: Moment) {
         rounds[round].phase = rounds[round].restored.nextParked == nil ? .running : .restoring
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Closes the windows of all versions that came. A newer version, which has not come yet, will reach the members that are left.
@@ -270,7 +270,7 @@ extension Audiences {
             rounds[round].askedText = .none
         }
         finishRecorded(of: round)
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     // MARK: - The end
@@ -335,7 +335,7 @@ extension Audiences {
         case .lost: return abandon(round, now: now)
         case .closing, .draining, .abandoned: break
         }
-        moveOn(round, now: now)
+        advance(round, now: now)
     }
 
     /// Abandons a round: its pushes in flight are still answered, but nothing is recorded any more.

@@ -130,7 +130,7 @@ extension Audiences {
             let slot = memberships[index]
             return body(call(ticket, slot.member.application, slot.audiences[slot.told], .append(slot.entry)))
         case .newest:
-            let key = questions[index].key
+            let key = newestStateRequests[index].key
             return body(call(ticket, key.application, key.digest, .newest))
         }
     }
@@ -194,7 +194,7 @@ extension Audiences {
         case .changeMember:
             if reply != nil { count(memberships[index].change, of: memberships[index].member.application) }
             audienceTold(index, now: now)
-        case .newest: questionAnswered(index, reply, now: now)
+        case .newest: newestStateReceived(index, reply, now: now)
         }
     }
 

@@ -18,8 +18,8 @@ extension Demo {
     }
 
     /// Tells the page how far the demo is, a few times a second.
-    func report(_ phase: PageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
-        guard let desk else { return }
+    func report(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
+        guard let pageState else { return }
         let now = Clock.milliseconds
         guard now >= reported.nextMilliseconds || phase != reported.figures.phase else { return }
         reported.nextMilliseconds = now + Self.reportMilliseconds
@@ -40,51 +40,51 @@ extension Demo {
         figures.matches = feed.matches.count
         figures.news = feed.news
         reported.figures = figures
-        desk.show(figures)
+        pageState.show(figures)
     }
 
     func report(_ verdict: DemoFigures) {
         reported.figures.phase = .over
-        reported.figures.verdict = PageFigures.Verdict(
+        reported.figures.verdict = LivePageFigures.Verdict(
             isGood: verdict.isGood,
             text: verdict.verdict,
             lost: verdict.phones - verdict.phonesWithFinalScore
         )
-        desk?.allow([])
-        desk?.show(reported.figures)
+        pageState?.allow([])
+        pageState?.show(reported.figures)
     }
 
     func report(_ failure: LabError) {
         reported.figures.phase = .failed
         reported.figures.failure = failure.reason
-        desk?.allow([])
-        desk?.show(reported.figures)
+        pageState?.allow([])
+        pageState?.show(reported.figures)
     }
 
     /// Lets visitors break the parts while the season is played.
-    func openDesk() {
+    func allowPageActions() {
         var actions = Set(PageAction.allCases)
         // The counts that a worker takes along when it is killed would be waited for.
         if options.supersededResults != .each { actions.remove(.killWorker) }
-        desk?.allow(actions)
+        pageState?.allow(actions)
     }
 
     /// Lets visitors break nothing more, and waits until what they have taken away is back.
-    func closeDesk() throws(LabError) {
-        guard let desk else { return }
-        desk.allow([])
-        try attendDesk()
-        while desk.troubles.isOn(.takeRedisAway) {
+    func endPageActions() throws(LabError) {
+        guard let pageState else { return }
+        pageState.allow([])
+        try carryOutPageActions()
+        while pageState.troubles.isOn(.takeRedisAway) {
             try checkParts()
             Self.pause(milliseconds: Self.pauseMilliseconds)
-            try attendDesk()
+            try carryOutPageActions()
         }
     }
 
     /// Does what visitors have requested.
-    func attendDesk() throws(LabError) {
-        guard let desk else { return }
-        for step in desk.takeSteps(nowMilliseconds: Clock.milliseconds) {
+    func carryOutPageActions() throws(LabError) {
+        guard let pageState else { return }
+        for step in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) {
             switch step {
             case .begin(.killWorker): try disturb(.workerCrashes)
             case .begin(.takeRedisAway): try disturb(.redisGoes)
@@ -108,7 +108,7 @@ extension Demo {
 
 /// What a demo remembers between two reports to its page.
 struct DemoReport {
-    var figures = PageFigures()
+    var figures = LivePageFigures()
     var late = LateCommands()
     var nextMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()

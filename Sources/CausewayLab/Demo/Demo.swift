@@ -45,7 +45,7 @@ final class Demo {
     let deployment: Deployment
     private let interruption: Interruption
     /// Where the live page asks; nil: there is no page.
-    let desk: LivePageState?
+    let pageState: LivePageState?
     var feed: SeasonFeed
     var display = ProgressDisplay()
     var reported = DemoReport()
@@ -58,12 +58,12 @@ final class Demo {
         season: Season,
         deployment: Deployment,
         interruption: Interruption,
-        desk: LivePageState? = nil
+        pageState: LivePageState? = nil
     ) throws(LabError) {
         self.options = options
         self.deployment = deployment
         self.interruption = interruption
-        self.desk = desk
+        self.pageState = pageState
         disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
         feed = SeasonFeed(
             matches: Array(season.matches.prefix(options.matches)),
@@ -84,11 +84,11 @@ final class Demo {
         defer { commandProducer.close() }
 
         try rehearse(phones, reader, commandProducer)
-        openDesk()
+        allowPageActions()
         let began = Clock.milliseconds
         try play(reader, commandProducer, began: began)
         let ended = Clock.milliseconds
-        try closeDesk()
+        try endPageActions()
         report(.settling, reader, elapsedMilliseconds: ended - began)
         display.clear()
         display.note("Every command has its result. What do the phones show?")
@@ -123,7 +123,7 @@ final class Demo {
         try deployment.startBroker()
         try deployment.startRedis()
         try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
-        desk?.show(declaredParts)
+        pageState?.show(declaredParts)
         if let evidence = options.evidence {
             try evidence.write(options.policy)
             try deployment.startResults(into: evidence.results)
@@ -221,7 +221,7 @@ final class Demo {
         while !feed.isOver || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
             try checkParts()
-            try attendDesk()
+            try carryOutPageActions()
             report(feed.isOver ? .settling : .playing, reader, elapsedMilliseconds: now - began)
             while let next = disturbances.first, now - began >= next.afterMilliseconds {
                 disturbances.removeFirst()

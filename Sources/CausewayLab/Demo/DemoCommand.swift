@@ -195,14 +195,14 @@ struct DemoCommand: DeployedRun {
             )
         }
         if let evidence { options.evidence = try Evidence(directory: evidence) }
-        let page = try PageServer(desk: LivePageState(), listeningAt: .loopback(port: pagePort))
+        let page = try LivePageServer(pageState: LivePageState(), listeningAt: .loopback(port: pagePort))
         page.announce(opensBrowser: open)
         let demo = try Demo(
             options: options,
             season: files.season,
             deployment: deployment,
             interruption: interruption,
-            desk: page.desk
+            pageState: page.pageState
         )
         defer { if !stays { page.stop() } }
         return try demo.run()

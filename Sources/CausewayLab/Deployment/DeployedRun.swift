@@ -29,11 +29,11 @@ protocol DeployedRun: AsyncParsableCommand {
 extension DeployedRun {
     func run() async throws {
         // The command is used by one thread at a time: this one waits for the other.
-        nonisolated(unsafe) let work: () throws -> Void = playTellAndJudge
+        nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
         try await BlockingWork.run { try work() }
     }
 
-    private func playTellAndJudge() throws {
+    private func playReportAndCheck() throws {
         do {
             guard try playAndTell() else { throw ExitCode(1) }
         } catch let error as LabError {

@@ -8,7 +8,7 @@ struct FanoutCommand: ParsableCommand {
         commandName: "fanout",
         abstract: "Send one command to an audience; measure its cost and check every phone.",
         discussion: """
-            Starts a broker, a redis-server, APNs with light phones and one or more workers. Each is a separate process on \
+            Starts a broker, a redis-server, APNs with compact phones and one or more workers. Each is a separate process on \
             loopback, and APNs uses TLS. The phones join the audience by registrations on the registrations topic. Then one command \
             goes to all of them. With --overtake-at a newer command follows when that part of them has been reached. In the same run \
             h2load sends pushes to the same APNs.

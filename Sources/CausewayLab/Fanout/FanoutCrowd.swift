@@ -2,7 +2,7 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// The members of the audience: light phones of the simulator. The registrations are written here, as by an app's server.
+/// The members of the audience: compact phones of the simulator. The registrations are written here, as by an app's server.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
@@ -22,7 +22,7 @@ struct FanoutCrowd {
         var alerts = 0
     }
 
-    let crowd: LightCrowd
+    let crowd: CompactCrowd
     private let client: ControlClient
 
     init(
@@ -32,7 +32,7 @@ struct FanoutCrowd {
         audiences: [String] = [audience],
         client: ControlClient
     ) {
-        var crowd = LightCrowd(app: FanoutDeployment.app, name: name, count: members)
+        var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, count: members)
         crowd.audiences = audiences
         crowd.environment = .sandbox
         crowd.frequentEvery = Self.frequentEvery

@@ -4,7 +4,7 @@ import Kafka
 /// The workers' results for the commands to the audience.
 final class FanoutResults: ConsumerHandler {
     /// The result of one command, after its last range or without a fan-out.
-    struct Outcome: Equatable {
+    struct CommandOutcome: Equatable {
         var outcome: String
         var reason: String?
         /// Number of members by outcome; empty if nothing was fanned out.
@@ -16,7 +16,7 @@ final class FanoutResults: ConsumerHandler {
     /// Single commands beside the round; nil: there are none.
     var neighbours: SingleCommandLoad?
     /// By the command's id.
-    private(set) var outcomes: [String: Outcome] = [:]
+    private(set) var outcomes: [String: CommandOutcome] = [:]
     /// Sums over the ranges' results, by the command's id and the members' outcome.
     private(set) var ranges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
@@ -69,7 +69,7 @@ final class FanoutResults: ConsumerHandler {
             ranges[command, default: [:]].merge(members, uniquingKeysWith: +)
             return
         }
-        outcomes[command] = Outcome(outcome: outcome, reason: result["reason"] as? String, members: members)
+        outcomes[command] = CommandOutcome(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
     /// Whether the ranges' counts add up to the command's, and those to the number of members.

@@ -23,7 +23,7 @@ final class LivePageState: Sendable {
 
     private struct State {
         var parts: Parts?
-        var figures = PageFigures().json
+        var figures = LivePageFigures().json
         var allowed: Set<PageAction> = []
         var remarks: [PageAction: String] = [:]
         var presses: [PageAction] = []
@@ -45,7 +45,7 @@ final class LivePageState: Sendable {
 
     func show(_ parts: Parts?) { state.withLock { $0.parts = parts } }
 
-    func show(_ figures: PageFigures) {
+    func show(_ figures: LivePageFigures) {
         let json = figures.json
         state.withLock { $0.figures = json }
     }

@@ -28,7 +28,7 @@ final class SimulatorPage: Sendable {
     private static let faultPauseMilliseconds = 1_000
     private static let stopLimit = DispatchTimeInterval.seconds(2)
 
-    let server: PageServer
+    let server: LivePageServer
     private let surroundings: Surroundings
     private let isStopping = Atomic(false)
     /// Signalled by ``stop()``, so that the thread does not finish its pause.
@@ -41,12 +41,12 @@ final class SimulatorPage: Sendable {
         listeningAt place: SocketAddress,
         _ surroundings: Surroundings
     ) throws(LabError) {
-        let desk = LivePageState()
-        desk.show(LivePageState.Parts(controlPort: controlPort, inspection: surroundings.inspection))
-        desk.show(PageFigures(phase: .open))
-        _ = Self.allow(on: desk, surroundings.worker)
+        let pageState = LivePageState()
+        pageState.show(LivePageState.Parts(controlPort: controlPort, inspection: surroundings.inspection))
+        pageState.show(LivePageFigures(phase: .open))
+        _ = Self.allow(on: pageState, surroundings.worker)
         self.surroundings = surroundings
-        server = try PageServer(desk: desk, listeningAt: place)
+        server = try LivePageServer(pageState: pageState, listeningAt: place)
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
             attend(sinceMilliseconds: startMilliseconds)
@@ -68,7 +68,7 @@ final class SimulatorPage: Sendable {
     /// What visitors may do, and why not the rest.
     ///
     /// - Returns: the worker that may be killed.
-    static func allow(on desk: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
+    static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
         var allowed = Set(PageAction.allCases.filter(\.isOfService))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "not here: the simulator has not started your Redis"
@@ -86,21 +86,21 @@ final class SimulatorPage: Sendable {
         } else {
             remarks[.killWorker] = "which process? --worker-pid names it"
         }
-        desk.allow(allowed, remarks: remarks)
+        pageState.allow(allowed, remarks: remarks)
         return worker
     }
 
     private func attend(sinceMilliseconds: Int64) {
-        let desk = server.desk
+        let pageState = server.pageState
         var reading = surroundings.results.map { ResultsReading($0, sinceMilliseconds: sinceMilliseconds) }
-        var figures = PageFigures(phase: .open)
+        var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
             // The worker that the visitor saw when the button was pressed.
-            for case .begin(.killWorker) in desk.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
-            worker = Self.allow(on: desk, surroundings.worker)
+            for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
+            worker = Self.allow(on: pageState, surroundings.worker)
             if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
-                desk.show(figures)
+                pageState.show(figures)
             }
             let pause = figures.resultsFault == nil ? Self.turnMilliseconds : Self.faultPauseMilliseconds
             _ = stopRequest.wait(timeout: .now() + .milliseconds(pause))
@@ -114,7 +114,7 @@ private struct ResultsReading {
     private let results: SimulatorPage.Results
     private let sinceMilliseconds: Int64
     private var follower: TopicFollower?
-    private var tally = PageTally()
+    private var tally = LivePageTally()
     private var freshness = RecentFreshness()
 
     init(_ results: SimulatorPage.Results, sinceMilliseconds: Int64) {
@@ -122,7 +122,7 @@ private struct ResultsReading {
         self.sinceMilliseconds = sinceMilliseconds
     }
 
-    mutating func read(into figures: inout PageFigures, until isOver: () -> Bool) {
+    mutating func read(into figures: inout LivePageFigures, until isOver: () -> Bool) {
         do throws(KafkaError) {
             let follower = try opened()
             self.follower = follower

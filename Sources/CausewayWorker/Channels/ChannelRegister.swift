@@ -86,7 +86,7 @@ final class ChannelRegister {
     /// - Returns: false if the register no longer has this entry. Then nothing has changed.
     @discardableResult
     func change(_ entry: ChannelEntry, to next: ChannelEntry) throws(RedisError) -> Bool {
-        let condition = SharedHashes.Guard(bytes("a", entry.audience), entry.json, next: next.json)
+        let condition = SharedHashes.FieldCondition(bytes("a", entry.audience), entry.json, next: next.json)
         return try hashes.add(key(Place(app: entry.app, environment: entry.environment)), [], if: condition) != nil
     }
 

@@ -22,7 +22,7 @@ extension Intake {
             writtenMilliseconds: written,
             now: now
         )
-        guard due > now.monotonicMilliseconds, written > poolReturnMilliseconds[lane] else { return message }
+        guard due > now.monotonicMilliseconds, written > poolRecoveryMilliseconds[lane] else { return message }
         deferred.wait(partition, untilMilliseconds: due)
         consumer.pause(partition, rereadingFrom: message.offset)
         return nil
@@ -40,7 +40,7 @@ extension Intake {
     func readDue() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
-            poolReturnMilliseconds[lane] = milliseconds
+            poolRecoveryMilliseconds[lane] = milliseconds
             resume(deferred.take { $0.topic.index == Self.deferredTopic && assignments[$0]?.lane == lane })
         }
         resume(deferred.takeDue(nowMilliseconds: loop.nowMilliseconds))

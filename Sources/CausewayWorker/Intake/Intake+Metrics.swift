@@ -51,7 +51,7 @@ struct UnfetchedPartitions {
     static let timeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.
-    var standing: Set<TopicPartition> = []
+    var stopped: Set<TopicPartition> = []
     private(set) var ends: [TopicPartition: Int64] = [:]
     private var dueMilliseconds: Int64 = 0
 
@@ -65,7 +65,7 @@ struct UnfetchedPartitions {
 
     /// The partition continues, or belongs to another worker now.
     mutating func remove(_ partition: TopicPartition) {
-        standing.remove(partition)
+        stopped.remove(partition)
         ends[partition] = nil
     }
 }
@@ -116,7 +116,7 @@ extension Intake {
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assigned.count))
         metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(deferred.partitions).count))
-        metrics.set(.partitionsStuck, to: Int64(unfetched.standing.union(stranded.errors.keys).count))
+        metrics.set(.partitionsStuck, to: Int64(unfetched.stopped.union(stranded.errors.keys).count))
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
         metrics.noteBusy(
             microseconds: loop.busyMicroseconds,
@@ -156,7 +156,7 @@ extension Intake {
     /// other partitions fetching tells the end.
     func askForLogEnds() {
         guard unfetched.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.standing))
+        let partitions = Array(consumer.paused.union(stranded.errors.keys).union(unfetched.stopped))
             .filter { assignments[$0] != nil && !deferred.contains($0) }
         var ends: [TopicPartition: Int64]?
         if !partitions.isEmpty {

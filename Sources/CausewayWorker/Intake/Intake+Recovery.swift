@@ -47,7 +47,7 @@ extension Intake {
             for (partition, offset) in zip(partitions, committed) {
                 if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
                 if offset != nil, let error = stranded.errors[partition] { count(error) }
-                if offset != nil { unfetched.standing.insert(partition) }
+                if offset != nil { unfetched.stopped.insert(partition) }
                 note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
                 stranded.remove(partition)
             }

@@ -72,7 +72,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var deferred = DeferredPartitions()
     /// For each lane: when one of its pools last returned. Records that were deferred before then are read without waiting for their
     /// time.
-    var poolReturnMilliseconds: [Int64]
+    var poolRecoveryMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
@@ -85,7 +85,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         inboxes = setup.mailboxes.map {
             InboxBytes(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
-        poolReturnMilliseconds = setup.mailboxes.map { _ in 0 }
+        poolRecoveryMilliseconds = setup.mailboxes.map { _ in 0 }
         wakeup = setup.wakeup
         registry = setup.registry
         metrics = ThreadMetrics(publishingTo: setup.registry.kafka)

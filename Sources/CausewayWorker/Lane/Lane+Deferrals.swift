@@ -40,9 +40,9 @@ extension Lane {
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise, with a pool that fails again and again, all deferred
     /// commands of the lane, also of other apps, would be read and deferred repeatedly.
     func reportPoolReturn() {
-        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= poolReturnHeldUntilMilliseconds else { return }
-        poolReturnHeldUntilMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
-        mailbox.notePoolReturn(wallMilliseconds: now.wallMilliseconds)
+        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextPoolRecoveryMilliseconds else { return }
+        nextPoolRecoveryMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
+        mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }
 }

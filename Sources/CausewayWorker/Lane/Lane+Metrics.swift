@@ -39,7 +39,7 @@ extension Lane {
         observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ stage: DeliveryStage, from start: Int64, to end: Int64) {
+    private func observe(_ stage: LatencyPart, from start: Int64, to end: Int64) {
         metrics.observe(.stage, Int(stage.rawValue), microseconds: Self.microseconds(end - start))
     }
 

@@ -68,7 +68,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// Whether the deferred topic has as many partitions as the commands topic.
     var defersToSourcePartition = true
     /// Until then no return of a pool is reported. Monotonic milliseconds.
-    var poolReturnHeldUntilMilliseconds: Int64 = 0
+    var nextPoolRecoveryMilliseconds: Int64 = 0
     let traces: LaneTraces
     /// A record that was taken from the inbox and did not fit the core yet.
     private var waitingEntry: InboxEntry?

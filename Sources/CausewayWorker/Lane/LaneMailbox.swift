@@ -132,10 +132,10 @@ final class LaneMailbox: Sendable {
     let knownChannels = KnownChannels()
     let wakeup: Wakeup
     /// When a pool last returned, if the Kafka thread has not taken that yet. UNIX milliseconds; 0: no return.
-    private let poolReturn = Atomic<Int64>(0)
+    private let poolRecovery = Atomic<Int64>(0)
 
     /// When Redis was last seen to hold all members of audiences. Monotonic milliseconds; `.min`: some members are missing.
-    private let membersHeld = Atomic<Int64>(.min)
+    private let membersCompleteAt = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
@@ -145,21 +145,21 @@ final class LaneMailbox: Sendable {
     }
 
     /// Reports that a pool works again: what the lane deferred before need not wait until it is due.
-    func notePoolReturn(wallMilliseconds: Int64) { poolReturn.store(wallMilliseconds, ordering: .relaxed) }
+    func notePoolRecovery(wallMilliseconds: Int64) { poolRecovery.store(wallMilliseconds, ordering: .relaxed) }
 
     func takePoolRecovery() -> Int64? {
-        guard poolReturn.load(ordering: .relaxed) != 0 else { return nil }
-        return poolReturn.exchange(0, ordering: .relaxed)
+        guard poolRecovery.load(ordering: .relaxed) != 0 else { return nil }
+        return poolRecovery.exchange(0, ordering: .relaxed)
     }
 
-    /// - Parameter heldMilliseconds: when Redis held all members of audiences, monotonic milliseconds; nil: some are missing.
-    func noteMembers(heldMilliseconds: Int64?) {
-        let former = membersHeld.exchange(heldMilliseconds ?? .min, ordering: .relaxed)
-        if former == .min, heldMilliseconds != nil { wakeup.signal() }
+    /// - Parameter completeAtMilliseconds: when Redis held all members of audiences, monotonic milliseconds; nil: some are missing.
+    func noteMembers(completeAtMilliseconds: Int64?) {
+        let former = membersCompleteAt.exchange(completeAtMilliseconds ?? .min, ordering: .relaxed)
+        if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
     /// Monotonic milliseconds; `.min`: some members are missing.
-    var membersCompleteMilliseconds: Int64 { membersHeld.load(ordering: .relaxed) }
+    var membersCompleteMilliseconds: Int64 { membersCompleteAt.load(ordering: .relaxed) }
 
     func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 

@@ -79,16 +79,16 @@ enum MarkStep: Equatable {
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstCheck: whether the partition has not been checked since its assignment.
     static func next(
-        _ standing: PartitionStatus,
+        _ status: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {
-        let own = standing.rereading?.reader
+        let own = status.rereading?.reader
         let missing = primaries.indices.filter { isMissing(primaries[$0], own) }
         if !missing.isEmpty {
             // A group that is new to the partition begins at its first record, so there is nothing to read again. A loss before these
             // first marks, in the first tenths of a second of a new group, is not noticed.
-            if isFirstCheck, standing.rereading == nil, standing.beganAt == 0,
+            if isFirstCheck, status.rereading == nil, status.beganAt == 0,
                 missing.allSatisfy({ primaries[$0].mark == nil })
             {
                 return .introduce(missing)
@@ -98,8 +98,8 @@ enum MarkStep: Equatable {
             return .reread(missing, from: from, isEmptied: missing.contains { primaries[$0].mark == nil })
         }
         let reading = primaries.indices.filter { primaries[$0].mark?.reader != nil }
-        if !reading.isEmpty { return standing.rereading?.isComplete == true ? .complete(reading) : .keep }
-        let behind = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < standing.settledBelow }
+        if !reading.isEmpty { return status.rereading?.isComplete == true ? .complete(reading) : .keep }
+        let behind = primaries.indices.filter { primaries[$0].mark?.storedBelow ?? 0 < status.settledBelow }
         return behind.isEmpty ? .keep : .note(behind)
     }
 

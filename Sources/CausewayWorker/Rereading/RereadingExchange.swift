@@ -16,7 +16,7 @@ struct RereadingRequest: Sendable {
 /// Carries states and requests between the Kafka thread, which reads the partitions, and the watch over Redis.
 final class RereadingExchange: Sendable {
     private struct State {
-        var standings: [PartitionStatus] = []
+        var statuses: [PartitionStatus] = []
         var registrationPartitions: Int?
         var requests: [RereadingRequest] = []
     }
@@ -24,14 +24,14 @@ final class RereadingExchange: Sendable {
     private let state = Mutex(State())
     private let hasRequests = Atomic<Bool>(false)
 
-    var standings: [PartitionStatus] { state.withLock(\.standings) }
+    var statuses: [PartitionStatus] { state.withLock(\.statuses) }
 
     /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitions: Int? { state.withLock(\.registrationPartitions) }
 
-    func publish(_ standings: [PartitionStatus], registrationPartitions: Int?) {
+    func publish(_ statuses: [PartitionStatus], registrationPartitions: Int?) {
         state.withLock {
-            $0.standings = standings
+            $0.statuses = statuses
             $0.registrationPartitions = registrationPartitions
         }
     }

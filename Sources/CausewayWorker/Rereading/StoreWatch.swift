@@ -30,7 +30,7 @@ actor StoreWatch {
     private let refuse: @Sendable (ConfigurationFault) -> Void
     /// Called after every poll that was answered, with the start of the poll if Redis held all members then, or nil if some are missing.
     private let noteMembers: @Sendable (Int64?) -> Void
-    private var members = HeldMembers()
+    private var members = MemberCompleteness()
     /// Assignments whose marks have been checked.
     private var known: Set<UInt32> = []
     /// The reader's number of each requested rereading that may not have begun yet, by assignment.
@@ -68,7 +68,7 @@ actor StoreWatch {
     func run() async {
         var (due, isAnswered) = (ContinuousClock.now, true)
         while !Task.isCancelled {
-            let hasNew = isAnswered && exchange.standings.contains { !known.contains($0.assignment) }
+            let hasNew = isAnswered && exchange.statuses.contains { !known.contains($0.assignment) }
             if hasNew || ContinuousClock.now >= due {
                 isAnswered = poll()
                 due = ContinuousClock.now + Self.interval
@@ -85,32 +85,32 @@ actor StoreWatch {
     /// - Returns: false if no primary answered.
     func poll() -> Bool {
         let began = EventLoop.monotonicMilliseconds
-        let standings = exchange.standings
-        let names = standings.map { Self.name(topics[Int($0.topic)], $0.partition) }
+        let statuses = exchange.statuses
+        let names = statuses.map { Self.name(topics[Int($0.topic)], $0.partition) }
         let registrations = (0..<(exchange.registrationPartitions ?? 0))
             .map { Self.name(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.read(names + registrations), !primaries.isEmpty else { return false }
         if exchange.registrationPartitions != nil { lookForMembers(primaries, after: names.count, began: began) }
         if !hasReachedRedis { checkRedisMode(primaries) }
         polls += 1
-        known.formIntersection(standings.map(\.assignment))
+        known.formIntersection(statuses.map(\.assignment))
         asked = asked.filter { known.contains($0.key) }
         var writings: [Write] = []
         var requests: [RereadingRequest] = []
-        for (index, published) in standings.enumerated() {
-            var standing = published
-            if let reader = asked[standing.assignment], standing.rereading?.reader != reader {
-                standing.rereading = (reader, isComplete: false)
+        for (index, published) in statuses.enumerated() {
+            var status = published
+            if let reader = asked[status.assignment], status.rereading?.reader != reader {
+                status.rereading = (reader, isComplete: false)
             }
             let seen = primaries.map { ($0.server.runIdentifier ?? "", $0.texts[index].flatMap { PartitionMark($0) }) }
-            let step = MarkStep.next(standing, primaries: seen, isFirstCheck: !known.contains(standing.assignment))
-            collectWrites(step, of: standing, index, seen, &writings, &requests)
+            let step = MarkStep.next(status, primaries: seen, isFirstCheck: !known.contains(status.assignment))
+            collectWrites(step, of: status, index, seen, &writings, &requests)
         }
         let unwritten = perform(writings, names, primaries)
         begin(requests.filter { !unwritten.contains($0.assignment) }, writings, primaries)
         // Marks that could not be written are still missing at the next poll, which then counts as the first one.
         for assignment in unwritten { asked[assignment] = nil }
-        known.formUnion(standings.map(\.assignment).filter { !unwritten.contains($0) })
+        known.formUnion(statuses.map(\.assignment).filter { !unwritten.contains($0) })
         return true
     }
 
@@ -122,7 +122,7 @@ actor StoreWatch {
             (primary.server.runIdentifier ?? "", primary.texts[count...].map { $0.flatMap { PartitionMark($0) } })
         }
         switch members.evaluate(seen, now: began) {
-        case .held: noteMembers(began)
+        case .complete: noteMembers(began)
         case .missing: noteMembers(nil)
         case .waitIsOver(let isNew):
             if isNew { log(.membersMissing, [:]) }
@@ -152,7 +152,7 @@ actor StoreWatch {
 
     private func collectWrites(
         _ step: MarkStep,
-        of standing: PartitionStatus,
+        of status: PartitionStatus,
         _ index: Int,
         _ seen: [(runIdentifier: String, mark: PartitionMark?)],
         _ writings: inout [Write],
@@ -171,7 +171,7 @@ actor StoreWatch {
                     Write(
                         primary: primary,
                         partition: index,
-                        assignment: standing.assignment,
+                        assignment: status.assignment,
                         mark: mark,
                         writing: writing
                     )
@@ -182,18 +182,18 @@ actor StoreWatch {
         case .keep: break
         case .note(let primaries):
             let isRenewal = polls.isMultiple(of: Self.pollsPerRenewal)
-            write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in standing.settledBelow })
-        case .introduce(let primaries): write(primaries, .writeAll, { _ in standing.settledBelow })
-        case .complete(let primaries): write(primaries, .replaceAll, { _ in standing.settledBelow })
+            write(primaries, isRenewal ? .replaceAll : .replaceFirst, { _ in status.settledBelow })
+        case .introduce(let primaries): write(primaries, .writeAll, { _ in status.settledBelow })
+        case .complete(let primaries): write(primaries, .replaceAll, { _ in status.settledBelow })
         case .reread(let primaries, let from, let isEmptied):
             let reader = UInt64.random(in: 1 ... .max)
-            asked[standing.assignment] = reader
+            asked[status.assignment] = reader
             write(primaries, .writeAll, { seen[$0].mark?.storedBelow }, reader)
             requests.append(
                 RereadingRequest(
-                    topic: standing.topic,
-                    partition: standing.partition,
-                    assignment: standing.assignment,
+                    topic: status.topic,
+                    partition: status.partition,
+                    assignment: status.assignment,
                     from: from,
                     reader: reader,
                     isEmptied: isEmptied

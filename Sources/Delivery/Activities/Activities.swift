@@ -74,7 +74,7 @@ struct Activities: ~Copyable {
     /// Activities whose timers fired.
     private var due: IndexQueue<UInt32>
     private var awakened: IndexQueue<UInt32>
-    private var parked: IndexQueue<UInt32>
+    private var awaitingReadAhead: IndexQueue<UInt32>
 
     init(limit: Int, seed: UInt64, now: Moment) {
         slots = Slab(limit: limit)
@@ -82,7 +82,7 @@ struct Activities: ~Copyable {
         timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
         due = IndexQueue(limit: limit)
         awakened = IndexQueue(limit: limit)
-        parked = IndexQueue(limit: limit)
+        awaitingReadAhead = IndexQueue(limit: limit)
     }
 
     var count: Int { slots.count }
@@ -138,7 +138,7 @@ struct Activities: ~Copyable {
         change(to: phase, activity)
         switch phase {
         case .awakened: awakened.append(activity)
-        case .parked: parked.append(activity)
+        case .awaitingReadAhead: awaitingReadAhead.append(activity)
         default: break
         }
     }
@@ -179,7 +179,7 @@ struct Activities: ~Copyable {
 
     /// The next parked activity, which is idle now.
     mutating func popParked() -> UInt32? {
-        guard let activity = parked.popFirst() else { return nil }
+        guard let activity = awaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }

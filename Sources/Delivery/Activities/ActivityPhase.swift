@@ -1,7 +1,7 @@
 /// What an activity's turn is waiting for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
 /// that is not listed here.
 ///
-///     idle ─► awakened, resting, parked or awaitingCredit ─► idle
+///     idle ─► awakened, resting, awaitingReadAhead or awaitingCredit ─► idle
 ///
 ///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
@@ -16,7 +16,7 @@
 /// Every phase with a current command also leads back to `idle`: when the command is finished, put back or dropped.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. An activity is idle only within one call, in which `begin` decides what follows. → `lookingUpToken` or
-    /// `admitting` when a command may go now; `awaitingCredit` or `parked` when it may not go yet; `resting` when nothing may be sent
+    /// `admitting` when a command may go now; `awaitingCredit` or `awaitingReadAhead` when it may not go yet; `resting` when nothing may be sent
     /// until a time; `awakened` when the activity is new. If nothing waits and nothing rests, the slot is freed.
     case idle
     /// Has commands in the batch that is being received. → `idle` at the end of the batch.
@@ -25,7 +25,7 @@ enum ActivityPhase: UInt8 {
     /// fires; `awakened` when a command arrives after the spacing.
     case resting
     /// Could go, but the lane reads ahead. → `idle` when reading ahead ends.
-    case parked
+    case awaitingReadAhead
     /// Could go, but its pool has the maximum of pushes in flight. → `idle` when one of them is done. A start that is already
     /// current, because it waited for the service, → `admitting`.
     case awaitingCredit
@@ -96,8 +96,8 @@ enum ActivityPhase: UInt8 {
         )
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
-        case .idle: awakened | resting | Self.parked.mask | awaitingCredit | lookingUpToken | admitting
-        case .awakened, .parked, .registering: idle
+        case .idle: awakened | resting | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
+        case .awakened, .awaitingReadAhead, .registering: idle
         case .resting: idle | awakened
         case .awaitingCredit: idle | admitting
         case .lookingUpToken: idle | admitting | holding

@@ -51,7 +51,7 @@ extension Delivery {
                 return rest(activity, now: now)
             }
         }
-        if readAhead.phase == .reading { return activities.enter(.parked, activity) }
+        if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
         noteLine(of: activity)
         guard takeCredit(activity, now: now) else { return }
         guard let record = activities[activity].waiting.popFirst(in: &records) else {

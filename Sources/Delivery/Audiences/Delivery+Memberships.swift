@@ -40,7 +40,7 @@ extension Delivery {
         }
         let change = memberships.end(member)
         acknowledge(record)
-        proceed(record, change.continuation, now: now)
+        continueAfterChange(record, change.continuation, now: now)
     }
 
     /// Begins a change when a reply names audiences that may not know that the member has left.
@@ -52,7 +52,7 @@ extension Delivery {
         let block = records.allocateBlock(leaves.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: leaves.count).copyMemory(from: leaves)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
-        let continuation: Memberships.Continuation = isTombstone ? .unregistered : .acknowledged
+        let continuation: PendingMembershipChanges.Continuation = isTombstone ? .unregistered : .acknowledged
         records[ticket.record].awaitAcknowledgement()
         memberships.begin(member, .init(leaves: block, leavesCount: leaves.count, continuation: continuation))
     }
@@ -75,7 +75,7 @@ extension Delivery {
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
         // A reply that names audiences to tell does not bring a held command.
         let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.leaves != nil)
-        let continuation: Memberships.Continuation = mayHold ? .register : .settle
+        let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
         if !memberships.has(member) {
             records[record].awaitAcknowledgement()
             memberships.begin(
@@ -92,10 +92,14 @@ extension Delivery {
     mutating func leavesConfirmed(_ ticket: StoreTicket, now: Moment) {
         let change = memberships.end(ChangingMember(ticket))
         records.free(change.leaves)
-        proceed(ticket.record, change.continuation, now: now)
+        continueAfterChange(ticket.record, change.continuation, now: now)
     }
 
-    private mutating func proceed(_ record: UInt32, _ continuation: Memberships.Continuation, now: Moment) {
+    private mutating func continueAfterChange(
+        _ record: UInt32,
+        _ continuation: PendingMembershipChanges.Continuation,
+        now: Moment
+    ) {
         switch continuation {
         case .acknowledged: break
         case .unregistered: unregistered(record)

@@ -53,10 +53,10 @@ public struct RecordView {
     public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty if the record names none.
-    public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.subject) }
+    public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
     /// The command's id. If the command brought none, this is empty until the command is held in Redis or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
-    public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? Piece() : slot.device) }
+    public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
     /// APNs' reason, or the code of the record's fault.
@@ -102,14 +102,14 @@ public struct RecordView {
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
-        slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : Piece())
+        slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : BlockRange())
     }
     /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
-    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : Piece()) }
+    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
     /// The command requests a broadcast channel, whatever the configuration says.
     public var asksForChannel: Bool { slot.asksForChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.
-    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : Piece()) }
+    public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? slot.device : BlockRange()) }
     /// The positions of the parts of ``body``.
     public var layout: Body.Layout { slot.layout }
     /// The command's own expiration, UNIX seconds; -1: it has none. A start always has one, because its age is limited.

@@ -13,19 +13,20 @@ struct RecordBlockWriter {
 
     init(block: Arena.Block) { self.block = block }
 
-    mutating func append(_ bytes: UnsafeRawBufferPointer) -> Piece {
+    mutating func append(_ bytes: UnsafeRawBufferPointer) -> BlockRange {
         if let base = bytes.baseAddress { (block.base + position).copyMemory(from: base, byteCount: bytes.count) }
         return advance(bytes.count)
     }
 
-    mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> Piece {
-        guard !text.isAbsent else { return Piece(offset: UInt32(position), count: 0) }
+    mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
+        guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
         let room = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
         return advance(unescape(text, from: record, into: room))
     }
 
     /// The digests of the audiences that a registration names, each once.
-    mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> Piece {
+    mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> BlockRange
+    {
         let room = UnsafeMutableRawBufferPointer(
             start: block.base + position,
             count: count * AudienceList.digestBytes
@@ -33,25 +34,25 @@ struct RecordBlockWriter {
         return advance(Registration.writeDigests(of: audiences, in: record, into: room))
     }
 
-    /// A piece that is filled in later, at most `room` bytes long.
-    mutating func reserve(_ room: Int) -> Piece {
-        var piece = advance(room)
-        piece.count = 0
-        return piece
+    /// A range that is filled in later, at most `room` bytes long.
+    mutating func reserve(_ room: Int) -> BlockRange {
+        var range = advance(room)
+        range.count = 0
+        return range
     }
 
-    mutating func advance(_ count: Int) -> Piece {
-        let piece = Piece(offset: UInt32(position), count: UInt32(count))
+    mutating func advance(_ count: Int) -> BlockRange {
+        let range = BlockRange(offset: UInt32(position), count: UInt32(count))
         position += count
-        return piece
+        return range
     }
 
     var remaining: UnsafeMutableRawPointer { block.base + position }
 }
 
 extension RecordSlot {
-    func bytes(_ piece: Piece) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: block.base + Int(piece.offset), count: Int(piece.count))
+    func bytes(_ range: BlockRange) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: block.base + Int(range.offset), count: Int(range.count))
     }
 
     var tokenBytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: tokenBlock.base, count: tokenCount) }

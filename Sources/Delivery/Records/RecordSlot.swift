@@ -72,21 +72,21 @@ struct RecordSlot: BitwiseCopyable {
     var body = SharedBody.none
     var layout = Body.Layout.none
 
-    var subject = Piece()
+    var subject = BlockRange()
     /// If the command brought no id, this is empty until the id is needed (`Delivery.completeIdentifier`).
-    var commandIdentifier = Piece()
-    var reason = Piece()
+    var commandIdentifier = BlockRange()
+    var reason = BlockRange()
     /// What came beside the record and goes out beside its result. The core does not read it. A held command continues in the
     /// trace of the registration that released it, because Redis keeps no traces.
-    var trace = Piece()
-    var device = Piece()
-    var attributesType = Piece()
+    var trace = BlockRange()
+    var device = BlockRange()
+    var attributesType = BlockRange()
     /// Empty if the command names no policy.
-    var policyName = Piece()
+    var policyName = BlockRange()
     /// The dead letter's key, which part of the value goes along, and the fault in words.
-    var recordKey: Piece?
+    var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
-    var detail = Piece()
+    var detail = BlockRange()
     /// Where the command came first: this record's own place, or the place of the record that was deferred.
     let sourcePartition: Int32
     let sourceOffset: Int64
@@ -223,15 +223,15 @@ extension RecordSlot {
 
     /// The digests of the audiences that a registration names. They use the place of the policy's name, because a registration
     /// names no policy.
-    var audiences: Piece {
+    var audiences: BlockRange {
         get { policyName }
         set { policyName = newValue }
     }
 
     /// The names of the fields that were dropped because the command's body was too large, separated by commas. They are stored
     /// where an invalid record has the text of its fault; no record has both.
-    var droppedFields: Piece {
-        get { kind == .invalid ? Piece() : detail }
+    var droppedFields: BlockRange {
+        get { kind == .invalid ? BlockRange() : detail }
         set { detail = newValue }
     }
 
@@ -245,7 +245,7 @@ extension RecordSlot {
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
 /// Where a text of a record lies in the record's block.
-struct Piece: BitwiseCopyable {
+struct BlockRange: BitwiseCopyable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
 }

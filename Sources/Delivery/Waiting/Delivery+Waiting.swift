@@ -171,7 +171,8 @@ extension Delivery {
         case .backingOff, .awaitingService:
             guard isOvertaken(activity) else { return }
             replaceRetry(of: activity, now: now)
-        case .awakened, .parked, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding, .ready,
+        case .awakened, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
+            .ready,
             .inFlight,
             .retiring, .limiting:
             return

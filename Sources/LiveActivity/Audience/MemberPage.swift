@@ -256,7 +256,7 @@ public struct PageMember {
     public func writeIdentifier(to destination: UnsafeMutableRawBufferPointer) -> Int {
         precondition(destination.count >= Limits.identifierBytes)
         guard let base = destination.baseAddress,
-            let letters = PackedUUID.Letters(
+            let letters = PackedUUID.LetterCase(
                 rawValue: (flags & StoredMember.Flag.formMask) >> StoredMember.Flag.formShift
             )
         else {

@@ -3,7 +3,7 @@
 /// ActivityKit names activities by UUIDs in upper case, and many producers write them in lower case. An id must come back exactly
 /// as it was, so a UUID in mixed case is not packed.
 public enum PackedUUID {
-    public enum Letters: UInt8, Sendable, BitwiseCopyable {
+    public enum LetterCase: UInt8, Sendable, BitwiseCopyable {
         /// Also for a UUID without letters.
         case lowercase = 1
         case uppercase
@@ -21,7 +21,7 @@ public enum PackedUUID {
     /// - Parameter destination: has room for ``bytes``.
     /// - Returns: nil, with a part of the destination overwritten, if the text is not a UUID or is in mixed case.
     @inlinable
-    public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Letters? {
+    public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == digits else { return nil }
         var wrong: UInt8 = 0
         var letters: UInt8 = 0
@@ -50,7 +50,7 @@ public enum PackedUUID {
     /// - Parameter packed: ``bytes`` bytes.
     public static func unpack(
         _ packed: UnsafeRawBufferPointer,
-        _ letters: Letters,
+        _ letters: LetterCase,
         to destination: UnsafeMutableRawPointer
     ) {
         precondition(packed.count == bytes)

@@ -103,7 +103,7 @@ public struct AudienceResultRecord {
 public struct BroadcastResultRecord {
     public var command: AudienceCommandName
     public var channel: AudienceChannel
-    public var outcome: MemberCounts.Outcome
+    public var outcome: MemberOutcome
     /// APNs' last answer: its status, 0 for none, and its reason, empty for none.
     public var status: UInt16 = 0
     public var reason: UnsafeRawBufferPointer
@@ -116,7 +116,7 @@ public struct BroadcastResultRecord {
     public init(
         command: AudienceCommandName,
         channel: AudienceChannel,
-        outcome: MemberCounts.Outcome,
+        outcome: MemberOutcome,
         reason: UnsafeRawBufferPointer,
         times: RoundTimes
     ) {
@@ -242,7 +242,7 @@ extension JSONWriter {
     fileprivate mutating func outcomes(_ name: StaticString, _ counts: MemberCounts) {
         key(name)
         beginObject()
-        for outcome in MemberCounts.Outcome.allCases where counts[outcome] > 0 {
+        for outcome in MemberOutcome.allCases where counts[outcome] > 0 {
             member(outcome.name, Int64(counts[outcome]))
         }
         endObject()

@@ -45,7 +45,7 @@ public enum StoredMember {
 
     enum IdentifierForm: UInt8 {
         case plain
-        /// The numbers of ``PackedUUID/Letters``.
+        /// The numbers of ``PackedUUID/LetterCase``.
         case lowercaseUUID
         case uppercaseUUID
     }

@@ -43,7 +43,7 @@ public struct AudienceCall<Bytes> {
         case finish(SegmentRange, version: Version, MemberCounts, RoundTimes)
 
         /// The same for a broadcast's outcome. The totals come when all ranges and all broadcasts of the version are finished.
-        case finishBroadcast(BroadcastPart, version: Version, MemberCounts.Outcome, RoundTimes)
+        case finishBroadcast(BroadcastPart, version: Version, MemberOutcome, RoundTimes)
 
         // Operations on a segment.
 
@@ -146,57 +146,58 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// What became of the members that a version's round has reached so far.
-public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
-    public enum Outcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-        /// APNs answered 200.
-        case delivered
-        /// A newer version reached the member instead.
-        case superseded
-        /// APNs refused the push for a reason of its own.
-        case failed
-        /// The token is dead, and the member has left.
-        case unregistered
-        /// The version expired before the member's turn.
-        case expired
-        /// A start was handed on as a command of its own.
-        case started
+/// What became of one member of an audience under one version.
+public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+    /// APNs answered 200.
+    case delivered
+    /// A newer version reached the member instead.
+    case superseded
+    /// APNs refused the push for a reason of its own.
+    case failed
+    /// The token is dead, and the member has left.
+    case unregistered
+    /// The version expired before the member's turn.
+    case expired
+    /// A start was handed on as a command of its own.
+    case started
 
-        /// The name in results.
-        public var name: StaticString {
-            switch self {
-            case .delivered: "delivered"
-            case .superseded: "superseded"
-            case .failed: "failed"
-            case .unregistered: "unregistered"
-            case .expired: "expired"
-            case .started: "started"
-            }
+    /// The name in results.
+    public var name: StaticString {
+        switch self {
+        case .delivered: "delivered"
+        case .superseded: "superseded"
+        case .failed: "failed"
+        case .unregistered: "unregistered"
+        case .expired: "expired"
+        case .started: "started"
         }
     }
+}
 
+/// What became of the members that a version's round has reached so far.
+public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
     public init() {}
 
-    public subscript(outcome: Outcome) -> UInt32 {
+    public subscript(outcome: MemberOutcome) -> UInt32 {
         get { counts[Int(outcome.rawValue)] }
         set { counts[Int(outcome.rawValue)] = newValue }
     }
 
     public var total: UInt64 {
-        Outcome.allCases.reduce(0) { $0 + UInt64(self[$1]) }
+        MemberOutcome.allCases.reduce(0) { $0 + UInt64(self[$1]) }
     }
 
     /// Adds the members of another range. A count stops at its maximum.
     public mutating func add(_ other: MemberCounts) {
-        for outcome in Outcome.allCases {
+        for outcome in MemberOutcome.allCases {
             self[outcome] = UInt32(clamping: UInt64(self[outcome]) + UInt64(other[outcome]))
         }
     }
 
     public static func == (left: MemberCounts, right: MemberCounts) -> Bool {
-        Outcome.allCases.allSatisfy { left[$0] == right[$0] }
+        MemberOutcome.allCases.allSatisfy { left[$0] == right[$0] }
     }
 }
 

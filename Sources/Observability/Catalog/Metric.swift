@@ -244,7 +244,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 }
 
 /// The stages in which a record spends its time; `stage` in `causeway_stage_seconds`.
-public enum DeliveryStage: UInt8, CaseIterable, Sendable {
+public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's own time to its receipt: Kafka, and the wait there.
     case queue
     /// From receipt to the verdict of Redis: merging, pace and Redis itself.

@@ -94,12 +94,12 @@ package struct LabelSpace: Sendable {
         case .configuredApp: apps.map { [$0] }
         case .outcome: outcomes.map { [$0] }
         case .roundOutcome: RoundOutcome.allCases.map { ["\($0.name)"] }
-        case .memberOutcome: MemberCounts.Outcome.allCases.map { ["\($0.name)"] }
+        case .memberOutcome: MemberOutcome.allCases.map { ["\($0.name)"] }
         case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
         case .answer: responses.labels
         case .goAwayReason: responses.reasonLabels
-        case .stage: DeliveryStage.allCases.map { [$0.name] }
+        case .stage: LatencyPart.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }

@@ -46,7 +46,7 @@ extension StatusBuilder {
 
     var audienceMembers: StatusTable {
         let rows = appsWithAudiences.flatMap { index, name in
-            MemberCounts.Outcome.allCases
+            MemberOutcome.allCases
                 .filter { now[.audienceMembers, index, Int($0.rawValue)] > 0 }
                 .map { outcome in
                     [.words(name), .words("\(outcome.name)")]

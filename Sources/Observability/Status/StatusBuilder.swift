@@ -139,7 +139,7 @@ struct StatusBuilder {
     }
 
     private var stages: StatusTable {
-        let meanings: [DeliveryStage: String] = [
+        let meanings: [LatencyPart: String] = [
             .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
         ]
@@ -147,7 +147,7 @@ struct StatusBuilder {
             key: "stages",
             title: "Where the time goes",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
-            rows: DeliveryStage.allCases.map { stage in
+            rows: LatencyPart.allCases.map { stage in
                 [.words(stage.name), .words(meanings[stage] ?? "").toned(.faint)]
                     + Self.quantiles(window.histogram(.stage, Int(stage.rawValue)))
             }

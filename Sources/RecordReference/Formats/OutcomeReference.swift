@@ -100,7 +100,7 @@ package struct OutcomeReference: Sendable {
         }
     }
 
-    init(_ outcome: MemberCounts.Outcome) {
+    init(_ outcome: MemberOutcome) {
         switch outcome {
         case .delivered: self.init(outcome.name, "APNs answered 200.", "Nothing.")
         case .superseded:

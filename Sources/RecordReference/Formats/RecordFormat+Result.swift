@@ -153,7 +153,7 @@ extension RecordFormat {
                 RecordField("environment", .environment, .always, "Of the channel."),
                 RecordField(
                     "outcome",
-                    .choice(MemberCounts.Outcome.allCases.map(\.name.description)),
+                    .choice(MemberOutcome.allCases.map(\.name.description)),
                     .always,
                     "See the table of members' outcomes."
                 ),
@@ -221,7 +221,7 @@ private enum ResultFields {
     )
     static let counts = FieldType.object(
         RecordShape(
-            MemberCounts.Outcome.allCases.map {
+            MemberOutcome.allCases.map {
                 RecordField($0.name.description, .count, "How many had it. Absent if none had.")
             },
             otherKeys: .ignored,

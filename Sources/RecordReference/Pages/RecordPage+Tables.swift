@@ -8,7 +8,7 @@ extension RecordPage {
         + outcomeTable(RoundOutcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of members and broadcasts\n\n"
         + "They are the names in `members` and `broadcasts`, and the outcome of a broadcast's result.\n\n"
-        + outcomeTable(MemberCounts.Outcome.allCases.map { OutcomeReference($0) })
+        + outcomeTable(MemberOutcome.allCases.map { OutcomeReference($0) })
 
     private static func outcomeTable(_ outcomes: [OutcomeReference]) -> String {
         markdownTable(["outcome", "meaning", "what to do"], outcomes.map { ["`\($0.name)`", $0.meaning, $0.action] })

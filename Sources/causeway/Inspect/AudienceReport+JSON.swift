@@ -91,7 +91,7 @@ extension MemberCounts {
     fileprivate var json: JSONValue {
         .object(
             Dictionary(
-                uniqueKeysWithValues: Outcome.allCases.map { ("\($0.name)", JSONValue.integer(Int64(self[$0]))) }
+                uniqueKeysWithValues: MemberOutcome.allCases.map { ("\($0.name)", JSONValue.integer(Int64(self[$0]))) }
             )
         )
     }

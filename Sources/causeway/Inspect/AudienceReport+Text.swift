@@ -89,16 +89,16 @@ extension AudienceReport {
         guard !finished.isEmpty else { return }
         lines.add("")
         lines.addTable(
-            header: ["last rounds", "timestamp", "took"] + MemberCounts.Outcome.allCases.map { "\($0.name)" },
+            header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
             rows: finished.map { round in
                 let span = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
                 let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.span(span)
                 return [
                     TimeText.relative(round.admittedAtMilliseconds, to: nowMilliseconds), "\(round.version.timestamp)",
                     took,
-                ] + MemberCounts.Outcome.allCases.map { "\(round.counts[$0])" }
+                ] + MemberOutcome.allCases.map { "\(round.counts[$0])" }
             },
-            rightAligned: Set(3..<(3 + MemberCounts.Outcome.allCases.count))
+            rightAligned: Set(3..<(3 + MemberOutcome.allCases.count))
         )
     }
 

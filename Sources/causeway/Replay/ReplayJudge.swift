@@ -41,7 +41,7 @@ struct ReplayJudge {
         )
         var (known, sent) = (activity, ReplayReason.send)
         if activity.version == command.version, activity.ended == admission.isEnd {
-            switch activity.standing {
+            switch activity.versionState {
             case .notShown where activity.start?.version != command.version:
                 (known, sent) = (activity.reopened(command.version), .sendAgain)
             case .waits, .assigned, .startAssigned: return ReplayVerdict(reason: .underWay)

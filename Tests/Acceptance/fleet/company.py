@@ -22,7 +22,7 @@ SETTLE_SECONDS = 60
 
 
 class Company:
-    """An audience of light phones, and phones on which activities are started. `results` collects their results."""
+    """An audience of compact phones, and phones on which activities are started. `results` collects their results."""
 
     def __init__(self, deployment, results):
         self.deployment, self.results = deployment, results

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 from fleet.coordinator import Coordinator
-from fleet.membership import Desk, Onlooker
+from fleet.membership import MembershipGate, Onlooker
 from fleet.wire import HEADER, Frames, refusal
 
 CHUNK_BYTES = 1 << 18
@@ -128,8 +128,8 @@ class BrokerGate(Gate):
 
     def _sieves(self, writer):
         if self._coordinator is not None:
-            desk = Desk(self._coordinator, writer, self._on_assigned)
-            return Frames(HEADER.size, desk.is_request_wanted, desk.take_request).feed, bytes
+            membership_gate = MembershipGate(self._coordinator, writer, self._on_assigned)
+            return Frames(HEADER.size, membership_gate.is_request_wanted, membership_gate.take_request).feed, bytes
         onlooker = Onlooker(self._on_assigned)
         return (
             Frames(HEADER.size, onlooker.is_request_wanted, onlooker.take_request).feed,

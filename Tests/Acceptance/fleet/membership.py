@@ -41,7 +41,7 @@ class Onlooker:
         return frame
 
 
-class Desk:
+class MembershipGate:
     """Keeps a group's requests from the broker, and lets a coordinator answer them."""
 
     def __init__(self, coordinator, writer, on_assigned):

@@ -1,4 +1,4 @@
-"""The audience: light phones of the simulator, their registrations and the commands to them, through an independent Kafka client. This
+"""The audience: compact phones of the simulator, their registrations and the commands to them, through an independent Kafka client. This
 module writes the files that the checker reads."""
 
 import json

@@ -48,7 +48,7 @@ extension Simulation {
     private func checkTotals() {
         guard swarm.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.membersCounted(of: 0)
-        for outcome in [MemberCounts.Outcome.delivered, .unregistered, .failed] {
+        for outcome in [MemberOutcome.delivered, .unregistered, .failed] {
             let sum = commandResults.values.reduce(0) { $0 + (counts(in: $1)["\(outcome.name)"] ?? 0) }
             if counted[Int(outcome.rawValue)] != UInt64(sum) {
                 violations.append("\(outcome.name): \(counted[Int(outcome.rawValue)]) in metrics, \(sum) in results")
@@ -184,7 +184,7 @@ extension Simulation {
     private func counts(in text: String) -> [String: Int] {
         var counts: [String: Int] = [:]
         let text = text.split(separator: ",\"broadcasts\"").first.map { String($0) } ?? text
-        for outcome in MemberCounts.Outcome.allCases {
+        for outcome in MemberOutcome.allCases {
             if let count = SimulatedText.number(after: "\"\(outcome.name)\":", in: text) {
                 counts["\(outcome.name)"] = count
             }

@@ -316,7 +316,7 @@ extension Simulation {
             call(.finish(record.order.range, version: commands[command].version, MemberCounts(), RoundTimes()))
         )
         guard let totals = reply.totals else { return }
-        let counts = MemberCounts.Outcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }
+        let counts = MemberOutcome.allCases.filter { totals[$0] > 0 }.map { "\"\($0.name)\":\(totals[$0])" }
         commandResults[command] = "\"members\":{\(counts.joined(separator: ","))}"
     }
 }

@@ -25,7 +25,7 @@ import Testing
     }
 
     /// u1 waits for a pool that has accepted nothing for a given time, and records are unread.
-    private static func poolReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
+    private static func poolRecovers(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
         core.reply(.send)
@@ -95,7 +95,7 @@ import Testing
     // MARK: - APNs
 
     @Test func `A push that waited is replaced by a newer record`() throws {
-        let core = Self.poolReturns(after: 5_000, lag: 60)
+        let core = Self.poolRecovers(after: 5_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(2))
         core.lag(0)
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `A waiting push that nothing newer replaces is sent`() throws {
-        let core = Self.poolReturns(after: 60_000, lag: 60)
+        let core = Self.poolRecovers(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.lag(0)
         #expect(try #require(core.push()).command == "u1")
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test func `The other pool is not delayed`() throws {
-        let core = Self.poolReturns(after: 60_000, lag: 60)
+        let core = Self.poolRecovers(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(1, of: "b"))
         core.reply(.send, environment: .sandbox)

@@ -4,14 +4,14 @@ import Testing
 @testable import APNs
 
 /// When connections are opened: one by one, never all at once.
-@Suite(.ownThread) struct OpeningTests {
-    private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> Opening {
+@Suite(.ownThread) struct ConnectionOpeningTests {
+    private func opening(_ adjust: (inout PoolConfiguration) -> Void = { _ in }) throws -> ConnectionOpening {
         var configuration = try PoolFixture.configuration(port: 443)
         configuration.openSpacingMilliseconds = 2_000
         configuration.backoffBaseMilliseconds = 200
         configuration.backoffMaxMilliseconds = 1_000
         adjust(&configuration)
-        return Opening(configuration)
+        return ConnectionOpening(configuration)
     }
 
     @Test func `The first connections of many pools are spread over time`() throws {

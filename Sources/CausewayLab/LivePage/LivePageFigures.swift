@@ -1,7 +1,7 @@
 import Foundation
 
 /// How far a run is, for the page. What is nil is not known in this run.
-struct PageFigures: Encodable, Equatable, Sendable {
+struct LivePageFigures: Encodable, Equatable, Sendable {
     /// Where a run is on its way. The words are the page's.
     enum Phase: String, Encodable, Sendable {
         /// The parts are being started, or the phones get their activities.
@@ -97,17 +97,17 @@ struct RecentFreshness {
 
     private var histogram = Histogram()
     private var nextMilliseconds: Int64 = 0
-    private var newest: PageFigures.Freshness?
+    private var newest: LivePageFigures.Freshness?
 
     /// - Returns: nil if nothing was pushed.
-    mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> PageFigures.Freshness? {
+    mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMilliseconds else { return newest }
         nextMilliseconds = nowMilliseconds + Self.windowMilliseconds
         let recent = whole.since(histogram)
         histogram = whole
         newest = recent.percentile(50)
             .flatMap { p50 in
-                recent.percentile(99).map { PageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
+                recent.percentile(99).map { LivePageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
             }
         return newest
     }

@@ -2,7 +2,7 @@
 ///
 /// The members are there when the marks of all partitions of the registrations topic are whole, whichever worker owns the partitions.
 /// ``StoreWatch`` reads the marks and tells the lanes.
-struct HeldMembers {
+struct MemberCompleteness {
     /// The longest time that audiences wait for their members. A partition may have no owner for a while, and a reader may be slow.
     static let waitMillisecondsMax: Int64 = 600_000
 
@@ -11,7 +11,7 @@ struct HeldMembers {
     private var isWaitOver = false
 
     enum Verdict: Equatable {
-        case held
+        case complete
         case missing
         /// Members have been missing for ``waitMillisecondsMax``, and audiences go on without them. `isNew`: this is the first such poll.
         case waitIsOver(isNew: Bool)
@@ -21,12 +21,12 @@ struct HeldMembers {
     ///   - primaries: for each primary its run id, and the marks of all partitions of registrations.
     ///   - now: when the poll began. Monotonic milliseconds.
     mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], now: Int64) -> Verdict {
-        let areHeld = primaries.allSatisfy { primary in
+        let areComplete = primaries.allSatisfy { primary in
             primary.marks.allSatisfy { $0?.isWhole(on: primary.runIdentifier) ?? false }
         }
-        guard !areHeld else {
+        guard !areComplete else {
             (missingSinceMilliseconds, isWaitOver) = (nil, false)
-            return .held
+            return .complete
         }
         let since = missingSinceMilliseconds ?? now
         missingSinceMilliseconds = since

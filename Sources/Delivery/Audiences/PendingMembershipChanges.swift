@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Changes of audiences that have begun and are not confirmed yet. (R27)
-struct Memberships: ~Copyable {
+struct PendingMembershipChanges: ~Copyable {
     /// What the record does when its audiences know.
     enum Continuation: UInt8 {
         /// The record waits for its acknowledgements, and this was one of them.

@@ -5,7 +5,7 @@ import Delivery
 /// A page that is requested alone costs the store and this process a write, a read and a wakeup each, several times the cost of its
 /// bytes. So a question waits for others, but only for a short time. It does not wait when the waiting questions are a large part of all
 /// pages, because their round might then stop.
-struct PageQuestions: ~Copyable {
+struct PageReadBatch: ~Copyable {
     /// The longest time that a question waits for others.
     static var waitMilliseconds: Int64 { 20 }
     /// The questions leave at once when they are a quarter of all pages or more.

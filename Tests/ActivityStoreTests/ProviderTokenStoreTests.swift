@@ -7,11 +7,11 @@ import Testing
 @testable import Redis
 
 /// The values that a fleet's processes share, on a real server.
-@Suite(.serialized, .ownThread) struct ProviderTokenShareTests {
+@Suite(.serialized, .ownThread) struct ProviderTokenStoreTests {
     private let name = "TEAM123456/KEY1234567"
 
-    private func share(_ server: RedisServer) throws -> ProviderTokenShare {
-        try ProviderTokenShare(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
+    private func share(_ server: RedisServer) throws -> ProviderTokenStore {
+        try ProviderTokenStore(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
     }
 
     @Test func `A value that one worker writes is read by another`() throws {

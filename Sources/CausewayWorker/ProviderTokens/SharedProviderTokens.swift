@@ -5,10 +5,10 @@ import Observability
 import Redis
 
 /// Shares one provider token among the whole fleet. It takes each source's token from Redis, and signs a new one when this process has
-/// the lease. ``ProviderTokenSharing`` decides, and this actor asks Redis.
+/// the lease. ``ProviderTokenRenewal`` decides, and this actor asks Redis.
 ///
 /// While Redis is away, the present token stays in use until it expires.
-actor FleetTokens {
+actor SharedProviderTokens {
     /// Time between two polls.
     static let interval = Duration.seconds(5)
     /// Time between two polls while another process is signing.
@@ -19,7 +19,7 @@ actor FleetTokens {
     static let firstLooksMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
-    private let share: ProviderTokenShare
+    private let share: ProviderTokenStore
     private let seal: ProviderTokenSeal
     private let sources: [ProviderTokenSource]
     private let log: SharedKindLog
@@ -33,7 +33,7 @@ actor FleetTokens {
         seal: ProviderTokenSeal,
         log: SharedKindLog
     ) throws(RedisError) {
-        share = try ProviderTokenShare(configuration: redis)
+        share = try ProviderTokenStore(configuration: redis)
         self.seal = seal
         self.sources = sources
         self.log = log
@@ -75,8 +75,8 @@ actor FleetTokens {
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
         let state = source.sharingState
         let name = "\(source.teamIdentifier)/\(state.keyIdentifier)"
-        func step(_ found: ProviderTokenSharing.Found?) -> ProviderTokenSharing.Step {
-            ProviderTokenSharing.step(
+        func step(_ found: ProviderTokenRenewal.Found?) -> ProviderTokenRenewal.Step {
+            ProviderTokenRenewal.step(
                 found,
                 inUseIssuedAt: state.inUseIssuedAt,
                 refusedIssuedAt: state.refusedIssuedAt,
@@ -91,7 +91,7 @@ actor FleetTokens {
                 found = try read(name)
                 next = step(found)
             } else {
-                next = ProviderTokenSharing.stepWithoutLease(
+                next = ProviderTokenRenewal.stepWithoutLease(
                     found,
                     inUseIssuedAt: state.inUseIssuedAt,
                     unixSeconds: unixSeconds
@@ -105,13 +105,13 @@ actor FleetTokens {
         }
     }
 
-    private func read(_ name: String) throws(RedisError) -> ProviderTokenSharing.Found? {
+    private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.Found? {
         guard let entry = try share.read(name) else { return nil }
         let token = seal.open(entry.text, name: name).flatMap { SharedToken(encoded: $0) }
         if token == nil {
             log(.fleetTokenUnreadable)
         }
-        return ProviderTokenSharing.Found(token: token, remainingMilliseconds: entry.remainingMilliseconds)
+        return ProviderTokenRenewal.Found(token: token, remainingMilliseconds: entry.remainingMilliseconds)
     }
 
     private func renew(
@@ -123,7 +123,7 @@ actor FleetTokens {
         guard let token = source.signForAll(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = seal.seal(token.encoded, name: name)
         else { return log(.fleetTokenNotSigned) }
-        try share.write(name, text: text, milliseconds: ProviderTokenSharing.keptMilliseconds)
+        try share.write(name, text: text, milliseconds: ProviderTokenRenewal.keptMilliseconds)
         log(.fleetTokenSigned, ["key": "\(name)"])
     }
 }

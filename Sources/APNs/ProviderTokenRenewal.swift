@@ -2,7 +2,7 @@
 ///
 /// *When to renew* depends on how long Redis has kept the token, on which all processes agree. So a process with a wrong clock
 /// neither signs for the others nor conflicts with them. *Whether to use the token* depends on its `iat` and the process's clock.
-public enum ProviderTokenSharing {
+public enum ProviderTokenRenewal {
     /// How long Redis keeps a token.
     public static let keptMilliseconds = ProviderTokenTimes.lastUseSeconds * 1_000
     /// A token whose remaining time in Redis is at most this must be renewed.

@@ -1,19 +1,19 @@
 import HTTP
 
 /// Answers the page's requests on the server's thread.
-final class PageHandler: HTTPRequestHandler {
+final class LivePageHandler: HTTPRequestHandler {
     /// Only the page's own script sends this header. A browser lets no other site send it.
     static let ownHeader = "x-causeway-page"
     private static let policy =
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
         + "form-action 'none'; frame-ancestors 'none'"
 
-    private let desk: LivePageState
-    private let sampler: PageSampler
-    private let stories: PageStories
+    private let pageState: LivePageState
+    private let sampler: LivePageSampler
+    private let stories: LivePageStories
 
-    init(desk: LivePageState, sampler: PageSampler, stories: PageStories) {
-        self.desk = desk
+    init(pageState: LivePageState, sampler: LivePageSampler, stories: LivePageStories) {
+        self.pageState = pageState
         self.sampler = sampler
         self.stories = stories
     }
@@ -58,6 +58,6 @@ final class PageHandler: HTTPRequestHandler {
     private func press(_ head: HTTPRequestHead) -> HTTPResponse {
         guard head.fields[Self.ownHeader] != nil else { return .plain(403) }
         guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .plain(400) }
-        return desk.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .plain(409)
+        return pageState.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .plain(409)
     }
 }

@@ -3,7 +3,7 @@ import Reactor
 /// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after failures.
 ///
 /// If the ``ConnectionBudget`` has no room, nothing has failed. The next attempt then comes soon, whatever the back-off is.
-struct Opening {
+struct ConnectionOpening {
     /// Whether a look-up or a connection attempt is under way. It ends when the server's SETTINGS arrive.
     var isUnderWay = false
     /// Runs until the next opening is due.

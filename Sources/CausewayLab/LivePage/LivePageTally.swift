@@ -4,7 +4,7 @@ import LiveActivity
 ///
 /// Unlike ``Tally`` it keeps nothing for each command: the topic may be as large as it likes. So a result that a killed worker's successor
 /// writes again counts twice.
-struct PageTally {
+struct LivePageTally {
     /// Commands with a result of their own, and those that such a result counts.
     private(set) var commands = 0
     /// Time from the command's record to APNs' response. For an audience: to the response for the last member.

@@ -5,19 +5,19 @@ import HTTP
 /// Tells what is known of one phone: the simulator's record of it, and what `causeway inspect` says of its activity.
 ///
 /// Stories are told one after the other on a thread of their own, so at most one process inspects at a time.
-final class PageStories: @unchecked Sendable {
+final class LivePageStories: @unchecked Sendable {
     /// Questions that wait. More are refused.
     static let questionsMax = 8
     private static let inspectionMilliseconds: Int64 = 10_000
     private static let results = 8
 
-    private let desk: LivePageState
+    private let pageState: LivePageState
     /// Guards the questions.
     private let condition = NSCondition()
     private var questions: [(exchange: HTTPExchange, phone: Int)] = []
 
-    init(desk: LivePageState) {
-        self.desk = desk
+    init(pageState: LivePageState) {
+        self.pageState = pageState
     }
 
     /// The thread lives as long as the process: the kernel kills children when the thread that started them ends.
@@ -50,7 +50,7 @@ final class PageStories: @unchecked Sendable {
     }
 
     private func answer(about phone: Int) -> HTTPResponse {
-        guard let parts = desk.parts,
+        guard let parts = pageState.parts,
             let record = try? ControlClient(port: parts.controlPort).body("GET", "/phone?number=\(phone)")
         else { return .plain(404) }
         var body = Array("{\"phone\":".utf8) + record

@@ -3,7 +3,7 @@
 ///
 /// Each call blocks its thread until the answer arrives, at most a few of the configuration's deadlines, on a loop of
 /// its own. Not thread-safe. No call is repeated; what failed is tried again at the next check.
-public final class ProviderTokenShare {
+public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All processes agree on this time, even if their clocks differ.
     public struct Entry: Equatable {
         public var text: [UInt8]

@@ -6,7 +6,7 @@ import HTTP
 ///
 /// While nobody watches, it asks for nothing. A viewer that reads slowly gets fewer, newer changes: what it has no room for is part of its
 /// next event.
-final class PageSampler: @unchecked Sendable {
+final class LivePageSampler: @unchecked Sendable {
     static let tickMilliseconds: Int64 = 250
 
     private struct Viewer {
@@ -15,7 +15,7 @@ final class PageSampler: @unchecked Sendable {
         var cursor = 0
     }
 
-    private let desk: LivePageState
+    private let pageState: LivePageState
     /// Guards the next two.
     private let condition = NSCondition()
     private var arrived: [HTTPResponseStream] = []
@@ -27,8 +27,8 @@ final class PageSampler: @unchecked Sendable {
     private var phones = 0
     private var parts: LivePageState.Parts?
 
-    init(desk: LivePageState) {
-        self.desk = desk
+    init(pageState: LivePageState) {
+        self.pageState = pageState
     }
 
     func start() {
@@ -60,7 +60,7 @@ final class PageSampler: @unchecked Sendable {
     private func run() {
         while true {
             let isLast = takeArrivals(untilMilliseconds: Clock.milliseconds + Self.tickMilliseconds)
-            carryOut(desk.takeServiceSteps(nowMilliseconds: Clock.milliseconds))
+            carryOut(pageState.takeServiceSteps(nowMilliseconds: Clock.milliseconds))
             viewers.removeAll { $0.stream.hasEnded }
             if !viewers.isEmpty { send() }
             if isLast { break }
@@ -84,14 +84,14 @@ final class PageSampler: @unchecked Sendable {
 
     /// Breaks or repairs the simulated APNs. If it does not answer, it has ended, and the run says so.
     private func carryOut(_ steps: [PageTroubles.Step]) {
-        guard !steps.isEmpty, let parts = desk.parts else { return }
+        guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
                 _ = try? client.body("POST", "/cut")
                 continue
             }
-            _ = try? client.body("PUT", "/faults", body: Array(desk.troubles.faults.utf8))
+            _ = try? client.body("PUT", "/faults", body: Array(pageState.troubles.faults.utf8))
             switch step {
             case .begin(.blackHole):
                 _ = try? client.body("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
@@ -102,10 +102,12 @@ final class PageSampler: @unchecked Sendable {
 
     private func send() {
         let now = Clock.milliseconds
-        let (figures, allowed, remarks, troubles) = (desk.figures, desk.allowed, desk.remarks, desk.troubles)
-        if desk.parts != parts {
+        let (figures, allowed, remarks, troubles) = (
+            pageState.figures, pageState.allowed, pageState.remarks, pageState.troubles
+        )
+        if pageState.parts != parts {
             // Another run: nothing of what viewers know is true any more.
-            parts = desk.parts
+            parts = pageState.parts
             phones = 0
             for index in viewers.indices { viewers[index].cursor = 0 }
         }

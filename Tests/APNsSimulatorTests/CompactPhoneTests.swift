@@ -4,18 +4,18 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Crowds of light phones, without a service.
-@Suite struct LightPhoneTests {
+/// Crowds of compact phones, without a service.
+@Suite struct CompactPhoneTests {
     private static let now: Int64 = 1_790_000_000
 
     /// A model with a crowd, and the service's steps for a push to it.
     private struct Bench: ~Copyable {
         var model = DeviceModel(environment: .sandbox, seed: 1)
         var tape = JSONTape()
-        let crowd: LightCrowd
+        let crowd: CompactCrowd
 
-        init(_ count: Int, change: (inout LightCrowd) -> Void = { _ in }) throws {
-            var crowd = LightCrowd(app: "app", name: "fan-", count: count)
+        init(_ count: Int, change: (inout CompactCrowd) -> Void = { _ in }) throws {
+            var crowd = CompactCrowd(app: "app", name: "fan-", count: count)
             crowd.audiences = ["final"]
             change(&crowd)
             self.crowd = crowd
@@ -34,7 +34,7 @@ import Testing
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
-            let milliseconds = (LightPhoneTests.now + seconds) * 1_000
+            let milliseconds = (CompactPhoneTests.now + seconds) * 1_000
             let (verdict, place) = bytes.withUnsafeBytes {
                 model.verdict(token: $0, application: application, nowMilliseconds: milliseconds)
             }
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `A phone takes less than a hundred bytes, and its token none`() {
-        #expect(MemoryLayout<LightPhone>.stride <= 32)
+        #expect(MemoryLayout<CompactPhone>.stride <= 32)
     }
 
     @Test func `Every token is different, and reaches only its own phone`() throws {
@@ -86,7 +86,7 @@ import Testing
         #expect(bench.model.light.crowds[0].phones[1_234].pushes == 1)
         #expect(try bench.shown() == [0: 1_999, Int(Self.now) + 1: 1])
         // The same crowd in another model has the same tokens. A token that differs in anything belongs to nobody.
-        #expect(LightCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
+        #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
         for place in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)
             digits[place] = digits[place] == UInt8(ascii: "0") ? UInt8(ascii: "1") : UInt8(ascii: "0")
@@ -188,10 +188,10 @@ import Testing
         var bench = try Bench(1)
         #expect(throws: DeviceModel.Fault.crowdExists("fan-")) { try bench.model.create(bench.crowd) }
         #expect(throws: DeviceModel.Fault.unknownApp("none")) {
-            try bench.model.create(LightCrowd(app: "none", name: "x", count: 1))
+            try bench.model.create(CompactCrowd(app: "none", name: "x", count: 1))
         }
-        #expect(throws: DeviceModel.Fault.tooMany("light phones")) {
-            try bench.model.create(LightCrowd(app: "app", name: "x", count: 0))
+        #expect(throws: DeviceModel.Fault.tooMany("compact phones")) {
+            try bench.model.create(CompactCrowd(app: "app", name: "x", count: 0))
         }
         #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try bench.model.crowdJSON("y", app: "app") }
         #expect(throws: DeviceModel.Fault.self) {

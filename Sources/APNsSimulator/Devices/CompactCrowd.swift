@@ -5,7 +5,7 @@ import Numbers
 ///
 /// A phone is stored as a few numbers. The activity's id and the token follow from the phone's number, so a test that knows the crowd can
 /// compute them.
-public struct LightCrowd: Sendable, Equatable {
+public struct CompactCrowd: Sendable, Equatable {
     /// How an activity's id is formed from its number.
     public enum Identifiers: String, Sendable, CaseIterable {
         /// The crowd's name and the number.

@@ -9,29 +9,29 @@ import Reactor
 /// - `GET /events`: an event stream; each event is what `PageFrame` puts together.
 /// - `GET /story?phone`: what is known of a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
-final class PageServer: Sendable {
+final class LivePageServer: Sendable {
     /// How many pages are served at one time.
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
-    let desk: LivePageState
+    let pageState: LivePageState
     let port: UInt16
     private let server: HTTPServer
-    private let sampler: PageSampler
+    private let sampler: LivePageSampler
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// The page answers only to 127.0.0.1 and localhost (`PageHandler.isLocal`), wherever it listens.
+    /// The page answers only to 127.0.0.1 and localhost (`LivePageHandler.isLocal`), wherever it listens.
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Serves from now on.
     ///
     /// - Parameter listeningAt: Port 0: any free port.
-    init(desk: LivePageState, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
-        self.desk = desk
+    init(pageState: LivePageState, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
+        self.pageState = pageState
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax
         limits.streamBytesMax = Self.streamBytesMax
-        let (sampler, stories) = (PageSampler(desk: desk), PageStories(desk: desk))
+        let (sampler, stories) = (LivePageSampler(pageState: pageState), LivePageStories(pageState: pageState))
         self.sampler = sampler
         let server: HTTPServer
         do throws(SystemError) {
@@ -42,7 +42,7 @@ final class PageServer: Sendable {
         self.server = server
         let ended = hasEnded
         Task {
-            try? await server.run { _ in PageHandler(desk: desk, sampler: sampler, stories: stories) }
+            try? await server.run { _ in LivePageHandler(pageState: pageState, sampler: sampler, stories: stories) }
             ended.signal()
         }
         self.port = try Self.wait { () async throws in try await server.port() }

@@ -6,22 +6,22 @@ import Testing
 @testable import APNs
 
 /// One token for a fleet: who signs, which tokens are accepted and rejected, and what Redis gets to see.
-@Suite(.ownThread) struct ProviderTokenSharingTests {
+@Suite(.ownThread) struct ProviderTokenRenewalTests {
     private let now: Int64 = 1_800_000_000
 
-    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenSharing.Found {
-        ProviderTokenSharing.Found(
+    private func found(ageSeconds: Int64, iat: Int64? = nil) -> ProviderTokenRenewal.Found {
+        ProviderTokenRenewal.Found(
             token: SharedToken(text: "a.b.c", issuedAtSeconds: iat ?? now - ageSeconds),
-            remainingMilliseconds: ProviderTokenSharing.keptMilliseconds - ageSeconds * 1_000
+            remainingMilliseconds: ProviderTokenRenewal.keptMilliseconds - ageSeconds * 1_000
         )
     }
 
     private func step(
-        _ found: ProviderTokenSharing.Found?,
+        _ found: ProviderTokenRenewal.Found?,
         inUse: Int64? = nil,
         refused: Int64? = nil
-    ) -> ProviderTokenSharing.Step {
-        ProviderTokenSharing.step(found, inUseIssuedAt: inUse, refusedIssuedAt: refused, unixSeconds: now)
+    ) -> ProviderTokenRenewal.Step {
+        ProviderTokenRenewal.step(found, inUseIssuedAt: inUse, refusedIssuedAt: refused, unixSeconds: now)
     }
 
     @Test func `A token is renewed after 35 minutes`() {
@@ -39,7 +39,7 @@ import Testing
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
         #expect(step(found(ageSeconds: 60, iat: now - age)) == .keep)
         #expect(
-            ProviderTokenSharing.stepWithoutLease(
+            ProviderTokenRenewal.stepWithoutLease(
                 found(ageSeconds: 60, iat: now - age),
                 inUseIssuedAt: nil,
                 unixSeconds: now
@@ -58,15 +58,15 @@ import Testing
     }
 
     @Test func `Another fleet's token is left alone`() {
-        #expect(step(ProviderTokenSharing.Found(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
+        #expect(step(ProviderTokenRenewal.Found(token: nil, remainingMilliseconds: 3_000_000)) == .keep)
     }
 
     @Test func `A process without a token uses the old one while another process signs`() {
         let old = found(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
-        #expect(ProviderTokenSharing.stepWithoutLease(old, inUseIssuedAt: nil, unixSeconds: now) == .adopt(token))
-        #expect(ProviderTokenSharing.stepWithoutLease(old, inUseIssuedAt: now - 2_500, unixSeconds: now) == .keep)
-        #expect(ProviderTokenSharing.stepWithoutLease(nil, inUseIssuedAt: nil, unixSeconds: now) == .keep)
+        #expect(ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAt: nil, unixSeconds: now) == .adopt(token))
+        #expect(ProviderTokenRenewal.stepWithoutLease(old, inUseIssuedAt: now - 2_500, unixSeconds: now) == .keep)
+        #expect(ProviderTokenRenewal.stepWithoutLease(nil, inUseIssuedAt: nil, unixSeconds: now) == .keep)
     }
 
     @Test(arguments: [

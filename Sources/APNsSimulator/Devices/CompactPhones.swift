@@ -1,10 +1,10 @@
-/// The stored state of one light phone. The rest follows from its number (``LightCrowd``).
-struct LightPhone: BitwiseCopyable {
+/// The stored state of one compact phone. The rest follows from its number (``CompactCrowd``).
+struct CompactPhone: BitwiseCopyable {
     enum Life: UInt8, BitwiseCopyable {
         case active, ended, gone
     }
 
-    /// What the phone shows: an index in ``LightPhones/states``.
+    /// What the phone shows: an index in ``CompactPhones/states``.
     var state: UInt32 = 0
     /// Pushes that have reached the phone, whatever their effect.
     var pushes: UInt32 = 0
@@ -20,7 +20,7 @@ struct LightPhone: BitwiseCopyable {
     /// Tokens that the activity had before.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The last alerts that the phone got, as ``LightPhones/alert(_:)`` numbers them; 0: none.
+    /// The last alerts that the phone got, as ``CompactPhones/alert(_:)`` numbers them; 0: none.
     var heard: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
     /// - Returns: whether the phone already had this alert.
@@ -35,8 +35,8 @@ struct LightPhone: BitwiseCopyable {
     }
 }
 
-/// The light phones of a simulation by crowd, and the states that they show.
-struct LightPhones {
+/// The compact phones of a simulation by crowd, and the states that they show.
+struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
     /// Further states count as the last one.
@@ -46,9 +46,9 @@ struct LightPhones {
     private static let readingsMax = 8
 
     struct Crowd {
-        let definition: LightCrowd
+        let definition: CompactCrowd
         let application: Int
-        var phones: [LightPhone]
+        var phones: [CompactPhone]
         /// When tokens of the crowd last became invalid, UNIX milliseconds.
         var retiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
