@@ -18,7 +18,8 @@ struct Backoff {
         failures += 1
     }
 
-    /// 0 after a success. After a failure at least half the base, so that unlucky draws cause no storm of reconnects.
+    /// Returns 0 after a success. After a failure the delay is at least half the base, because random delays
+    /// near 0 would make all connections retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failures > 0 else { return 0 }
         let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failures - 1, 20)))

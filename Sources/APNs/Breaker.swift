@@ -1,32 +1,34 @@
 /// Why a breaker opened.
 public enum BreakerCause: UInt8, Sendable {
-    /// APNs answers 5xx or not at all.
+    /// Too many pushes got a 5xx or no response in time.
     case availability
     /// A burst of BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is wrong, not the tokens.
     case deviceTokens
-    /// Several 403 in a row: the key, its team or its environment is wrong.
+    /// Several 403 responses in a row: the key, its team or its environment is wrong.
     case providerToken
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct BreakerConfiguration: Sendable, Hashable {
-    /// Window over which 5xx and lost responses are counted. Range 100 to 600,000.
+    /// The time window over which 5xx responses and timed-out pushes are counted. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// The fewest answers in the window for which the share of failures is judged. Range 1 to 100,000.
+    /// The share of failures is judged once the window has this many responses. Range 1 to 100,000.
     public var failureResponsesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// Answers over which suspect device tokens are counted. Range 1 to 100,000.
+    /// Suspect responses (BadDeviceToken, DeviceTokenNotForTopic) are counted over this many responses. Range
+    /// 1 to 100,000.
     public var suspectWindowResponses = 1_000
-    /// The fewest suspect answers for which their share is judged. Range 1 to 100,000.
+    /// The share of suspect responses is judged once there are this many of them. Range 1 to 100,000.
     public var suspectResponsesMin = 20
-    /// The breaker opens above this share of suspect answers, in per cent. Range 1 to 100.
+    /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many 403 in a row. Range 1 to 1,000.
+    /// The breaker opens after this many 403 responses without a success between them. Range 1 to 1,000.
     public var forbiddenMax = 5
     /// The time from opening to the first probe, and from a failed probe to the next. Range 1 to 600,000.
     ///
-    /// One push a second harms nobody, and the pool resumes within a second once the fault is repaired.
+    /// One probe a second is no load for APNs, and the pool resumes within a second after the fault is
+    /// repaired.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -43,16 +45,19 @@ public struct BreakerConfiguration: Sendable, Hashable {
     }
 }
 
-/// What one response says about the service and the configuration.
+/// The breaker's classification of one response.
 enum BreakerSample {
-    /// APNs judged the push on its own: it accepted the push, or refused its payload, or its token or channel is dead.
+    /// APNs works: it accepted the push, refused its payload, limited it (429), or reported a dead token or
+    /// channel.
     case succeeded
-    /// 5xx, or no answer in time. A lost connection does not count: it says nothing about the next connection.
+    /// A 5xx, or no response in time. A lost connection is `inconclusive`, because the next connection may
+    /// work.
     case unavailable
     case suspect
     /// 403, or the 429 about provider tokens.
     case forbidden
-    /// Says nothing about the service: counts as a response, but neither as success nor as failure. A probe that ends so has failed.
+    /// The response tells nothing about APNs. It counts as a response, neither as success nor as failure. A
+    /// probe with this sample fails.
     case inconclusive
 
     init(kind: PushResponse.Kind, disposition: Disposition, status: UInt16, reason: Reason, isDeadline: Bool) {
@@ -70,15 +75,17 @@ enum BreakerSample {
     }
 }
 
-/// Decides from answers alone whether a pool may send. Does no I/O; time is an argument.
+/// A pool's circuit breaker: decides from the responses whether the pool may send. While open, it lets one
+/// push at a time through as a probe, which tests whether pushes succeed again. Does no I/O; time is an
+/// argument.
 struct Breaker {
     enum State: Equatable {
-        /// Every push may go. → `open` when one of the three limits is exceeded.
+        /// Every push may be sent. → `open` when a limit of ``BreakerConfiguration`` is exceeded.
         case closed
-        /// No push may go until the next probe is due. Answers to pushes still in flight are not counted. → `probing`
-        /// when a probe is taken.
+        /// No push may be sent until the next probe is due. Responses to pushes still in flight are not
+        /// counted. → `probing` when a probe is taken.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push is out as a probe. Its response leads to `closed`, or back to `open`.
+        /// One push is in flight as a probe. Its response leads to `closed`, or back to `open`.
         case probing(cause: BreakerCause)
     }
 
@@ -104,7 +111,7 @@ struct Breaker {
         self.configuration = configuration
     }
 
-    /// Whether all pushes may go.
+    /// Whether all pushes may be sent.
     var isClosed: Bool { state == .closed }
 
     var cause: BreakerCause? {
@@ -114,18 +121,19 @@ struct Breaker {
         }
     }
 
-    /// When the next probe may go; nil unless the state is `open`.
+    /// When the next probe may be sent; nil unless the state is `open`.
     var probeAtMilliseconds: Int64? {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
 
-    /// Whether a probe may go now. Its time must have come, and nothing else may be in flight, so that the next response is the probe's.
+    /// Whether a probe may be sent now. The probe must be due, and no push may be in flight, so that the next
+    /// response is the probe's.
     func permitsProbe(inFlight: Int, nowMilliseconds: Int64) -> Bool {
         guard let probeAt = probeAtMilliseconds else { return false }
         return nowMilliseconds >= probeAt && inFlight == 0
     }
 
-    /// A push was submitted. If the breaker is open, this push is the probe.
+    /// Notes that a push was submitted. If the breaker is open, this push is the probe.
     mutating func submitted() {
         if case .open(let cause, _) = state {
             state = .probing(cause: cause)

@@ -1,10 +1,10 @@
 import Reactor
 
-/// Receiving: frames, answers and the state of the connection.
+/// Handles received frames: responses, SETTINGS, flow control, PING and GOAWAY.
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
-        // The handler may release the pool during the calls below.
+        // Keep the pool alive, because the handler may release it during the calls below.
         let pool = pool
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
@@ -50,7 +50,8 @@ extension Connection {
         framesAllowed = ConnectionLimits.framesPerSecondMax
     }
 
-    /// The slot of a stream's push, or -1 if the stream is closed. Frames for a closed stream may still be on their way; ignore them.
+    /// Returns the slot of a stream's push, or -1 if the stream is closed. The caller ignores frames of a
+    /// closed stream: the server may have sent them before our reset arrived.
     private func slot(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // RFC 9113, section 5.1: no frame may arrive on a stream that we have not opened, and the server opens none.
         guard stream & 1 == 1, stream < nextStream else {
@@ -63,7 +64,8 @@ extension Connection {
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
         let index = try slot(of: frame.stream)
-        // The header block of a closed stream updates HPACK's table like any other (RFC 9113, section 4.3).
+        // Decode the block even if the stream is closed, because every block updates HPACK's table (RFC 9113,
+        // section 4.3).
         let head = try decoder.decode(frame.payload)
         guard index >= 0 else { return }
         let isLast = frame.flags & FrameFlags.endStream != 0
@@ -88,7 +90,8 @@ extension Connection {
         if isLast { finishWhole(index) }
     }
 
-    /// Accepts a complete answer, unless its body is shorter than its `content-length` (RFC 9113, section 8.1.1).
+    /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
+    /// 8.1.1).
     private func finishWhole(_ index: Int32) {
         let slot = slots.pointer(index)
         guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
@@ -122,7 +125,8 @@ extension Connection {
         }
     }
 
-    /// Counts received bytes against the server's window, and opens the window again when half of it is used.
+    /// Counts received bytes against the server's window, and sends a WINDOW_UPDATE when half of the window
+    /// is used.
     private func consume(_ bytes: Int) throws(ConnectionFault) {
         receiveWindow -= bytes
         guard receiveWindow >= 0 else {
@@ -157,7 +161,8 @@ extension Connection {
         settingsChanged()
     }
 
-    /// Checks the stream windows: a new initial window size moves the window of every open stream (RFC 9113, section 6.9.2).
+    /// Checks the stream windows: a new initial window size changes the window of every open stream (RFC
+    /// 9113, section 6.9.2).
     private func checkWindows() throws(ConnectionFault) {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
@@ -173,7 +178,8 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Refuses a peer that asks for acknowledgements and does not read them.
+    /// Throws if the peer asks for acknowledgements and does not read them, because our output would grow
+    /// without limit.
     private func requireReadingPeer() throws(ConnectionFault) {
         guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
@@ -212,7 +218,7 @@ extension Connection {
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.report(.goAway(connection: identifier, code: code, reason: reason, text: text))
         retire(.goAway)
-        // RFC 9113, section 6.8: the server has not processed streams above the last one, and will not.
+        // RFC 9113, section 6.8: the server never processes the streams above the last one that it names.
         for index in 0..<Int32(slots.capacity) {
             guard phase != .closed else { return }
             let slot = slots.pointer(index)

@@ -1,8 +1,9 @@
 import Reactor
 
-/// Sending a push, from its submission to its response.
+/// Sends pushes and gives each push its response.
 extension Connection {
-    /// Starts a push on a stream of its own. Returns false if the connection cannot take it; then nothing has changed.
+    /// Starts a push on a new stream. Returns false, without sending anything, if the connection cannot take
+    /// the push.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewMilliseconds || reviewToken() else {
@@ -13,7 +14,7 @@ extension Connection {
         let index = takeSlot(for: request, timeoutMilliseconds: timeout)
         let slot = slots.pointer(index)
 
-        // Header block and body go out together if the body fits into one frame and into both windows.
+        // Write the header block and the body together if the body fits into one frame and into both windows.
         let body = request.body
         let bodyBytesMax = min(
             Int64(FrameHeader.payloadBytesMax),
@@ -102,7 +103,8 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Pins the newest provider token if this connection may change to it. Returns false if there is no token that it may use.
+    /// Pins the newest provider token to this connection for 20 minutes, if the connection may change its
+    /// token now. Returns false if the connection has no token that it may use.
     func reviewToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var newest = trialToken ?? tokens.current(unixSeconds: seconds) else {
@@ -127,7 +129,8 @@ extension Connection {
             pinnedAt: tokenPinnedAtSeconds,
             issuedAt: newest.issuedAtSeconds
         )
-        // After a failed signing the review is already due. Wait a little, so that not every push tries to sign again.
+        // After a failed signing the review is already due. Wait `retrySeconds`, so that not every push tries
+        // to sign again.
         tokenReviewMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
@@ -180,7 +183,7 @@ extension Connection {
 
     // MARK: - The response
 
-    /// The whole response has arrived.
+    /// Ends a push whose whole response has arrived.
     func finish(_ index: Int32) {
         let slot = slots.pointer(index)
         // The server has answered without reading the whole body, and needs no more of it (RFC 9113, section 8.1).
@@ -188,7 +191,8 @@ extension Connection {
         answer(index, wasRefused: false)
     }
 
-    /// Gives up a stream because the server broke a rule on it or its time has passed. A status that has arrived still counts.
+    /// Resets a stream on which the server broke HTTP/2 or sent too long a body, and answers the push. A
+    /// status that has arrived still counts.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)
@@ -201,7 +205,7 @@ extension Connection {
         }
     }
 
-    /// Gives a push its response. No other place does.
+    /// Gives a push its response. Every push in flight ends through this function.
     func answer(_ index: Int32, wasRefused: Bool, ranOutOfTime: Bool = false) {
         let slot = slots.pointer(index).pointee
         var body = ResponseBody()
@@ -228,8 +232,8 @@ extension Connection {
             connection: identifier,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
         )
-        // Free the slot first, so that the handler can use the stream. The reason's bytes stay valid until another
-        // answer overwrites them.
+        // Free the slot first, so that the handler can use the stream. The reason's bytes stay valid until
+        // another response overwrites them.
         streams.remove(slot.streamIdentifier)
         slots.free(index)
         if isRefusedKey {
@@ -250,7 +254,8 @@ extension Connection {
         )
     }
 
-    /// Whether APNs has checked the provider token and accepted it. An overloaded server may answer before it checks the token.
+    /// Whether APNs has checked the provider token and accepted it. An overloaded server may answer 429 or
+    /// 5xx before it checks the token.
     private func provesKey(_ status: UInt16, _ reason: Reason) -> Bool {
         status == 200
             || (400..<500).contains(status) && ![403, 429].contains(status)
@@ -259,8 +264,8 @@ extension Connection {
 
     private func responseKind(_ slot: Slot, wasRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .answered }
-        // RFC 9113, section 8.7: a refused stream has not been processed. Nor can a server have processed a request
-        // whose end was never sent.
+        // APNs has not processed a refused stream (RFC 9113, section 8.7), nor a request whose end was never
+        // sent.
         return wasRefused || slot.stage == .queued ? .notProcessed : .ambiguous
     }
 
@@ -276,7 +281,8 @@ extension Connection {
             guard phase != .closed else { return }
             hasRunOut = true
         }
-        // If resets pile up, the peer has stopped reading. Full output while no push is late is only a busy connection.
+        // If pushes time out and the output is full, the peer has stopped reading. Full output without a
+        // timeout means a busy connection.
         if hasRunOut, let stream = openedStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
@@ -286,7 +292,8 @@ extension Connection {
         guard now >= deadline - half else {
             return schedule(.request, afterMilliseconds: deadline - half - now)
         }
-        // Nothing arrived during half of the oldest push's time. Send a PING now: if the peer is dead, we know by the push's deadline.
+        // Nothing arrived during half of the oldest push's timeout. Send a PING now: if the peer is dead, we
+        // know by the push's deadline.
         if now - lastReceivedMilliseconds >= half {
             sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))
         }

@@ -2,16 +2,17 @@ import Reactor
 
 /// One HTTP/2 connection to APNs, over a TLS stream.
 ///
-/// The types in `HTTP2/` decide what frames and header blocks may look like, without I/O. This object moves the bytes, keeps
-/// within what APNs allows, and gives each push exactly one response. `Connection+Pushes` sends, `Connection+Frames` receives.
+/// The types in `HTTP2/` read and write frames and header blocks without I/O. This object sends and receives
+/// the bytes, keeps APNs' limits, and gives each push exactly one response. `Connection+Pushes` sends,
+/// `Connection+Frames` receives.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. → `settling`, `closed`.
         case connecting
         /// Our preface is sent; the server's SETTINGS frame has not arrived. → `cold`, `closed`.
         case settling
-        /// APNs has not yet accepted our provider token, so only one request may be open, whatever SETTINGS allow. →
-        /// `open` with the first response that shows acceptance, `draining`, `closed`.
+        /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
+        /// allow more. → `open` with the first response that shows acceptance, `draining`, `closed`.
         case cold
         /// As many requests as SETTINGS and our own limit allow. → `draining`, `closed`.
         case open
@@ -24,7 +25,7 @@ final class Connection {
     enum Timer: UInt64 {
         /// The server's SETTINGS frame did not arrive in time.
         case settings
-        /// Half of the oldest request's time has passed, or all of it.
+        /// Half of the oldest request's timeout has passed, or all of it.
         case request
         /// Nothing arrived for so long that the connection may be dead.
         case idle
@@ -54,7 +55,7 @@ final class Connection {
     var sendWindow: Int64 = 65_535
     /// Whether a flow-control window grew, so that waiting bodies may continue.
     var hasWindowOpened = false
-    /// Bytes that the server may still send before we send it a WINDOW_UPDATE.
+    /// Bytes that the server may still send in its flow-control window of the connection.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
     /// Frames that we still accept from the server, and when this allowance was last refilled.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
@@ -109,7 +110,8 @@ final class Connection {
     var freeStreams: Int {
         let free = streamsMax - slots.count
         guard free > 0, let stream = openedStream else { return 0 }
-        // A body that waits for window can no longer be replaced by a newer state, so the push waits with the caller instead.
+        // A newer state cannot replace a push that was already submitted. So without flow-control window the
+        // push waits with the caller.
         let hasWindow = sendWindow >= ConnectionLimits.sendWindowBytesMin || slots.count == 0
         return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? free : 0
     }
@@ -137,7 +139,8 @@ final class Connection {
         )
     }
 
-    /// New SETTINGS of the server are in force: its first frame, or a change.
+    /// Applies the server's SETTINGS: the first frame makes the connection `cold`; a later frame may change
+    /// the stream limit.
     func settingsChanged() {
         guard phase != .closed else { return }
         if phase == .settling {
@@ -155,7 +158,7 @@ final class Connection {
         }
     }
 
-    /// A response showed that APNs accepts the provider token.
+    /// Allows requests in parallel, because a response showed that APNs accepts the provider token.
     func authenticated() {
         guard phase == .cold else { return }
         wasAuthenticated = true
@@ -256,18 +259,21 @@ final class Connection {
 
 /// The limits of one connection.
 enum ConnectionLimits {
-    /// Bytes that the server may send on the whole connection before we have read them. A thousand answers fit many times.
+    /// Bytes that the server may send on the whole connection before we have read them. Room for thousands of
+    /// APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window with which a push is taken while others are in flight: room for the largest body.
+    /// The smallest send window with which a push is taken while other pushes are in flight: room for the
+    /// largest body to a device.
     static let sendWindowBytesMin: Int64 = 4_096
-    /// The longest answer body that is read; a longer one is cancelled. Below the 65,535 bytes of a stream's initial
-    /// window, so no stream needs a WINDOW_UPDATE.
+    /// The longest response body that is read. A stream with a longer body is reset. Below the 65,535 bytes
+    /// of a stream's initial window, so no stream needs a WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// Frames accepted in a second, in addition to those that pushes allow. More is a flood (RFC 9113, section 10.5).
+    /// Frames accepted in a second, in addition to `framesPerPush`. More frames are treated as a flood (RFC
+    /// 9113, section 10.5).
     static let framesPerSecondMax = 10_000
-    /// Frames that each push adds to the allowance: its response, and what servers send for flow control.
+    /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
-    /// The largest allowance that can be saved up.
+    /// The most frames that the allowance can save up.
     static let framesSavedMax = 100_000
     /// The bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256
@@ -289,7 +295,7 @@ extension Connection {
     }
 
     fileprivate func streamDrained() {
-        // The handler may release the pool during the calls below.
+        // Keep the pool alive, because the handler may release it during the calls below.
         let pool = pool
         sendWaiting()
         pool.roomMayHaveChanged()

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Limits the process's connections to all of APNs and to each address. The pools of all lanes share it.
 ///
-/// The limits hold back growth only. A pool's only connection, and a connection that takes up a new key, always get a
-/// place: otherwise one app would stop because of the others.
+/// The limits apply to additional connections. A pool's only connection and a connection for a new key are
+/// always allowed, because otherwise one app could stop another.
 ///
 /// Guarded by a lock, which is taken only when a connection opens or ends.
 public final class ConnectionBudget: Sendable {
@@ -15,8 +15,8 @@ public final class ConnectionBudget: Sendable {
 
     /// The most connections at one time. Range 1 to 4,096.
     public let connectionsMax: Int
-    /// The most connections to one address at one time. In the field, two for each of APNs' about eight addresses have
-    /// been enough for a process (pushy discussion 1052). Range 1 to 4,096.
+    /// The most connections to one address at one time. Users of the library pushy needed no more than two
+    /// for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
     public let connectionsPerAddressMax: Int
     private let state = Mutex(State())
 
@@ -26,10 +26,11 @@ public final class ConnectionBudget: Sendable {
         self.connectionsPerAddressMax = connectionsPerAddressMax
     }
 
-    /// Takes a place at one address: one of `preferred` if it has room, else any. Among several, the address with the
-    /// fewest connections of the process wins. Nil if no address has room.
+    /// Reserves a connection to one address: one of `preferred` if such an address has room, else one of
+    /// `all`. The address with the fewest connections of the process wins. Returns nil if no address has
+    /// room.
     ///
-    /// - Parameter isNeeded: whether the pool cannot do without the connection; then the limits do not apply.
+    /// - Parameter isNeeded: whether the pool needs the connection. If true, the limits do not apply.
     func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
@@ -46,10 +47,10 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Whether the process may open one more connection that its pool could do without. The address needs room as well.
+    /// Whether the process is below `connectionsMax`. A new connection also needs room at its address.
     var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
 
-    /// Returns the place of a connection that has ended.
+    /// Releases the reservation of a connection that has ended.
     func release(_ address: SocketAddress) {
         state.withLock { state in
             guard let count = state.byAddress[address] else { preconditionFailure("a place that was not taken") }

@@ -2,11 +2,13 @@ import Reactor
 
 /// Decides when a pool may open its next connection: one at a time, spaced, and with a growing delay after failures.
 ///
-/// If the ``ConnectionBudget`` has no room, nothing has failed. The next attempt then comes soon, whatever the back-off is.
+/// A ``ConnectionBudget`` without room does not count as a failure: the next attempt comes after
+/// ``roomWaitMilliseconds``, not after the back-off.
 struct ConnectionOpening {
-    /// Whether a look-up or a connection attempt is under way. It ends when the server's SETTINGS arrive.
+    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS
+    /// arrive.
     var isUnderWay = false
-    /// Runs until the next opening is due.
+    /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
     /// Whether the budget had no room at the last attempt.
@@ -31,7 +33,7 @@ struct ConnectionOpening {
         )
     }
 
-    /// The time from now until the next opening is due.
+    /// Returns the time from now until the next opening is due.
     func waitMilliseconds(now: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsRoom { return Int64.random(in: Self.roomWaitMilliseconds, using: &generator) }
@@ -41,7 +43,8 @@ struct ConnectionOpening {
             return backoffWait
                 + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
         }
-        // A random quarter more or less, so that lanes and workers that started together drift apart.
+        // Add a random part of up to a quarter more or less, so that lanes and workers that started together
+        // drift apart.
         let jitter = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
         return max(backoffWait, last + spacingMilliseconds + jitter - now, 0)
     }
@@ -53,28 +56,28 @@ struct ConnectionOpening {
 
     /// Notes that the budget has no room, which does not count as a failure.
     ///
-    /// - Returns: whether this is new, that is, whether the budget had room at the previous attempt.
+    /// - Returns: whether the budget had room at the previous attempt.
     mutating func roomIsAwaited() -> Bool {
         defer { awaitsRoom = true }
         return !awaitsRoom
     }
 
-    /// There is room, or no connection is wanted any more.
+    /// Ends the wait for room: the budget has room, or no connection is wanted any more.
     mutating func endRoomWait() {
         awaitsRoom = false
     }
 
-    /// A connection carried a push to a response, which proves that connecting works.
+    /// Resets the back-off: a new connection got a response that does not refuse its provider token.
     mutating func succeeded() {
         backoff.succeeded()
     }
 
-    /// A look-up failed, or a connection ended before it had proved itself.
+    /// Lengthens the back-off: a look-up failed, or a connection ended before APNs accepted its token.
     mutating func failed() {
         backoff.failed()
     }
 
-    /// The next connection's number. Numbers start at 1; 0 means no connection.
+    /// Returns the next connection's number. Numbers start at 1; 0 means no connection.
     mutating func nextIdentifier() -> UInt32 {
         lastIdentifier = lastIdentifier == .max ? 1 : lastIdentifier + 1
         return lastIdentifier

@@ -1,4 +1,4 @@
-/// What the sender of a push should do next, now that the push has its outcome. (R18)
+/// What the sender of a push does after the response. (R18)
 public enum Disposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). That does not promise that the phone shows it.
     case accepted
@@ -14,7 +14,8 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     case providerRefused
     /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead
-    /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire it only while the breaker stays closed.
+    /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only
+    /// while the breaker stays closed.
     case tokenSuspect
     /// The device token belongs to another topic. Usually the configuration is wrong, so keep the token.
     case topicSuspect
@@ -25,7 +26,7 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
     /// The push was sent and its response was lost. APNs may have accepted it.
     case ambiguous
 
-    /// Whether the same request may succeed later, although nobody changes anything.
+    /// Whether the same request may succeed later without a change by an operator.
     public var retryHelps: Bool {
         switch self {
         case .retryNow, .retryLater, .limited, .refreshProviderToken, .ambiguous: true
@@ -33,10 +34,10 @@ public enum Disposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Maps everything known about a response to what should be done. Total: each input has a disposition.
+    /// Returns the disposition for a response. Every combination of inputs has one.
     ///
-    /// A known reason decides if it comes with the status class that Apple documents for it. Otherwise, and for every
-    /// unknown reason, the status decides.
+    /// A known reason decides if the status has the class (4xx, 5xx) that Apple documents for the reason.
+    /// Otherwise the status decides.
     public init(kind: PushResponse.Kind, status: UInt16, reason: Reason) {
         switch kind {
         case .malformed: self = .rejected

@@ -6,7 +6,8 @@ extension Pool {
     func considerOpening() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
-            // The pool may now need a connection that it only wanted before. A needed connection always has room.
+            // A connection that was optional before may be needed now. The budget never limits a needed
+            // connection, so open it now.
             guard opening.awaitsRoom, needsConnection else { return }
             loop.cancel(opening.timer)
         }
@@ -23,17 +24,20 @@ extension Pool {
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool keeps one extra connection: to try a key, or to replace a connection with the old key.
+    /// Whether the pool keeps one connection more than `sizing.wanted`: to try a key, or to replace a
+    /// connection with the old key.
     private var hasConnectionBesideWanted: Bool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
-    /// Whether the pool cannot do without the next connection.
+    /// Whether the next connection is needed: for a trial of a key, to replace an old key, or because no
+    /// connection is live.
     private var needsConnection: Bool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Gives up one surplus connection: an unused one if there is one, else the one with the fewest pushes in flight.
+    /// Retires one surplus connection: an unused one if there is any, else the open one with the fewest
+    /// pushes in flight.
     func retireSurplus() {
         let wanted = sizing.wanted + (hasConnectionBesideWanted ? 1 : 0)
         let carrying = connections.filter(\.carriesPushes)
@@ -41,7 +45,8 @@ extension Pool {
         if let unused = carrying.first(where: { $0.phase == .cold && $0.inFlight == 0 && $0.trialToken == nil }) {
             return unused.retire(.surplus)
         }
-        // A connection that has not proved itself must not replace one that has.
+        // Count only `open` connections here: a `cold` connection, whose token APNs has not accepted yet,
+        // must not replace one.
         let open = carrying.filter { $0.phase == .open }
         if open.count > wanted { open.min { $0.inFlight < $1.inFlight }?.retire(.surplus) }
     }
@@ -53,7 +58,8 @@ extension Pool {
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
         opening.begin(now: loop.nowMilliseconds)
         let host = configuration.host
-        // The weak reference targets `LookUp` and not the pool: the pool is retained for every push, which would then cost more.
+        // The weak reference targets `LookUp`, because a weak reference to the pool makes each retain of it
+        // slower, and every push retains the pool.
         let lookUp = LookUp(pool: self)
         self.lookUp = lookUp
         loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
@@ -100,22 +106,23 @@ extension Pool {
         connection.connect(to: address)
     }
 
-    /// Waits because the process has as many connections as it may, in all or to each of the addresses.
+    /// Schedules another attempt, because the process has reached its limit of connections, in total or to
+    /// every address.
     private func awaitRoom() {
         if opening.roomIsAwaited() { report(.roomAwaited(host: configuration.host)) }
         considerOpening()
     }
 
-    /// The server's SETTINGS have arrived, so the next connection may be opened.
+    /// Lets the pool open its next connection, because the server's SETTINGS have arrived.
     func connectionReady(_ connection: Connection) {
         opening.isUnderWay = false
-        // The next push goes to the new connection, even if the preferred one has pushes left. At one push a second
-        // those pushes took half a minute, and a key's trial waited for them.
+        // Send the next push on the new connection, even if the preferred connection has not had its 32
+        // pushes. At one push a second a key's trial waited half a minute for these pushes.
         preferred = nil
         considerOpening()
     }
 
-    /// The connection carried a push to a response, which proves that connecting works.
+    /// Resets the back-off: the connection got a response that does not refuse its provider token.
     func connectionAuthenticated(_ connection: Connection) {
         opening.succeeded()
         report(.authenticated(connection: connection.identifier, streamsMax: connection.streamsMax))
@@ -146,7 +153,8 @@ extension Pool {
     }
 }
 
-/// Links a look-up to its pool. The pool holds it until the look-up is answered; if the pool is gone, the response is ignored.
+/// Links a DNS look-up to its pool. The pool holds this object until the result arrives. If the pool was
+/// released meanwhile, the result is ignored.
 final class LookUp {
     unowned let pool: Pool
 

@@ -1,8 +1,8 @@
 import Reactor
 
-/// Reviews the number of the pool's connections at each interval; ``PoolSizing`` decides it.
+/// Reviews the number of the pool's connections once a second. ``PoolSizing`` decides the number.
 extension Pool {
-    /// The connections and streams of this moment.
+    /// The counts of the pool's connections and streams at this moment.
     public var gauges: PoolGauges {
         var gauges = PoolGauges()
         gauges.awaitsRoom = opening.awaitsRoom
@@ -38,7 +38,8 @@ extension Pool {
         if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
         takeTrial()
         let generation = tokens.keyGeneration
-        // A connection that has not proved itself gets the next push first. With an old key it would hold up the new key's connection.
+        // A `cold` connection gets the next push first. A `cold` connection with the old key would delay the
+        // new key's connection.
         for connection in connections where connection.phase == .cold && connection.isOfAnotherKey(than: generation) {
             connection.retire(.providerToken)
         }
@@ -51,8 +52,9 @@ extension Pool {
 
     /// Takes a candidate key to try, while the key in use works or is refused.
     ///
-    /// A working key stays in use beside the trial. If APNs refuses the key in use, its connections can carry no push, so they
-    /// make room for the trial's connection. Otherwise they would get the breaker's probes, and the new key would never be tried.
+    /// A working key stays in use beside the trial. If APNs refuses the key in use, its connections can carry
+    /// no push, so they make room for the trial's connection. Otherwise these connections would get the
+    /// breaker's probes, and the new key would never be tried.
     private func takeTrial() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
@@ -72,7 +74,8 @@ extension Pool {
         )
     }
 
-    /// Ends the time without a free stream, and adds its part of this interval.
+    /// Ends the time without a free stream, and adds this interval's part of the time to
+    /// `starvedMilliseconds`.
     func endStarvation() {
         guard let since = starvedSinceMilliseconds else { return }
         interval.starvedMilliseconds += loop.nowMilliseconds - max(since, intervalBeganMilliseconds)
@@ -101,7 +104,8 @@ extension Pool {
 }
 
 extension Connection {
-    /// Whether the connection's token is of another key. False for a candidate's connection, whose key is not in use yet.
+    /// Whether the connection's token is of another key. False while the connection tries a candidate key,
+    /// which is not in use yet.
     fileprivate func isOfAnotherKey(than generation: Int) -> Bool {
         guard let token, trialToken == nil else { return false }
         return token.keyGeneration != generation

@@ -37,15 +37,16 @@ public final class Pool {
     /// The token of a candidate key, for the next connection to try.
     var trialToken: ProviderToken?
 
-    /// The connection that got the last push, and how many more pushes go there before the pool chooses again. Together
-    /// they fill about one TLS record.
+    /// The connection that got the last push. It gets up to 32 pushes in a row, because together they fill
+    /// about one TLS record.
     var preferred: Connection?
     private var preferredPushesLeft = 0
     private static let preferredPushes = 32
 
-    /// Whether a push was turned away, so that the handler waits for ``PushHandler/poolHasRoom(_:)``.
+    /// Whether a push was refused for lack of room, so that the handler waits for
+    /// ``PushHandler/poolHasRoom(_:)``.
     private var isRoomWanted = false
-    /// When the pool last had no free stream for a push and refused it; nil if a stream has been free since.
+    /// Since when the pool has refused pushes for lack of a free stream; nil while a stream is free.
     var starvedSinceMilliseconds: Int64?
 
     /// Tags of malformed pushes, which are answered at the end of the turn.
@@ -99,11 +100,13 @@ public final class Pool {
 
     /// Whether a response that a device token is unknown, or belongs to another topic, concerns that token alone. (R17)
     ///
-    /// True while the breaker is closed and APNs has accepted a push since the last such response.
+    /// True while the breaker is closed and APNs has accepted a push since the last response about a suspect
+    /// token.
     public var acceptsTokens: Bool { breaker.isClosed && acceptedSinceSuspect }
     private var acceptedSinceSuspect = false
 
-    /// Opens the first connection. The others follow one by one, spaced as the configuration says.
+    /// Opens the first connection. Further connections follow one by one, spaced by
+    /// `openSpacingMilliseconds`.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -111,7 +114,8 @@ public final class Pool {
         considerOpening()
     }
 
-    /// Sends a push. Returns false if no stream is free now; ``PushHandler/poolHasRoom(_:)`` follows when one is.
+    /// Sends a push. Returns false if no stream is free now; the pool calls ``PushHandler/poolHasRoom(_:)``
+    /// when a stream is free.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
             isRoomWanted = true
@@ -137,8 +141,8 @@ public final class Pool {
         return true
     }
 
-    /// Takes no more pushes, waits for those in flight, closes, and sends ``PoolEvent/drained``. Each push gets its
-    /// answer within the request timeout.
+    /// Takes no more pushes, waits for the pushes in flight, closes, and sends ``PoolEvent/drained``. Each
+    /// push gets its response within the request timeout.
     public func drain() {
         guard phase == .created || phase == .running else { return }
         phase = .draining
@@ -185,7 +189,8 @@ public final class Pool {
                 bestFree = connection.freeStreams
             }
         }
-        // If only the avoided connection has room, use it: pushes behind this one would wait as well.
+        // If only the avoided connection has room, use it, because the pushes behind this push would wait
+        // otherwise.
         if best == nil {
             best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
@@ -196,7 +201,7 @@ public final class Pool {
 
     private var mayProbe: Bool { breaker.permitsProbe(inFlight: inFlight, nowMilliseconds: loop.nowMilliseconds) }
 
-    /// Tells the handler that there is room, if it waits for room.
+    /// Tells the handler that a stream is free, if the handler waits for one.
     func roomMayHaveChanged() {
         guard isRoomWanted, freeStreams > 0 else { return }
         isRoomWanted = false
@@ -235,7 +240,7 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Does for the connection what a response's reason asks for.
+    /// Drops the provider token or retires the connection, if the response's reason demands it.
     private func act(on reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:

@@ -1,6 +1,6 @@
 public import Reactor
 
-/// How a pool connects and how much it carries. Times are in milliseconds.
+/// The settings of a pool: its server, limits and times. Times are in milliseconds.
 public struct PoolConfiguration {
     /// The service's host name or numeric address; looked up again for every connection.
     public var host: String
@@ -8,11 +8,11 @@ public struct PoolConfiguration {
     public var port: UInt16
     /// A client context that offers `h2` only.
     public var tls: TLSContext
-    /// The name that the server's certificate must carry, and `:authority`.
+    /// The name that the server's certificate must contain. Requests also send it as `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16. More than about
-    /// 16 per process have not paid off in the field (pushy discussion 1052).
+    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16. Users
+    /// of the library pushy saw no gain from more than about 16 per process (pushy discussion 1052).
     public var connectionsMax = 2
     /// Connections that the pool always keeps open. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
@@ -22,11 +22,12 @@ public struct PoolConfiguration {
     public var budget = ConnectionBudget()
     /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightMax = 1_000
-    /// The time from submission to the response. After it a push is ambiguous. Range 10 to 120,000.
+    /// The longest time from submission to the response. A push that was sent and has no response by then is
+    /// `ambiguous`. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
-    /// The time from the first packet to the end of the TLS handshake. Range 10 to 120,000.
+    /// The longest time from the first packet to the end of the TLS handshake. Range 10 to 120,000.
     public var connectTimeoutMilliseconds: Int64 = 10_000
-    /// The time from the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
+    /// The longest time from the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
     public var settingsTimeoutMilliseconds: Int64 = 5_000
     /// The silence after which a PING is sent. Apple suggests one hour. Range 10 to 86,400,000.
     public var pingIdleMilliseconds: Int64 = 3_600_000

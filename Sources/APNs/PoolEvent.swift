@@ -1,4 +1,4 @@
-/// What happens to a pool's connections, for logs and metrics.
+/// An event of a pool or one of its connections, for logs and metrics.
 public enum PoolEvent: Sendable {
     /// TLS and HTTP/2 are set up; the first request may be sent.
     case connected(connection: UInt32, peer: String)
@@ -8,13 +8,14 @@ public enum PoolEvent: Sendable {
     case streamLimitChanged(connection: UInt32, streamsMax: Int)
     /// A GOAWAY frame came. Its debug data holds `reason` and `text`.
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
-    /// The connection takes no new push and waits for the responses to those in flight.
+    /// The connection takes no new push and waits for the responses to the pushes in flight.
     case retiring(connection: UInt32, cause: RetirementCause)
     /// The connection has ended. `detail` says more, or is empty.
     case closed(connection: UInt32, cause: CloseCause, detail: String)
     /// The host name could not be resolved, so no connection was tried.
     case resolveFailed(host: String, detail: String)
-    /// The pool wants one more connection, but the process has as many as it may. Sent once until there is room.
+    /// The pool wants one more connection, and the process has reached its limit. Sent once for each such
+    /// wait.
     case roomAwaited(host: String)
     /// The breaker opened: the pool takes one probe at a time until it closes.
     case breakerOpened(cause: BreakerCause)
@@ -33,7 +34,7 @@ public enum RetirementCause: UInt8, Sendable {
     case serverClosing
     /// APNs refused the connection's provider token, or its key.
     case providerToken
-    /// The connection has carried as many requests as one connection may.
+    /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
     /// The pool wants one connection fewer.
     case surplus
@@ -43,11 +44,11 @@ public enum RetirementCause: UInt8, Sendable {
 
 /// Why a connection ended.
 public enum CloseCause: UInt8, Sendable {
-    /// TCP or TLS did not come up.
+    /// TCP or TLS could not be set up.
     case connectFailed
     /// The server's certificate was refused: not trusted, out of date, or for another name.
     case certificateRefused
-    /// TLS was set up without `h2` (RFC 9113, section 3.2).
+    /// TLS negotiated another protocol than `h2`, or none (RFC 9113, section 3.2).
     case notHTTP2
     /// No SETTINGS frame came in time (RFC 9113, section 3.4).
     case settingsTimeout
@@ -73,9 +74,9 @@ public struct PoolStatistics: Sendable {
     public var answered: UInt64 = 0
     /// Connections that the pool tried to open.
     public var connectionsOpened: UInt64 = 0
-    /// Pushes taken that had been sent before.
+    /// Pushes taken that are retries.
     public var retries: UInt64 = 0
-    /// Answers whose `apns-id` differs from the one sent.
+    /// Responses whose `apns-id` differs from the id that was sent.
     public var identifiersChanged: UInt64 = 0
 }
 
@@ -85,7 +86,7 @@ public struct PoolGauges: Sendable, Equatable {
     public var connectionsReady = 0
     /// Connections that are being opened.
     public var connectionsOpening = 0
-    /// Whether the pool wants one more connection, but the process has as many as it may.
+    /// Whether the pool waits for one more connection because the process has reached its limit.
     public var awaitsRoom = false
     /// Connections that only wait for responses.
     public var connectionsDraining = 0

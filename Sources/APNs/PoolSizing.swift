@@ -1,14 +1,14 @@
 /// Decides how many connections a pool keeps. Does no I/O; time is an argument.
 ///
 /// The pool asks once per ``intervalMilliseconds``:
-/// - **One more** when no stream was free for at least half of the interval and pushes were turned away. Not when more
-///   than ``errorPercentMax`` of the interval's pushes failed, or a typical answer took more than
-///   ``roundTripFactorMax`` times the shortest round trip of the last minutes: then APNs or this host is slow, and more
-///   connections would make it worse. The spacing between openings applies as well.
-/// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more pushes in flight than half of
-///   what one connection fewer can carry. Apple asks for connections that last, so this time is minutes. The same rule
-///   gives up a connection that was wanted and never opened.
-/// - Connections beyond the wanted number are given up at once: ``Pool/retireSurplus()``.
+/// - **One more** when no stream was free for at least half of the interval and pushes were refused. Not when
+///   more than ``errorPercentMax`` of the interval's pushes failed, or the mean response took more than
+///   ``roundTripFactorMax`` times the shortest round trip of the last minutes: then APNs or this host is
+///   slow, and more connections would make it worse. The spacing between openings applies as well.
+/// - **One fewer** when for ``PoolConfiguration/shrinkMilliseconds`` no interval had more pushes in flight
+///   than half of what one connection fewer can carry. Apple asks for connections that last, so this time is
+///   minutes. The same rule lowers the number if a wanted connection never opened.
+/// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
 /// Never fewer than ``PoolConfiguration/connectionsMin``, never more than ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
@@ -16,20 +16,20 @@ struct PoolSizing {
         case none, grow, shrink
     }
 
-    /// What happened during one interval.
+    /// The counts of one interval.
     struct Interval: Equatable {
         var starvedMilliseconds: Int64 = 0
-        /// Pushes that got their outcome, and how many of them failed through APNs.
+        /// Pushes that ended, and how many of them failed because of APNs (5xx, timeout, 403).
         var ends = 0
         var errors = 0
-        /// Pushes that APNs answered. Only these count as round trips: a push that was lost or timed out says nothing
-        /// about the distance.
+        /// Pushes that APNs answered. Only these count as round trips: a push that was lost or timed out has
+        /// no round trip.
         var responses = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
         var inFlightPeak = 0
 
-        /// Counts a push that got its outcome after `roundTripMilliseconds`.
+        /// Counts a push that ended after `roundTripMilliseconds`.
         mutating func count(isError: Bool, isAnswered: Bool, roundTripMilliseconds: Int64) {
             ends += 1
             if isError { errors += 1 }
@@ -45,7 +45,8 @@ struct PoolSizing {
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
-    /// Round trips up to this are never called slow: much of such a short time is the loop's own turns.
+    /// A mean round trip up to this is never judged slow, because the loop's own turns take much of so short
+    /// a time.
     static let roundTripMillisecondsIgnored: Int64 = 250
     /// How long the shortest round trip is remembered.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
@@ -68,8 +69,8 @@ struct PoolSizing {
     /// Closes an interval and changes the number of wanted connections by at most one.
     ///
     /// - Parameters:
-    ///   - carrying: connections that take pushes side by side.
-    ///   - streamsPerConnection: how many pushes one of them carries.
+    ///   - carrying: the number of `open` connections.
+    ///   - streamsPerConnection: how many pushes one `open` connection may have in flight.
     @discardableResult
     mutating func end(
         _ interval: Interval,
@@ -80,7 +81,7 @@ struct PoolSizing {
         noteRoundTrip(interval, now: now)
         if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSince = nil
-            // Connections that were wanted before must open first.
+            // Want one more connection only when all connections that were wanted before are open.
             guard carrying >= wanted, wanted < connectionsMax, !isTroubled(interval) else { return .none }
             wanted += 1
             return .grow

@@ -44,9 +44,10 @@ public final class ProviderToken: @unchecked Sendable {
 ///
 /// - A connection pins the newest token for 20 minutes. Tokens are renewed at 35 minutes, so a pinned token normally
 ///   has 20 minutes left before it is 55 minutes old.
-/// - A renewal can be late: signing fails, or the fleet's shared Redis is away. Then the last token is used to its end,
-///   since a new token from each process would be one more for the team. A connection that pins such a token keeps it
-///   to the end and is then replaced. It never carries a second token within its 20 minutes.
+/// - A renewal can be late: signing fails, or the shared Redis is unreachable. Then all use the last token
+///   until its last use, because a new token from each process would break Apple's limit for the team. A
+///   connection that pins such a token keeps it until then and is replaced. No connection changes its token
+///   within 20 minutes.
 public enum ProviderTokenTimes {
     /// The age at which a new token replaces the old one for new connections.
     public static let renewalSeconds: Int64 = 35 * 60
@@ -59,8 +60,8 @@ public enum ProviderTokenTimes {
     /// How long a connection waits after a failed signing before it asks for a token again.
     static let retrySeconds: Int64 = 1
 
-    /// When a connection that pinned a token looks for a newer one: when it may change, a newer token can exist, or the
-    /// pinned token ends.
+    /// Returns when a connection looks for a newer token: once it may change its token and a newer one can
+    /// exist, at the latest at the pinned token's last use.
     static func reviewSeconds(pinnedAt: Int64, issuedAt: Int64) -> Int64 {
         min(max(pinnedAt + pinSeconds, issuedAt + renewalSeconds), issuedAt + lastUseSeconds)
     }

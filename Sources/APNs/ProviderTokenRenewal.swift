@@ -1,17 +1,18 @@
 /// Decides what a process does about the provider token that a fleet shares through Redis. Does no I/O.
 ///
-/// *When to renew* depends on how long Redis has kept the token, on which all processes agree. So a process with a wrong clock
-/// neither signs for the others nor conflicts with them. *Whether to use the token* depends on its `iat` and the process's clock.
+/// *When to renew* depends on how long Redis has kept the token, because all processes agree on this time. So
+/// a process with a wrong clock does not renew too early or too often. *Whether to use the token* depends on
+/// its `iat` and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token.
     public static let keptMilliseconds = ProviderTokenTimes.lastUseSeconds * 1_000
     /// A token whose remaining time in Redis is at most this must be renewed.
     public static let renewalRemainingMilliseconds =
         (ProviderTokenTimes.lastUseSeconds - ProviderTokenTimes.renewalSeconds) * 1_000
-    /// How far the clocks of signer and user may differ.
+    /// How far the clocks of the process that signed the token and of a process that uses it may differ.
     static let clockSecondsMax: Int64 = 300
 
-    /// The entry in Redis.
+    /// The shared token's entry in Redis.
     public struct Found: Equatable, Sendable {
         /// Nil if the entry cannot be decrypted with this process's key.
         public var token: SharedToken?
@@ -24,10 +25,12 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Step: Equatable, Sendable {
-        /// Keep the token in use: it is right, or nothing can be done now. At its end the process signs its own.
+        /// Keep the token in use: it is the shared token, or the shared token cannot be used. When the token
+        /// in use expires, the process signs its own.
         case keep
         case adopt(SharedToken)
-        /// Renew the token. The worker that gets the lease checks again, and signs if renewal is still due.
+        /// Renew the token. The worker that gets the lease in Redis checks again, and signs if renewal is
+        /// still due.
         case renew
     }
 
@@ -49,7 +52,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// The step when renewal is due and another worker has the lease: a worker without a token uses the old one meanwhile.
+    /// Returns the step when renewal is due and another worker has the lease. Until the renewal, a worker
+    /// without a token uses the old shared token.
     public static func stepWithoutLease(_ found: Found?, inUseIssuedAt: Int64?, unixSeconds: Int64) -> Step {
         guard inUseIssuedAt == nil, let token = found?.token, isUsable(token, unixSeconds: unixSeconds) else {
             return .keep
@@ -63,7 +67,7 @@ public enum ProviderTokenRenewal {
     }
 }
 
-/// A signed provider token in transit between processes.
+/// A signed provider token that processes share through Redis.
 public struct SharedToken: Equatable, Sendable {
     public var text: String
     public var issuedAtSeconds: Int64
@@ -73,7 +77,7 @@ public struct SharedToken: Equatable, Sendable {
         self.issuedAtSeconds = issuedAtSeconds
     }
 
-    /// The token as one text, to be sealed.
+    /// The issue time and the token as one text, which ``ProviderTokenSeal`` encrypts.
     public var encoded: String { "\(issuedAtSeconds) \(text)" }
 
     /// - Returns: nil if the text is no encoded token, or has bytes that a header may not contain.

@@ -1,13 +1,14 @@
 import COpenSSL
 import Glibc
 
-/// Encrypts provider tokens for a place where others may read: AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before
-/// the text and the tag of 16 bytes behind it. The tag also covers a name, so that a sealed text cannot be moved to another name.
+/// Encrypts provider tokens before they are written to Redis, which others may read: AES-256-GCM (NIST SP
+/// 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes behind it. The tag also
+/// covers a name, so that the text of one name does not decrypt under another name.
 public struct ProviderTokenSeal: Sendable {
     static let keyBytes = 32
     static let nonceBytes = 12
     static let tagBytes = 16
-    /// Longer texts are refused: they are no provider tokens.
+    /// The longest text that is sealed or opened. Provider tokens are much shorter.
     static let textBytesMax = 4_096
 
     private let key: [UInt8]
@@ -30,7 +31,7 @@ public struct ProviderTokenSeal: Sendable {
         }
         while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
         var decoded = [UInt8](repeating: 0, count: 96)
-        // 44 digits with one padding digit decode to 33 bytes, the last of which is not data.
+        // OpenSSL decodes 44 digits with one padding digit to 33 bytes. The last byte is padding.
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
         else { throw ConfigurationError(field: keyFile, detail: wrong) }

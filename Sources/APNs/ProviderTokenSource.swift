@@ -2,13 +2,15 @@ import Synchronization
 
 /// Signs the provider tokens of one team, and gives all connections of the process the same token.
 ///
-/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a reference. So
-/// no push takes the lock. A token is immutable; a renewal replaces the reference.
+/// A connection takes a token when it opens and at its next review, at most every 20 minutes, and keeps a
+/// reference. Pushes use the reference, so no push takes the lock. A token is immutable; a renewal replaces
+/// the reference.
 ///
-/// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
-/// more connection with the candidate's token and sends one push there. If APNs accepts the push, the candidate becomes
-/// the key, and the connections with the old key's tokens are replaced one after the other, since one connection never
-/// carries tokens of two keys. If APNs refuses it, the candidate is dropped and the push is sent elsewhere.
+/// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process
+/// opens one more connection with the candidate's token and sends one push there. If APNs accepts the push,
+/// the candidate becomes the key, and the connections with the old key's tokens are replaced one after the
+/// other, since one connection never carries tokens of two keys. If APNs refuses the candidate, it is dropped
+/// and the push is sent again with the key in use.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -16,14 +18,14 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why the last candidate was refused; nil if none was, or a later one was accepted.
+        /// Why APNs refused the last candidate; nil if it refused none, or has accepted a later one.
         public var refusal: Reason?
     }
 
     enum Verdict {
         case accepted
         case refused(Reason)
-        /// The connection ended without a verdict; another pool may try.
+        /// The connection ended before APNs judged the key; another pool may try the key.
         case inconclusive
     }
 
@@ -54,7 +56,7 @@ public final class ProviderTokenSource: Sendable {
     /// - Parameters:
     ///   - keyIdentifier: the key's id, which Apple gives with the key: 10 letters and digits.
     ///   - teamIdentifier: the developer team's id: 10 letters and digits.
-    /// - Throws: ``ConfigurationError`` if an identifier is anything else.
+    /// - Throws: ``ConfigurationError`` if an identifier is not 10 letters and digits.
     public init(key: SigningKey, keyIdentifier: String, teamIdentifier: String) throws(ConfigurationError) {
         try ProviderTokenSource.check("keyIdentifier", keyIdentifier)
         try ProviderTokenSource.check("teamIdentifier", teamIdentifier)
@@ -68,9 +70,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The token to send now. If the last one is old, signs a new one. If signing fails, returns the last one until it expires, then nil.
-    /// If the workers share tokens, the one with the lease renews the token; this process signs only when the shared token is about to
-    /// expire.
+    /// Returns the token to send now, and signs a new one if the last token is old. If signing fails, returns
+    /// the last token until its last use, then nil. If the workers share a token, the worker with the lease
+    /// renews it, and this process signs only after the shared token's last use.
     public func current(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newest {
@@ -91,8 +93,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// APNs called this token expired. The next look-up signs a new one, unless this one is younger than the shortest
-    /// time between two tokens. Then the clocks disagree, and more tokens would only cause TooManyProviderTokenUpdates.
+    /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token younger than
+    /// 20 minutes: APNs calls it expired because the clocks differ, and more tokens would cause
+    /// TooManyProviderTokenUpdates.
     func refused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newest === token else { return }
@@ -106,17 +109,20 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// From now on the caller renews the tokens for the whole fleet, and hands them in with ``adopt(_:keyIdentifier:)``.
+    /// Leaves the renewal to the caller, who passes in the token that all workers share:
+    /// ``adopt(_:keyIdentifier:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }
 
-    /// What sharing needs to know: the signing key, and the issue times of the token in use and of the last token called expired.
+    /// The input of ``ProviderTokenRenewal``: the signing key's id, and the issue times of the token in use
+    /// and of the last token that APNs called expired.
     public var sharingState: (keyIdentifier: String, inUseIssuedAt: Int64?, refusedIssuedAt: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newest?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
-    /// Uses another process's token from now on. Does nothing if the key has been replaced meanwhile.
+    /// Uses another process's token from now on. Does nothing if another key has replaced the key with this
+    /// id.
     public func adopt(_ token: SharedToken, keyIdentifier: String) {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier else { return }
@@ -141,7 +147,7 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Another key
 
-    /// Offers a key that replaces the present one once APNs has accepted it. An earlier candidate is forgotten.
+    /// Offers a key that replaces the present one once APNs has accepted it. An earlier candidate is dropped.
     ///
     /// - Throws: ``ConfigurationError`` if the identifier is not 10 letters and digits.
     public func offer(_ key: SigningKey, keyIdentifier: String) throws(ConfigurationError) {
@@ -169,10 +175,12 @@ public final class ProviderTokenSource: Sendable {
     /// The number of the key that signs now; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
-    /// How long a pool may try the candidate before another pool may. A pool without pushes to send gives no verdict.
+    /// How long one pool may try the candidate. Then another pool may, because a pool without pushes gets no
+    /// verdict.
     static let trialSeconds: Int64 = 30
 
-    /// The candidate's token, for the first pool that asks. That pool must try it and give its verdict.
+    /// Returns the candidate's token to the first pool that asks. That pool must try the token and call
+    /// `endTrial`.
     func takeTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
@@ -189,7 +197,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether a token from `takeTrial` is useless: its key was refused elsewhere, or another candidate has replaced it.
+    /// Whether a token from `takeTrial` is useless: APNs refused its key in another pool, or another
+    /// candidate has replaced its key.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation

@@ -5,7 +5,7 @@ import Numbers
 /// The call copies every field except ``body``. The body's bytes must stay in place until the push has its response: they
 /// are read when flow control allows them to be sent.
 public struct PushRequest: ~Copyable {
-    /// The caller's own name for the push. It comes back in ``PushResponse/tag``.
+    /// A number that the caller chooses to identify the push. ``PushResponse/tag`` repeats it.
     public var tag: UInt64
     /// The address. For a device: its token in lower-case hexadecimal, an even number of 2 to ``deviceTokenBytesMax``
     /// bytes. For a broadcast: the channel's id.
@@ -21,7 +21,8 @@ public struct PushRequest: ~Copyable {
     public var identifier: (UInt64, UInt64)
     /// The JSON payload. APNs refuses more than 4,096 bytes (a broadcast: 5,120) with 413; the caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The ``PushResponse/connection`` that must not carry this push, so that a retry goes elsewhere; 0 for none.
+    /// The ``PushResponse/connection`` to avoid, so that a retry uses another connection if one has room; 0
+    /// for none.
     public var avoidedConnection: UInt32
     /// Whether the push was sent before, so that it counts against the ``RetryBudget``.
     public var isRetry: Bool
@@ -82,12 +83,13 @@ public struct PushResponse: ~Copyable {
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// APNs gave a final status.
         case answered
-        /// APNs never processed the push, so sending it again cannot repeat it. Its stream was refused or is above a
-        /// GOAWAY's last stream, or its end was not sent before the connection or its time ended.
+        /// APNs never processed the push, so sending it again cannot repeat it. Its stream was refused or is
+        /// above a GOAWAY's last stream, or its body was not sent completely.
         case notProcessed
         /// The push was sent completely, but no status came: deadline, reset, lost connection, or a GOAWAY that covers its stream.
         case ambiguous
-        /// The push was never sent. Its address has not the form of a token or channel, or its priority or expiration is out of range.
+        /// The push was never sent. Its address does not have the form of a token or channel, or its priority
+        /// or expiration is out of range.
         case malformed
     }
 
@@ -103,7 +105,8 @@ public struct PushResponse: ~Copyable {
     public var timestampMilliseconds: Int64
     /// `Retry-After` in seconds, at most a day; -1 if not given. APNs does not document it.
     public var retryAfterSeconds: Int32
-    /// Wall clock of the turn in which the push's last byte was handed to the connection; -1 if that never happened.
+    /// Wall clock of the turn in which the push's last byte was handed to the connection; -1 if the push was
+    /// not sent completely.
     public var sentAtMilliseconds: Int64
     /// Wall clock of the turn in which the push got this response.
     public var answeredAtMilliseconds: Int64

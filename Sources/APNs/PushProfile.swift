@@ -1,4 +1,4 @@
-/// The parts that every push of one app shares: topic, push type, and the start of the path.
+/// The parts that all pushes of one app have in common: topic, push type, and paths.
 public struct PushProfile: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
@@ -12,7 +12,7 @@ public struct PushProfile: Sendable, Hashable {
     /// The longest bundle id accepted, in bytes.
     public static let bundleIdentifierBytesMax = 255
 
-    /// Live Activity pushes to device tokens and channels of one app.
+    /// Makes the profile of Live Activity pushes to device tokens and channels of one app.
     ///
     /// - Throws: ``ConfigurationError`` if the bundle id is empty, too long, or has other characters than letters,
     ///   digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
@@ -38,7 +38,7 @@ public struct PushProfile: Sendable, Hashable {
 public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the setting.
     public var field: String
-    /// What is wrong with it.
+    /// What is wrong with the setting.
     public var detail: String
 
     public var description: String { "\(field): \(detail)" }

@@ -1,5 +1,6 @@
 extension Reason {
-    /// What an operator does about a refusal of a broadcast or of a request about channels; empty if there is nothing to say.
+    /// What an operator can do when APNs refuses a broadcast or a request about channels; empty if there is
+    /// no advice.
     ///
     /// Whether a retry helps is ``Disposition/retryHelps``.
     public var advice: StaticString {
@@ -29,7 +30,7 @@ extension Reason {
             .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
             .badPath, .methodNotAllowed:
             "APNs does not accept a request of this form: report it as a defect of Causeway"
-        // Unknown reasons, and those of pushes to device tokens.
+        // Unknown reasons, and reasons that APNs gives only for pushes to device tokens.
         case .absent, .unknown, .badDeviceToken, .deviceTokenNotForTopic, .missingDeviceToken, .expiredToken,
             .unregistered:
             ""

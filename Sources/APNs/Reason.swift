@@ -5,7 +5,8 @@
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The response has no reason, as with every 200.
     case absent
-    /// The response's reason is not in this table. The status class decides, and the raw text is kept.
+    /// The response's reason is not in this table. The status decides what the sender does, and the raw text
+    /// is kept.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -49,7 +50,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case serviceUnavailable
     case shutdown
 
-    /// The reason for a text: `absent` if the text is empty, `unknown` if it is not in the table.
+    /// Finds the reason with this spelling: `absent` if the text is empty, `unknown` if the text is not in
+    /// the table.
     public init(text: UnsafeRawBufferPointer) {
         self = .unknown
         guard !text.isEmpty else {
@@ -90,8 +92,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's. The others have been seen as well: Apple's broadcast page prints
-    /// `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
+    /// The first spelling of a reason is Apple's. Other spellings occur as well: Apple's broadcast page
+    /// prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),
         ("Unregistered", .unregistered),

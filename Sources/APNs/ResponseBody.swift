@@ -12,7 +12,8 @@ struct ResponseBody {
 
     var reason: Reason { Reason(text: reasonText) }
 
-    /// The nesting depth of other values beyond which the rest of the body is ignored.
+    /// The deepest nesting of a value that is skipped. A deeper value ends the scan, and the rest of the body
+    /// is ignored.
     private static let depthMax = 8
 
     init() {}
@@ -32,8 +33,8 @@ struct ResponseBody {
         }
     }
 
-    /// A position in the body. A method that does not find its token leaves the position unchanged, white space aside.
-    /// Only `skipValue` may stop within a value; the caller then gives up.
+    /// A position in the body. A method that does not find its token moves the position past white space
+    /// only. `skipValue` may also stop within a value; the caller then ends the scan.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0
@@ -42,7 +43,7 @@ struct ResponseBody {
             self.bytes = bytes
         }
 
-        /// The next byte that is not white space.
+        /// Skips white space and returns the next byte, without moving past this byte.
         mutating func peek() -> UInt8? {
             while position < bytes.count {
                 switch bytes[position] {
@@ -59,7 +60,7 @@ struct ResponseBody {
             return true
         }
 
-        /// The text between the next quotes.
+        /// Reads a string and returns the text between its quotes.
         mutating func string() -> UnsafeRawBufferPointer? {
             guard peek() == UInt8(ascii: "\"") else { return nil }
             let start = position + 1
@@ -72,7 +73,7 @@ struct ResponseBody {
             return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
         }
 
-        /// The digits of the next number; a fraction is skipped.
+        /// Reads a number and returns the digits of its whole part. Skips a fraction.
         mutating func number() -> UnsafeRawBufferPointer? {
             guard let first = peek(), first &- UInt8(ascii: "0") < 10 else { return nil }
             let start = position

@@ -1,7 +1,8 @@
-/// Limits how many pushes may be sent again: to a share of the first attempts, so that trouble at APNs does not
-/// multiply the load. Does no I/O. (R21)
+/// Limits retries to a share of the first attempts, so that a fault at APNs does not multiply the load. Does
+/// no I/O. (R21)
 ///
-/// A bucket that counts hundredths of a retry. Each first attempt adds ``percent`` hundredths; a retry costs a hundred.
+/// A token bucket in hundredths of a retry. Each first attempt adds ``percent`` hundredths; a retry takes a
+/// hundred.
 public struct RetryBudget: Sendable {
     /// Retries for each hundred first attempts.
     public static let percent = 10

@@ -6,11 +6,12 @@ import Glibc
 /// Only OpenSSL holds the key; the file's bytes are wiped after reading.
 public struct SigningKey: Sendable {
     private let handle: Handle
-    /// Whether the file's mode lets others read it (`o+r`). Such a file is loaded, with a warning, because Apple's
-    /// download and Kubernetes' secrets have this mode. A secret mounted with `defaultMode: 0440` does not.
+    /// Whether the file's mode lets others read it (`o+r`). Such a file is loaded, with a warning, because
+    /// Apple's download and Kubernetes' secrets have this mode. The file of a secret that is mounted with
+    /// `defaultMode: 0440` is not readable by others.
     public let isReadableByOthers: Bool
 
-    /// The largest key file that is read, in bytes. Apple's are about 260.
+    /// The largest key file that is read, in bytes. Apple's key files have about 260.
     static let fileBytesMax = 16_384
 
     /// Reads a `.p8` file.

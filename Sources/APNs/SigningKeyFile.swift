@@ -20,11 +20,11 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file at the last check; nil while there is no file.
+    /// The file as it was when it last existed; nil if it has never existed.
     private var seen: Identity?
     private var isMissing = false
 
-    /// Watches a file whose present content is already known.
+    /// Watches a file that the caller has already read.
     public init(path: String) {
         self.path = path
         seen = SigningKeyFile.identity(path)

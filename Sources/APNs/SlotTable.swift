@@ -1,11 +1,12 @@
-/// One push in flight. It stays at one index of its connection's table from submission to answer.
+/// One push in flight. It stays at one index of its connection's table from submission to response.
 struct Slot {
     enum Stage: UInt8 {
         /// The slot is in the list of free slots.
         case free
-        /// The header is sent, but the body's last byte has not been handed to the connection. APNs cannot have processed the push.
+        /// The header is written to the connection, and the body's last byte is not. APNs cannot have
+        /// processed the push.
         case queued
-        /// All bytes have been handed to the connection.
+        /// All bytes have been written to the connection.
         case sent
     }
 
@@ -37,7 +38,7 @@ struct Slot {
     /// The final :status; 0 before it arrives.
     var status: UInt16 = 0
     var stage = Stage.free
-    /// Whether the slot is in the list of deadlines. It leaves the list when its time runs out.
+    /// Whether the slot is in the list of deadlines.
     var isTimed = false
     var isWaiting = false
     var isBroadcast = false
@@ -95,13 +96,13 @@ struct SlotTable: ~Copyable {
         responses.deallocate()
     }
 
-    /// The slot at an index. The pointer is valid as long as the table lives.
+    /// Returns the slot at an index. The pointer is valid as long as the table lives.
     func pointer(_ index: Int32) -> UnsafeMutablePointer<Slot> {
         precondition(index >= 0 && index < capacity)
         return slots + Int(index)
     }
 
-    /// The memory for a slot's answer body.
+    /// Returns the memory for a slot's response body.
     func answer(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         responses + Int(index) * Self.responseBytesMax
     }
@@ -168,7 +169,7 @@ struct SlotTable: ~Copyable {
         slot.pointee.waitingBehind = -1
     }
 
-    /// Frees a slot. Its response's bytes stay until the slot is taken again.
+    /// Frees a slot. The bytes of its response stay valid until the slot gets another response.
     func free(_ index: Int32) {
         cancelDeadline(index)
         stopWaiting(index)

@@ -10,7 +10,7 @@ extension StaticString {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The bytes as text for logs, at most `bytesMax` of them. Invalid UTF-8 is replaced.
+    /// Decodes at most `bytesMax` bytes as text for logs. Invalid UTF-8 is replaced.
     func logText(bytesMax: Int) -> String {
         String(decoding: prefix(bytesMax), as: UTF8.self)
     }

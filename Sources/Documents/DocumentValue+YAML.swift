@@ -1,8 +1,9 @@
 extension DocumentValue {
-    /// The value as YAML 1.2 in block style. Texts are quoted as in JSON, which YAML includes.
+    /// The value as YAML 1.2 in block style. Texts are quoted as in JSON, because JSON is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
-    /// Begins with a line end if it is a block, and with a space if it continues the line of its key.
+    /// Returns YAML that begins with a line end if the value is a block, and with a space if the value
+    /// continues the line of its key.
     private func yaml(indentation: Int) -> String {
         let start = "\n" + String(repeating: " ", count: indentation)
         switch self {
@@ -12,7 +13,7 @@ extension DocumentValue {
         case .array(let elements) where elements.contains { !$0.members.isEmpty }:
             return
                 elements.map { element in
-                    // The first key of an element is in the line of its dash.
+                    // The first key of an element is on the same line as the element's dash.
                     "\(start)- "
                         + String(element.yaml(indentation: indentation + 2).trimmingPrefix { $0 == "\n" || $0 == " " })
                 }

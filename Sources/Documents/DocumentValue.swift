@@ -44,17 +44,18 @@ extension DocumentValue {
         if case .object(let members) = self { members } else { [] }
     }
 
-    /// An object with a description, and perhaps a title, as its first members.
+    /// Returns the object with the title, if there is one, and the description as its first members.
     package func described(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
     }
 
-    /// The value as JSON: two spaces for each level, and arrays and objects of plain values in one line if it is short.
+    /// The value as JSON, indented by two spaces for each level. A short array or object of plain values is
+    /// on one line.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The longest line, apart from texts that cannot be divided.
+    /// The longest line, with its indentation, on which a whole array or object is written.
     private static let lineCharacters = 110
 
     private func json(indentation: Int) -> String {
@@ -75,7 +76,8 @@ extension DocumentValue {
         }
     }
 
-    /// Whether the value contains no object with members, except for one.
+    /// Whether the value may be on one line: a scalar, an array of scalars, or an object of at most three
+    /// members that are scalars or arrays of scalars.
     private var isFlat: Bool {
         switch self {
         case .null, .text, .number, .boolean: true

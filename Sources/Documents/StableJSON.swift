@@ -1,6 +1,7 @@
 import FoundationEssentials
 
-/// JSON as programs read it: on one line, members in the order of their names, slashes not escaped. A value always gives the same bytes.
+/// Reads and writes JSON: on one line, with members sorted by name and slashes not escaped. A value always
+/// gives the same bytes.
 package enum StableJSON {
     package static func bytes(_ value: some Encodable) throws -> [UInt8] { Array(try data(value)) }
 
@@ -8,7 +9,7 @@ package enum StableJSON {
         String(decoding: try data(value), as: UTF8.self)
     }
 
-    /// Reads a value, in any order of its members. Nil if the JSON has another form.
+    /// Decodes a value whose members may have any order. Nil if the JSON does not have the form of the type.
     package static func decode<Value: Decodable>(_ type: Value.Type, _ json: some Sequence<UInt8>) -> Value? {
         try? JSONDecoder().decode(type, from: Data(json))
     }

@@ -4,7 +4,7 @@ public enum Decimal {
     @inlinable public static var digitsMax: Int { 20 }
 
     /// Reads a number.
-    /// - Returns: nil unless all bytes are digits, at least one, and the number is at most `max`.
+    /// - Returns: the number; nil if a byte is not a digit, there are no bytes, or the number is above `max`.
     @inlinable
     public static func parse(_ text: UnsafeRawBufferPointer, max: UInt64 = .max) -> UInt64? {
         guard (1...digitsMax).contains(text.count) else { return nil }
@@ -20,7 +20,7 @@ public enum Decimal {
         return value <= max ? value : nil
     }
 
-    /// How many digits a number has.
+    /// Returns how many digits a number has.
     @inlinable
     public static func digits(of value: UInt64) -> Int {
         var count = 1
@@ -37,7 +37,7 @@ public enum Decimal {
     /// - Returns: the count of its digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writePairs(value, to: destination) }
-        // A time in milliseconds has thirteen digits: five, and then the last eight at once.
+        // A time in milliseconds has thirteen digits: write five of them, and then the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writePairs(high, to: destination)
         (destination + count).storeBytes(of: eightDigits(low).littleEndian, as: UInt64.self)
@@ -76,7 +76,7 @@ public enum Decimal {
     public static func write(_ value: UInt64, digits: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digits
-        // Eight digits at a time from the end: a time in milliseconds has thirteen.
+        // Write eight digits at a time from the end, because a time in milliseconds has thirteen.
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -92,7 +92,7 @@ public enum Decimal {
         }
     }
 
-    /// The digits of a number below 10^8, the first digit in the lowest byte.
+    /// Returns the digits of a number below 10^8 as ASCII, the first digit in the lowest byte.
     ///
     /// Divides by 10,000, then by 100 and by 10, each time all parts at once. The multiplications with reciprocals are exact for parts of
     /// this size: n × 10,486 >> 20 is n / 100 below 10,000, and n × 103 >> 10 is n / 10 below 100.

@@ -1,6 +1,6 @@
 /// Hexadecimal digits as ASCII, to and from bytes and UUIDs, without allocation.
 public enum Hexadecimal {
-    /// The value of one digit of either case.
+    /// Returns the value of one digit of either case; nil for any other byte.
     @inlinable
     public static func value(_ byte: UInt8) -> UInt8? {
         switch byte {
@@ -11,7 +11,7 @@ public enum Hexadecimal {
         }
     }
 
-    /// The lower-case digit of a value below 16.
+    /// Returns the lower-case digit of a value below 16.
     @inlinable
     @inline(__always)
     public static func digit(_ value: UInt8) -> UInt8 {
@@ -45,7 +45,8 @@ public enum Hexadecimal {
         return (decimals | letters) & tops == tops
     }
 
-    /// Whether every byte is one of `0`-`9`, `a`-`f`. No early exit, so that the compiler takes sixteen bytes at once.
+    /// Whether every byte is one of `0`-`9`, `a`-`f`. The loop has no early exit, so that the compiler can
+    /// test sixteen bytes at once.
     @inlinable
     public static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
@@ -60,8 +61,9 @@ public enum Hexadecimal {
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Eight bytes at once: the top bit of each that is a digit. Adding to a byte below 0x80 sets its top bit where it reaches a
-    /// bound, and carries nothing into its neighbour.
+    /// Returns the top bit of each of the eight bytes that is `0`-`9` or `a`-`f`. Each addition sets the top
+    /// bit of a byte that reaches a bound. No addition carries into the next byte, because the bytes are
+    /// first reduced below 0x80.
     @inlinable
     @inline(__always)
     static func lowerCaseTops(_ block: UInt64) -> UInt64 {
@@ -113,10 +115,10 @@ public enum Hexadecimal {
         )
     }
 
-    /// What `digits` turned into text.
+    /// Returns the number whose eight digits these are: the inverse of `digits`.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
-        // Letters have the bit 0x40, and a low nibble that is nine short.
+        // A letter has the bit 0x40, and its low nibble is 9 less than its value.
         var nibbles = (digits & (ones &* 0x0F)) &+ (digits >> 6 & ones) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
@@ -124,28 +126,29 @@ public enum Hexadecimal {
         return UInt32(truncatingIfNeeded: nibbles).byteSwapped
     }
 
-    /// The eight digits of a number, the first one in the lowest byte.
+    /// Returns the eight digits of a number, the first digit in the lowest byte.
     @inlinable
     static func digits(_ number: UInt32) -> UInt64 {
-        // One nibble into each byte, by halves.
+        // Spread the eight nibbles over the eight bytes, in three steps.
         var nibbles = UInt64(number.byteSwapped)
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // Sets 1 in each byte whose nibble is 10 or more. Such a digit is a letter, 39 places above the decimal digits.
+        // Sets 1 in each byte whose nibble is 10 or more. Such a digit is a letter, whose ASCII code is 39
+        // above 0x30 plus the nibble.
         let letters = (nibbles &+ ones &* 6) >> 4 & ones
         return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
     }
 
-    /// A number as sixteen digits, letters in lower case.
+    /// Returns a number as sixteen digits, letters in lower case.
     public static func text(_ number: UInt64) -> String { withUnsafeBytes(of: number.bigEndian) { text($0) } }
 
-    /// Bytes as digits, letters in lower case.
+    /// Returns bytes as digits, letters in lower case.
     public static func text(_ bytes: UnsafeRawBufferPointer) -> String {
         String(unsafeUninitializedCapacity: bytes.count * 2) { write(bytes, to: UnsafeMutableRawBufferPointer($0)) }
     }
 
-    /// Writes bytes as hexadecimal digits, letters in lower case, and returns how many digits they are.
+    /// Writes bytes as hexadecimal digits, letters in lower case, and returns the number of digits.
     /// - Precondition: `target` has room for two digits a byte.
     @inlinable
     public static func write(_ bytes: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer) -> Int {

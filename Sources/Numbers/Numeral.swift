@@ -1,6 +1,6 @@
-/// Numbers as people read them.
+/// Formats numbers for people.
 public enum Numeral {
-    /// With a comma between thousands: 1234567 as `1,234,567`.
+    /// Formats a number with a comma between thousands: 1234567 as `1,234,567`.
     public static func grouped(_ number: some BinaryInteger) -> String {
         let digits = String(number.magnitude)
         var text = number < 0 ? "-" : ""
@@ -11,21 +11,22 @@ public enum Numeral {
         return text
     }
 
-    /// One decimal place, with a comma between thousands; `?` for a number that is not finite or has more than twelve digits.
+    /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not
+    /// finite or has more than twelve digits.
     public static func oneDecimal(_ number: Double) -> String {
         guard number.isFinite, number.magnitude < 1e12 else { return "?" }
         let tenths = Int((number * 10).rounded())
         return "\(tenths < 0 ? "-" : "")\(grouped(abs(tenths) / 10)).\(abs(tenths) % 10)"
     }
 
-    /// Two decimal places, always: 7 hundredths as `0.07`.
+    /// Formats hundredths, always with two decimal places: 7 as `0.07`.
     /// - Precondition: `hundredths` is not negative.
     public static func twoDecimals(hundredths: Int) -> String {
         let fraction = hundredths % 100
         return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction)"
     }
 
-    /// `stored / divisor` exactly and without floating point: `1.25`, `-0.000001`, `7`.
+    /// Formats `stored / divisor` exactly, without floating point: `1.25`, `-0.000001`, `7`.
     /// - Parameter divisor: a power of ten.
     public static func exact(_ stored: Int64, divisor: Int64) -> String {
         guard divisor > 1 else { return "\(stored)" }
@@ -38,17 +39,17 @@ public enum Numeral {
         return "\(whole).\(digits)"
     }
 
-    /// A share of a whole, with one decimal place; empty if the whole is 0.
+    /// Formats a share of a whole in per cent, with one decimal place; empty if the whole is 0.
     public static func percent(_ part: Int, of whole: Int) -> String {
         whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
     }
 
-    /// Seconds with two decimal places.
+    /// Formats milliseconds as seconds with two decimal places; negative times as `0.00 s`.
     public static func seconds(milliseconds: Int64) -> String {
         "\(twoDecimals(hundredths: Int(clamping: max(0, milliseconds) / 10))) s"
     }
 
-    /// Two or three significant digits, and a unit that fits.
+    /// Formats a duration in a unit that fits, from milliseconds to days.
     public static func duration(microseconds: Int64) -> String {
         switch microseconds {
         case ..<10_000: "\(exact(microseconds / 10, divisor: 100)) ms"
@@ -60,10 +61,10 @@ public enum Numeral {
         }
     }
 
-    /// Whole mebibytes.
+    /// Formats bytes as whole mebibytes, rounded down.
     public static func mebibytes(_ bytes: Int64) -> String { "\(grouped(bytes >> 20)) MiB" }
 
-    /// Bytes in a unit that fits.
+    /// Formats bytes in a unit that fits, from B to GiB, rounded down.
     public static func bytes(_ bytes: Int64) -> String {
         switch bytes {
         case ..<10_240: "\(grouped(bytes)) B"

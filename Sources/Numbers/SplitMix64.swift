@@ -1,7 +1,7 @@
 /// A small, fast random number generator; the same seed repeats the same numbers. Not for secrets.
 ///
-/// The algorithm is SplitMix64 (https://prng.di.unimi.it/splitmix64.c). Every source of chance in the programs, the simulations and the tests is
-/// one of these, so that one seed repeats a whole run.
+/// The algorithm is SplitMix64 (https://prng.di.unimi.it/splitmix64.c). The cores, the simulator and the
+/// tests draw their random numbers from this generator, so that one seed repeats a whole run.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     @usableFromInline var state: UInt64
 
@@ -17,20 +17,20 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         return value ^ (value >> 31)
     }
 
-    /// A number in `0..<bound`; 0 if `bound` is 0.
+    /// Returns a number in `0..<bound`; 0 if `bound` is 0.
     @inlinable
     public mutating func next(below bound: UInt64) -> UInt64 {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// A number that is not 0: an id of a trace or span (https://www.w3.org/TR/trace-context/).
+    /// Returns a number that is not 0, for the id of a trace or span (https://www.w3.org/TR/trace-context/).
     @inlinable
     public mutating func nextNonzero() -> UInt64 {
         let value = next()
         return value == 0 ? 1 : value
     }
 
-    /// A random UUID (RFC 9562, version 4) as two halves.
+    /// Returns a random UUID (RFC 9562, version 4) as two halves.
     @inlinable
     public mutating func nextUniqueIdentifier() -> (UInt64, UInt64) {
         ((next() & ~0xF000) | 0x4000, (next() & ~(3 << 62)) | (2 << 62))

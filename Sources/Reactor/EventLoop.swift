@@ -11,21 +11,24 @@ import Glibc
 public final class EventLoop {
     /// Descriptors with this number or a larger one are refused (EMFILE).
     public static let descriptorsMax = 1 << 20
-    /// The most look-ups that run at once. A slow name server can block each one's thread for half a minute; see `resolve`.
+    /// The most look-ups that run at once. A slow name server can block the thread of a look-up for half a
+    /// minute; see `resolve`.
     public static let lookUpsMax = 64
-    /// How often one turn runs turn-end handlers that were registered by turn-end handlers; see `atTurnEnd`.
+    /// The most passes over the turn-end handlers in one turn. A handler that is registered during a pass
+    /// runs in the next pass; see `atTurnEnd`.
     public static let turnEndPassesMax = 4
-    /// The most turn-end handlers in one turn. More means that a caller does not deduplicate them.
+    /// The most turn-end handlers in one turn. If there are more, a caller registers a handler twice, which
+    /// is a defect.
     static let turnEndHandlersMax = 1 << 20
-    /// The most events taken from the kernel in one turn; the next turn takes the others.
+    /// The most events taken from the kernel in one turn; the next turn takes further events.
     static let eventsPerTurnMax = 256
-    /// Room for four TLS records. A stream reads up to this much before it calls its handler.
+    /// Room for four TLS records. A stream reads at most this many bytes before it calls its handler.
     static let readBufferBytes = 64 * 1024
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Distinguishes the successive uses of a descriptor number, so that an event fetched for an earlier use is not
-        /// passed to a later one.
+        /// Distinguishes the successive uses of a descriptor number, so that an event fetched for an earlier
+        /// use is not passed to the handler of a later use.
         var generation: UInt32
     }
 
@@ -47,18 +50,19 @@ public final class EventLoop {
     var lookUp: Resolver.LookUp = systemLookUp
     private var isStopping = false
 
-    /// CLOCK_MONOTONIC in ms, read now. For other threads: all loops use this clock.
+    /// CLOCK_MONOTONIC in ms, read now. All loops use this clock, so other threads can compare times with a
+    /// loop's times.
     public static var monotonicMilliseconds: Int64 { readNanoseconds(CLOCK_MONOTONIC) / 1_000_000 }
 
     /// CLOCK_MONOTONIC in ms, as read at the start of this turn.
     public private(set) var nowMilliseconds: Int64 = 0
-    /// The same reading in µs, for durations shorter than a millisecond.
+    /// CLOCK_MONOTONIC in µs, as read at the start of this turn. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
     /// CLOCK_REALTIME in UNIX ms, as read at the start of this turn.
     public private(set) var wallMilliseconds: Int64 = 0
 
-    /// Also ignores SIGPIPE for the whole process: writing to a connection that the peer has closed then fails with an
-    /// error of the stream.
+    /// Creates a loop and ignores SIGPIPE for the whole process, so that a write to a connection that the
+    /// peer has closed fails with an error and does not end the process.
     public init() throws(SystemError) {
         _ = EventLoop.ignoreBrokenPipe
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -81,11 +85,11 @@ public final class EventLoop {
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
-    /// The wall time that `run` has worked, from waking up to the end of the turn. Counted only with a turn spacing,
-    /// since only then does `run` read the clock between turns.
+    /// The time that `run` has worked: from each wake-up to the end of the turn. Stays 0 without a turn
+    /// spacing, because `run` then does not read the clock after a turn.
     public private(set) var busyMicroseconds: Int64 = 0
 
-    /// Turns until `stop`. Returns at once if `stop` was called before.
+    /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
     public func run() {
         while !isStopping {
             if turnSpacingMicroseconds > 0 { keepSpacing() }
@@ -97,7 +101,7 @@ public final class EventLoop {
     private func keepSpacing() {
         let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
         let now = readNanoseconds(CLOCK_MONOTONIC)
-        // Nothing to count before the first turn.
+        // Before the first turn there is no work to count.
         if turnBeganNanoseconds > 0 { busyMicroseconds += (now - turnBeganNanoseconds) / 1_000 }
         guard now < next else { return }
         var deadline = timespec(tv_sec: Int(next / 1_000_000_000), tv_nsec: Int(next % 1_000_000_000))
@@ -116,7 +120,8 @@ public final class EventLoop {
     public func turn(waitMilliseconds: Int32) {
         let wait = effectiveWait(waitMilliseconds)
         let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
-        // With an open epoll descriptor and a valid buffer only EINTR is possible. It counts as a turn without events.
+        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
+        // wait counts as a turn without events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
         turnBeganNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = turnBeganNanoseconds / 1_000
@@ -132,7 +137,8 @@ public final class EventLoop {
     private func effectiveWait(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The last turn took time, so its clock is old; waiting by it would make every timer late.
+        // The clock still has the time at which the last turn began. A wait computed from this time would
+        // make timers late.
         refreshClock()
         guard deadline > nowMilliseconds else { return 0 }
         let untilTimer = Int32(clamping: deadline - nowMilliseconds)
@@ -169,9 +175,10 @@ public final class EventLoop {
         }
     }
 
-    /// Releases every handler that is still registered. For a loop that will not turn again.
+    /// Releases every handler that is still registered. For a loop that runs no more turns.
     func discardHandlers() {
-        // A handler's `deinit` may call the loop, so the handlers are released when the loop is not being changed.
+        // A handler's `deinit` may call the loop, so the handlers are released after the loop's tables were
+        // replaced.
         let discarded = (registrations, timers, turnEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
@@ -209,7 +216,7 @@ public final class EventLoop {
         withExtendedLifetime(replaced) {}
     }
 
-    /// Changes what a watched descriptor is watched for.
+    /// Changes the events for which a descriptor is watched.
     public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
         guard let generation = generation(of: descriptor) else {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
@@ -226,7 +233,7 @@ public final class EventLoop {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
         _ = epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, &event)
-        // The handler's `deinit` may call this table, so it must not run while the table is being changed.
+        // The handler's `deinit` may call the loop, so the handler is released after the table was changed.
         let removed = registrations[Int(descriptor)].handler
         registrations[Int(descriptor)].handler = nil
         registrations[Int(descriptor)].generation &+= 1
@@ -267,8 +274,9 @@ public final class EventLoop {
 
     /// Calls the handler once, at the end of this turn. The caller must avoid duplicates.
     ///
-    /// Handlers registered by a turn-end handler run in the same turn, in a further pass. After `turnEndPassesMax`
-    /// passes the rest runs at the end of the next turn, which then does not wait for events.
+    /// Handlers registered by a turn-end handler run in the same turn, in a further pass. After
+    /// `turnEndPassesMax` passes the remaining handlers run at the end of the next turn, which then does not
+    /// wait for events.
     public func atTurnEnd(_ handler: any TurnEndHandler) {
         precondition(turnEndHandlers.count < EventLoop.turnEndHandlersMax, "turn-end handlers are not deduplicated")
         turnEndHandlers.append(handler)
@@ -276,9 +284,11 @@ public final class EventLoop {
 
     // MARK: - Names
 
-    /// Looks a host up on another thread, always again. Calls back on the loop, never inside this call.
+    /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
+    /// inside this call.
     ///
-    /// Numeric hosts need no look-up. At most `lookUpsMax` look-ups run at once; a further one fails at once with a retriable error.
+    /// Numeric hosts need no look-up. At most `lookUpsMax` look-ups run at once; a further look-up fails with
+    /// a retriable error.
     ///
     /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. Not called if the
     ///   loop is released first.

@@ -8,8 +8,8 @@ public struct Interest: OptionSet, Sendable {
     public static let readable = Interest(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
-    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). Always reported, also without being requested,
-    /// and again in every turn until the descriptor is removed.
+    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). Reported even if not requested, in
+    /// every turn until the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }
 
@@ -20,13 +20,14 @@ public protocol DescriptorHandler: AnyObject {
     func descriptorReady(_ events: Interest)
 }
 
-/// Receives a timer. The loop keeps the handler alive until the timer has fired or was cancelled.
+/// Receives the firing of a timer. The loop keeps the handler alive until the timer has fired or was
+/// cancelled.
 public protocol TimerHandler: AnyObject {
     /// - Parameter tag: the tag given to `schedule`, so that one object can have many timers.
     func timerFired(tag: UInt64)
 }
 
-/// Called when a turn's events and timers are done: the place to send the turn's output.
+/// Receives the end of a turn, after the turn's events and timers: the place to send the turn's output.
 public protocol TurnEndHandler: AnyObject {
     func turnEnded()
 }

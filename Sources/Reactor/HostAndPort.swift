@@ -1,13 +1,14 @@
 /// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or `[2001:db8::1]:80`.
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
-        /// Not a name of letters, digits, `.`, `-` and `_`, and not an address; or an IPv6 address without brackets.
+        /// The host is neither a name of letters, digits, `.`, `-` and `_` nor an address, or it is an IPv6
+        /// address without brackets.
         case host
-        /// Not 1 through 65535.
+        /// The port is not a number from 1 to 65535.
         case port
     }
 
-    /// The length of a host's name, in bytes (RFC 1035, section 2.3.4).
+    /// The longest host name, in bytes (RFC 1035, section 2.3.4).
     public static let hostBytesMax = 255
 
     /// A name or an address, without brackets.
@@ -19,7 +20,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         self.port = port
     }
 
-    /// - Parameter portDefault: the port of a text that names none.
+    /// - Parameter portDefault: the port to use if the text has none.
     public init(_ text: Substring, portDefault: UInt16) throws(Fault) {
         var name = text
         port = portDefault
@@ -38,16 +39,17 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         host = String(name)
     }
 
-    /// Divides a URL after its scheme into the server and what follows it, which begins with `/`, `?` or `#`, or is empty.
+    /// Splits a URL, without its scheme, into the server and the rest. The rest is empty or begins with `/`,
+    /// `?` or `#`.
     ///
-    /// Nil if the server has another form, or if a character is not in printable ASCII.
+    /// Returns nil if the server is not a host and port, or if a character is not in printable ASCII.
     public static func divide(_ url: Substring, portDefault: UInt16) -> (server: HostAndPort, rest: Substring)? {
         guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         let authority = url.prefix { !"/?#".contains($0) }
         return (try? HostAndPort(authority, portDefault: portDefault)).map { ($0, url[authority.endIndex...]) }
     }
 
-    /// As a request or a URL names them: an IPv6 address in brackets.
+    /// The form for URLs and `Host` fields: `host:port`, with an IPv6 address in brackets.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
     private static func isOfName(_ byte: UInt8) -> Bool {

@@ -2,12 +2,12 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// The range is below 32,768, where Linux begins to choose ports itself. So the system gives none of these ports to an
-    /// outgoing connection, or to a listener without a fixed port, while the server that should use the port is not running.
+    /// Linux itself chooses ports from 32,768 on. So until the server starts, the system gives none of these
+    /// ports to an outgoing connection or to a listener without a fixed port.
     private static let unusedPorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttempts = 100
-    /// The last port that was tried; each search continues behind it. If two servers start at the same time, random
-    /// ports could be equal now and then, since neither server listens yet.
+    /// The last port that was tried. Each search continues with the next port, because two random ports could
+    /// be equal while neither of their servers listens yet.
     private static let lastPort = Mutex(UInt16.random(in: unusedPorts))
 
     private static func nextPort() -> UInt16 {
@@ -17,10 +17,10 @@ extension Listener {
         }
     }
 
-    /// A port of the loopback interface on which nobody listens now, and which this process has not given out lately.
-    /// For servers that cannot choose a port themselves.
+    /// Returns a port of the loopback interface on which nobody listens now, and which this process has not
+    /// returned lately. For servers that cannot choose a port themselves.
     ///
-    /// - Throws: why the last attempt could not listen.
+    /// - Throws: the error of the last attempt to listen.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {
         var refusal = SystemError(code: EADDRINUSE, operation: "bind")
         for _ in 0..<unusedPortAttempts {

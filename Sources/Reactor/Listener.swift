@@ -5,16 +5,17 @@ import Glibc
 public protocol ListenerHandler: AnyObject {
     /// - Parameters:
     ///   - descriptor: non-blocking. The handler owns it from now on.
-    ///   - from: nil for a client without a name, as on a Unix socket.
+    ///   - from: the client's address; nil if the client has none, as on a Unix socket.
     func accepted(descriptor: Int32, from: SocketAddress?)
 }
 
-/// Listens on a TCP or Unix socket. The loop keeps it alive until `close`; it holds its handler weakly.
+/// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds
+/// its handler weakly.
 public final class Listener {
     /// The most connections accepted per event, so that a flood does not keep other descriptors waiting.
     private static let acceptsPerEventMax = 64
-    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause the waiting
-    /// connection would be reported again at once, and could not be accepted.
+    /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause
+    /// the loop would report the waiting connection again at once, although it cannot be accepted.
     private static let pauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop
@@ -23,7 +24,7 @@ public final class Listener {
     private let unixPath: String?
     private var resumeTimer = TimerIdentifier.none
 
-    /// The address that it listens on. If port 0 was requested, this has the port that the system chose.
+    /// The address of the listener. If port 0 was requested, the address has the port that the system chose.
     public let address: SocketAddress
 
     /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist; `close` removes it.
@@ -36,7 +37,7 @@ public final class Listener {
         try self.init(loop: loop, socket: ListeningSocket(address: address, backlog: backlog), handler: handler)
     }
 
-    /// Accepts the connections of a socket that listens already. A socket has at most one listener.
+    /// Accepts the connections of a socket that already listens. A socket has at most one listener.
     public init(loop: EventLoop, socket: ListeningSocket, handler: any ListenerHandler) throws(SystemError) {
         self.loop = loop
         self.handler = handler
@@ -82,7 +83,7 @@ public final class Listener {
         switch errno {
         case EAGAIN: return .noneWaiting
         case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
-        // All other errors concern only the one connection, which failed before it was accepted (accept(2)).
+        // All other errors concern one connection, which failed before it was accepted (accept(2)).
         default: return .lost
         }
     }

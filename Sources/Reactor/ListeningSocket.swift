@@ -1,12 +1,12 @@
 import Glibc
 import Synchronization
 
-/// A socket that listens, before there is a loop that accepts its connections. So a program learns at its start that a port is taken.
-/// Closed when it is released without a ``Listener``.
+/// A socket that already listens while no loop accepts its connections yet. So a program learns at its start
+/// that a port is taken. The socket is closed if it is released without a ``Listener``.
 public final class ListeningSocket: Sendable {
-    /// Negative once a listener has it.
+    /// Negative once a listener has taken the descriptor.
     private let descriptor: Mutex<Int32>
-    /// The address that it listens on. If port 0 was requested, this has the port that the system chose.
+    /// The address of the socket. If port 0 was requested, the address has the port that the system chose.
     public let address: SocketAddress
 
     /// - Parameter address: with port 0 the system chooses a port. The path of a Unix socket must not exist.
@@ -23,7 +23,7 @@ public final class ListeningSocket: Sendable {
         if address.isUnix { unlink(address.host) }
     }
 
-    /// Gives the descriptor to the caller; negative if it was given before.
+    /// Gives the descriptor to the caller; negative if another call already took it.
     func take() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }

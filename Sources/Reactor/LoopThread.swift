@@ -23,8 +23,8 @@ public final class LoopThread: Sendable {
     ///
     /// - Parameters:
     ///   - name: shown by debuggers and `top -H`; the kernel keeps the first 15 bytes.
-    ///   - body: builds its objects and calls `run()` on the loop. When it returns, the handlers that are still
-    ///     registered on the loop are released, and the thread ends.
+    ///   - body: builds its objects and calls `run()` on the loop. When the body returns, the handlers that
+    ///     are still registered on the loop are released, and the thread ends.
     public static func start(
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void
@@ -49,8 +49,8 @@ public final class LoopThread: Sendable {
     }
 }
 
-/// Carries a loop to its thread. The starting thread does not touch the loop after handing it over; therefore
-/// `@unchecked Sendable` is correct.
+/// Passes a loop to its thread. `@unchecked Sendable` is correct, because the starting thread does not use
+/// the loop afterwards.
 private final class ThreadStart: @unchecked Sendable {
     private let name: String
     private let loop: EventLoop
@@ -69,7 +69,8 @@ private final class ThreadStart: @unchecked Sendable {
     }
 }
 
-/// The longest prefix of whole characters that fits into the kernel's limit of 15 bytes. The kernel refuses a longer name altogether.
+/// Returns the longest prefix of whole characters within the kernel's limit of 15 bytes. The kernel refuses a
+/// longer name.
 private func threadName(_ name: String) -> String {
     var prefix = name
     while prefix.utf8.count > 15 { prefix.removeLast() }

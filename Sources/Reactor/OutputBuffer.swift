@@ -1,7 +1,7 @@
 /// The output of one stream that waits to be sent. Bytes are appended at the tail and consumed at the head, and are always contiguous.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
-    /// A buffer larger than this, after a burst, is freed when it is empty.
+    /// A buffer that a burst has made larger than this is freed when it is empty.
     private static let retainedBytes = 1024 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -51,7 +51,8 @@ struct OutputBuffer: ~Copyable {
 
     private mutating func makeRoom(_ room: Int) {
         let used = count
-        // Moving the bytes down pays only if it frees at least as much as it moves. Then each byte is moved once on average.
+        // Move the bytes to the front if this frees at least as many bytes as it moves. Then each byte is
+        // moved once on average.
         if head >= used, memory.count - used >= room, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: used)
         } else {

@@ -42,7 +42,7 @@ typealias Resolution = Result<[SocketAddress], ResolveError>
 
 /// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on a short-lived thread of its own and posts its result.
 ///
-/// The threads hold only the mailbox, never the loop or a completion. If the loop is released first, results are
+/// The threads hold the mailbox, not the loop or a completion. If the loop is released first, the results are
 /// dropped, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
     /// Resolves a name; blocks until the result is known.
@@ -97,7 +97,7 @@ final class Resolver: DescriptorHandler {
     }
 }
 
-/// The results in transit from the look-up threads to the loop; at most one per outstanding look-up.
+/// The results that the look-up threads pass to the loop; at most one for each running look-up.
 private final class ResolverMailbox: Sendable {
     struct Entry {
         var identifier: UInt64
@@ -140,7 +140,7 @@ final class FailedResolution: TurnEndHandler {
     }
 }
 
-/// Resolves a name as the system is configured to: by its files, by DNS, or otherwise.
+/// Resolves a name with `getaddrinfo`, as the system is configured: by the hosts file, DNS or other services.
 @Sendable func systemLookUp(host: String, port: UInt16) -> Resolution {
     var hints = addrinfo()
     hints.ai_family = AF_UNSPEC

@@ -3,7 +3,7 @@ import Glibc
 
 /// Creates a certificate authority and a server certificate from it, for the embedded simulator and for tests.
 ///
-/// Keys are P-256. The authority's key is not kept, so it can issue nothing else.
+/// Keys are P-256. The authority's key is not kept, so the authority can issue no other certificate.
 public enum SelfSignedCertificate {
     private static let validDays = 825
     /// Clocks differ: a certificate must be valid for a peer whose clock is a little behind.
@@ -45,8 +45,8 @@ public enum SelfSignedCertificate {
         return files
     }
 
-    /// The value of the extension for subject alternative names. Commas and other characters have a meaning in it, so
-    /// names are checked.
+    /// Returns the value of the extension for subject alternative names. Checks the names, because commas and
+    /// other characters have a meaning in the value.
     private static func alternativeNames(_ hosts: [String]) throws(TLSError) -> String {
         guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
         var names: [String] = []
@@ -91,7 +91,7 @@ public enum SelfSignedCertificate {
     private final class Certificate {
         private let certificate: OpaquePointer
         private let key: OpaquePointer
-        /// The issuer's certificate and key; the certificate's own if it is self-signed.
+        /// The issuer's certificate; the certificate itself if it is self-signed.
         private let issuerCertificate: OpaquePointer
 
         /// - Parameter extend: adds the extensions, before the certificate is signed.
@@ -126,7 +126,7 @@ public enum SelfSignedCertificate {
 
         private func fill(commonName: String) throws(TLSError) {
             let secondsPerDay = 86_400
-            // 64 random bits, positive and not zero (RFC 5280 section 4.1.2.2).
+            // 63 random bits, because a serial number must be positive (RFC 5280 section 4.1.2.2).
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
             let isFilled =
                 X509_set_version(certificate, Int(X509_VERSION_3)) == 1

@@ -2,8 +2,9 @@ import Synchronization
 
 /// A bounded queue from one thread to one other thread, without locks. (R2)
 ///
-/// At any time one thread pushes and one thread pops; the capacity is fixed. Each side has a cache line with its own index and its
-/// last known value of the other side's index. So in the steady state neither side touches the other's line more than once per lap.
+/// At any time one thread pushes and one thread pops; the capacity is fixed. Each side has a cache line with
+/// its own index and a copy of the other side's index. While the ring is neither full nor empty, a side reads
+/// the other side's line about once per round of the ring.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Two lines of 64 bytes, since processors fetch lines in pairs.
     @usableFromInline static var lineBytes: Int { 128 }
@@ -12,7 +13,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     struct Side: ~Copyable {
         /// The number of elements that this side has pushed or popped since the start. Only this side writes it.
         @usableFromInline let index: Atomic<Int>
-        /// The other side's index when this side last read it; never ahead of the present value.
+        /// The other side's index when this side last read it; never ahead of the index now.
         @usableFromInline var oppositeSeen: Int
 
         @usableFromInline
@@ -28,7 +29,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     @usableFromInline let mask: Int
     private let sides: UnsafeMutableRawPointer
 
-    /// - Parameter capacity: the number of elements that it holds, a power of two.
+    /// - Parameter capacity: the most elements in the ring, a power of two.
     public init(capacity: Int) {
         precondition(capacity > 0 && capacity & (capacity - 1) == 0, "the capacity is a power of two")
         precondition(MemoryLayout<Side>.size <= Self.lineBytes)
@@ -50,7 +51,7 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
 
     public var capacity: Int { mask + 1 }
 
-    /// Appends an element, on the producer's thread. False if the ring is full; then nothing was appended.
+    /// Appends an element, on the producer's thread. Returns false, and appends nothing, if the ring is full.
     @inlinable
     public func push(_ element: Element) -> Bool {
         let tail = producer.pointee.index.load(ordering: .relaxed)
@@ -76,14 +77,15 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// The element at a distance from the oldest, on the consumer's thread. Nil if it is not known to be there.
+    /// Returns the element `others` places behind the oldest, on the consumer's thread. Does not read the
+    /// producer's index, so it may return nil for a new element until `pop` has read this index again.
     @inlinable
     public func peek(behind others: Int) -> Element? {
         let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
         return place < consumer.pointee.oppositeSeen ? elements[place & mask] : nil
     }
 
-    /// The number of elements, between 0 and the capacity. Exact only while neither side moves.
+    /// The number of elements, between 0 and the capacity. Exact only while no thread pushes or pops.
     @inlinable
     public var count: Int {
         let head = consumer.pointee.index.load(ordering: .acquiring)

@@ -2,7 +2,7 @@ import Glibc
 
 /// The address of a stream or listener: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
-    /// The bytes of an IP address are kept as numbers: the values of the bytes in network order.
+    /// IP addresses are kept as integers, read from the bytes in network order.
     private enum Storage: Hashable {
         case ipv4(address: UInt32, port: UInt16)
         case ipv6(high: UInt64, low: UInt64, scope: UInt32, port: UInt16)
@@ -18,7 +18,8 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         self.storage = storage
     }
 
-    /// A numeric address: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else, including host names.
+    /// Parses a numeric address: `192.0.2.1`, `2001:db8::1`, `[2001:db8::1]`. Nil for anything else,
+    /// including host names.
     public init?(numeric: String, port: UInt16) {
         var text = Substring(numeric)
         guard !text.utf8.contains(0) else { return nil }
@@ -35,19 +36,21 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         storage = SocketAddress.storage(version6, scope: 0, port: port)
     }
 
-    /// The address of a Unix socket. Nil if the path is empty, has a NUL, or is longer than `unixPathBytesMax`.
+    /// Returns the address of a Unix socket. Nil if the path is empty, has a NUL, or is longer than
+    /// `unixPathBytesMax`.
     public static func unix(path: String) -> SocketAddress? {
         let bytes = path.utf8
         guard !bytes.isEmpty, bytes.count <= unixPathBytesMax, !bytes.contains(0) else { return nil }
         return SocketAddress(storage: .unix(path: path))
     }
 
-    /// 127.0.0.1.
+    /// Returns the address 127.0.0.1 with this port.
     public static func loopback(port: UInt16) -> SocketAddress {
         SocketAddress(storage: .ipv4(address: 0x7f00_0001, port: port))
     }
 
-    /// Converts from the C library's form. Nil for other families, a truncated structure, and an unnamed Unix socket.
+    /// Converts a C library's `sockaddr`. Nil for other families, a truncated structure, and an unnamed Unix
+    /// socket.
     public init?(_ raw: UnsafePointer<sockaddr>, length: socklen_t) {
         let bytes = UnsafeRawBufferPointer(start: raw, count: Int(length))
         switch Int32(raw.pointee.sa_family) {
@@ -92,7 +95,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The same address with another port; a Unix socket stays as it is.
+    /// Returns the address with another port. A Unix socket stays the same.
     public func with(port: UInt16) -> SocketAddress {
         switch storage {
         case .ipv4(let address, _):
@@ -144,7 +147,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Passes the C library's form; valid only during the call.
+    /// Calls `body` with the address as a `sockaddr`, which is valid only during the call.
     public func withRaw<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
         switch storage {
         case .ipv4(let address, let port):

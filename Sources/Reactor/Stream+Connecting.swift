@@ -7,7 +7,8 @@ extension Stream {
     ///
     /// - Parameters:
     ///   - tls: a client's context, or nil for a stream without TLS.
-    ///   - serverName: with TLS, the host name or numeric address that the certificate must carry; nil for the address itself.
+    ///   - serverName: with TLS, the host name or numeric address that the certificate must contain; nil for
+    ///     the address itself.
     ///   - timeoutMilliseconds: the limit for the connection and the handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
         guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
@@ -137,8 +138,8 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemReason(error))
 }
 
-/// Sets the socket's options. The stream collects output itself, so the kernel must not delay it. Keep-alive detects a
-/// peer that has silently disappeared in about two minutes.
+/// Sets the options of a TCP socket: the kernel must not delay output, because the stream already collects
+/// it. Keep-alive detects within about two minutes that the peer has disappeared.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
@@ -149,7 +150,7 @@ private func setConnectionOptions(_ descriptor: Int32) {
 
 func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
     var value = value
-    // The option is an improvement only, so a failure does not matter.
+    // The socket also works without the option, so a failure is ignored.
     _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 

@@ -1,10 +1,11 @@
 extension Stream {
-    /// How often the shared buffer is filled for one stream before other streams get their turn.
+    /// How often the shared buffer is filled for one stream before other streams are read.
     private static let fillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read of this size takes a whole record.
     static let recordBytesMax = 16 * 1024
 
-    /// Stops delivery. Bytes then wait in the kernel, and after a while the peer cannot send more.
+    /// Stops the delivery of input. Received bytes wait in the kernel, and when its buffer is full the peer
+    /// cannot send more.
     public func pauseReading() {
         isReadingPaused = true
         updateInterest()
@@ -45,7 +46,8 @@ extension Stream {
         scheduleContinuation()
     }
 
-    /// Fills the shared buffer and passes it to the handler. `.bytes` means that there may be more input.
+    /// Fills the shared buffer and passes its content to the handler. Returns `.bytes` if there may be more
+    /// input.
     private func fillAndDeliver() -> TransferOutcome {
         let buffer = loop.readBuffer
         var filled = 0
@@ -55,11 +57,11 @@ extension Stream {
             guard case .bytes(let count) = outcome else { break }
             filled += count
             if transport.isTLS {
-                // More input would be in the socket, and the loop will report it. After a short record, another read
-                // would usually cost a system call only to find the socket empty.
+                // After a short record the socket is usually empty, so another read would waste a system
+                // call. If the socket has more input, the loop reports it.
                 if count < Stream.recordBytesMax, !transport.holdsInput { outcome = .wantsRead }
             } else {
-                // Likewise, a short read has emptied the socket.
+                // A short read has emptied the socket.
                 if filled < buffer.count { outcome = .wantsRead }
                 break
             }
@@ -75,7 +77,8 @@ extension Stream {
         return outcome
     }
 
-    /// Takes the error of a failed transfer. This must happen before the handler is called, which may use OpenSSL for other streams.
+    /// Takes the error of a failed transfer. Called before the handler, because the handler may use OpenSSL
+    /// for other streams and so replace the error.
     private func failureToKeep(_ outcome: TransferOutcome) -> StreamError? {
         guard case .failed = outcome else { return nil }
         return transport.takeFailure()

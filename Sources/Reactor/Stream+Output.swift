@@ -35,8 +35,9 @@ extension Stream {
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
-    /// Sends the waiting output, ends our side (close_notify under TLS), and waits for the peer to end its side.
-    /// `streamClosed` follows then, or after `endedVisibleMilliseconds`. Input is delivered until then; writes are ignored.
+    /// Sends the waiting output, ends our side (close_notify under TLS), and waits for the peer to end its
+    /// side. The handler gets `streamClosed` when the peer has ended, or after `endedVisibleMilliseconds`.
+    /// Until then input is delivered and writes are ignored.
     public func shutdownAfterFlush() {
         guard takesOutput else { return }
         isShutdownRequested = true

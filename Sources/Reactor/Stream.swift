@@ -1,9 +1,9 @@
 import Glibc
 
-/// Receives a stream's events. All calls come from the loop, never from inside a call of the stream. Each may call any
-/// method of the stream, including `close`.
+/// Receives a stream's events. All calls come from the loop, never from inside a call of the stream. The
+/// handler may call any method of the stream in a callback, including `close`.
 public protocol StreamHandler: AnyObject {
-    /// The connection is up, and so is TLS if it is used.
+    /// The connection is established, and the TLS handshake is complete if TLS is used.
     func streamConnected(_ stream: Stream)
     /// - Parameter bytes: valid only during the call; the streams of a loop share the memory.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
@@ -25,7 +25,7 @@ public protocol StreamHandler: AnyObject {
 public final class Stream {
     /// With more waiting output than this, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
-    /// The output has drained when it is below this.
+    /// Below this number of bytes the output has drained; see `streamDrained`.
     public static let lowWaterBytes = 128 * 1024
     /// A stream with more waiting output than this fails with `.outputLimit`.
     public static let outputBytesMax = 8 * 1024 * 1024
@@ -33,7 +33,7 @@ public final class Stream {
     public static let reservedBytesMax = 1024 * 1024
     /// How long a server waits for the TLS handshake of a client.
     public static let acceptTimeoutMilliseconds: Int64 = 10_000
-    /// How long the peer may take to end its side after `shutdownAfterFlush` has ended ours.
+    /// How long the peer may take to end its side after `shutdownAfterFlush` has ended our side.
     public static let endedVisibleMilliseconds: Int64 = 5_000
 
     enum State {
@@ -133,7 +133,8 @@ public final class Stream {
         release()
     }
 
-    /// Ends the stream without close_notify, as if the host had lost power. Otherwise like `close`.
+    /// Ends the stream without close_notify, so that a TLS peer sees a truncated connection. Otherwise like
+    /// `close`.
     public func cut() {
         if case .closed = state { return }
         release()
@@ -144,7 +145,7 @@ public final class Stream {
     /// Ends the stream and tells the handler. Called only from the loop.
     func finish(_ error: StreamError?) {
         if case .closed = state { return }
-        // The peer ended in an orderly way, so we do the same.
+        // The peer ended in an orderly way, so we send close_notify as well.
         if error == nil, case .open = state { transport.announceEnd() }
         // An earlier failure that was not reported to the handler takes precedence over the peer's end.
         var failure = error
@@ -154,7 +155,8 @@ public final class Stream {
         handler?.streamClosed(self, error: failure)
     }
 
-    /// Marks the stream as failed. The handler is notified later, from the loop, since the caller may be the handler itself.
+    /// Marks the stream as failed. The handler is notified at the end of the turn, because the caller may be
+    /// the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch state {
         case .closed, .failing:
@@ -275,7 +277,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// Stops watching while reading is paused: a hang-up would otherwise be reported in every turn.
+    /// Stops watching the descriptor while reading is paused, because the loop would report a hang-up in
+    /// every turn.
     private func stopWatching() {
         guard watched != nil else { return }
         watched = nil
@@ -286,6 +289,6 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 enum StreamTimer: UInt64 {
     /// Connecting, the handshake, or the peer's end took too long.
     case deadline
-    /// Reading continues after a break that gave other descriptors their turn.
+    /// Reading continues after a break in which the loop handled other descriptors.
     case continuation
 }

@@ -3,7 +3,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The connection could not be made, with its errno.
         case connectFailed(Int32)
-        /// The connection, or TLS if it is used, was not up within the time limit.
+        /// The connection, or TLS if it is used, was not established within the time limit.
         case connectTimeout
         /// The TLS handshake failed, or it agreed on no application protocol although some were offered.
         case handshakeFailed

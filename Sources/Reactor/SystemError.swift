@@ -4,7 +4,7 @@ import Glibc
 public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The `errno` of the call.
     public var code: Int32
-    /// Which call it was.
+    /// The name of the call.
     public var operation: StaticString
 
     public init(code: Int32, operation: StaticString) {
@@ -12,7 +12,7 @@ public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
         self.operation = operation
     }
 
-    /// The failure in the C library's words, without the call.
+    /// The C library's text for the failure, without the name of the call.
     public var reason: String { systemReason(code) }
 
     public var description: String { "\(operation): \(reason)" }

@@ -105,7 +105,8 @@ public final class TLSContext: @unchecked Sendable {
         )
         SSL_CTX_set_options(context, COpenSSL_SSL_OP_NO_RENEGOTIATION())
         _ = COpenSSL_SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
-        // One read takes all that the kernel has, instead of two reads for each record (header and body).
+        // With read-ahead, one read takes up to 32 KiB from the kernel. Without it, each record needs two
+        // reads (header and body).
         _ = COpenSSL_SSL_CTX_set_read_ahead(context, 1)
         SSL_CTX_set_default_read_buffer_len(context, TLSContext.readAheadBytes)
     }
@@ -140,7 +141,8 @@ public final class TLSContext: @unchecked Sendable {
 
     /// Creates a session on a connected socket. The caller owns it.
     ///
-    /// - Parameter serverName: the host name or numeric address that the server's certificate must carry; unused by servers.
+    /// - Parameter serverName: the host name or numeric address that the server's certificate must contain;
+    ///   unused by servers.
     func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
         guard let session = SSL_new(context) else { throw TLSError(code: .library, subject: "SSL_new") }
@@ -164,13 +166,13 @@ public final class TLSContext: @unchecked Sendable {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
-            // Server name indication has host names only (RFC 6066 section 3).
+            // Server name indication is not set, because it allows only host names (RFC 6066 section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
                 throw TLSError(code: .serverName, subject: name)
             }
             return
         }
-        // Certificates and the indication have names without the dot of the root.
+        // Certificates and server name indication use names without a final dot.
         if name.hasSuffix(".") { name.removeLast() }
         SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {

@@ -3,7 +3,7 @@ import COpenSSL
 /// A certificate, key or other TLS setting that cannot be used.
 public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
-        /// The file of certificate authorities cannot be read or holds none.
+        /// The file of certificate authorities cannot be read or has no certificate.
         case authorities
         /// The certificate chain cannot be read or is refused.
         case certificate
@@ -20,7 +20,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     public var code: Code
-    /// The file or value concerned, and what is wrong with it.
+    /// The file or value, and why it cannot be used.
     public var reason: String
 
     public var description: String { reason }
@@ -36,7 +36,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Empties the thread's error queue into one text, the original cause first.
+/// Empties OpenSSL's error queue of this thread into one text, the original cause first.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
     // The queue holds 16 entries (ERR_NUM_ERRORS).

@@ -9,8 +9,9 @@ public struct TimerIdentifier: Sendable, Hashable {
 
 /// The scheduled timers, ordered by deadline; equal deadlines in the order of scheduling.
 ///
-/// A binary heap of small records, and a table of slots. A slot knows the place of its record in the heap, so a cancelled
-/// timer is removed at once, in O(log n). So no dead records accumulate, however many timers are set and cancelled.
+/// A binary heap of small records, and a table of slots. A slot has the index of its record in the heap, so a
+/// cancelled timer is removed at once, in O(log n). Records of cancelled timers therefore never pile up in
+/// the heap.
 struct TimerHeap {
     /// The most timers. More means that a caller schedules without bound, which is a defect of ours.
     static let timersMax = 1 << 22
@@ -57,7 +58,8 @@ struct TimerHeap {
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
 
-    /// Removes a timer that has not fired. The caller releases its handler, since a `deinit` may call the timers.
+    /// Removes a timer that has not fired, and returns its handler. The caller releases the handler after
+    /// this call, because the handler's `deinit` may use the timers.
     mutating func remove(_ timer: TimerIdentifier) -> Due? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {

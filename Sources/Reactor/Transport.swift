@@ -4,13 +4,13 @@ import Glibc
 /// The result of one attempt to transfer bytes.
 enum TransferOutcome {
     case bytes(Int)
-    /// Nothing is possible until the socket is readable. A write can want this too, when TLS must read first.
+    /// Nothing is possible until the socket is readable. A write can end so too, when TLS must read first.
     case wantsRead
-    /// Nothing is possible until the socket is writable. A read can want this too.
+    /// Nothing is possible until the socket is writable. A read can end so too, when TLS must write first.
     case wantsWrite
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case end
-    /// `Transport.failure` says why.
+    /// `Transport.takeFailure()` returns the reason.
     case failed
 }
 
@@ -64,7 +64,8 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(0) : outcome(of: result, session)
     }
 
-    /// Whether TLS has taken bytes from the socket that have not been read. The loop will not report these bytes.
+    /// Whether TLS holds bytes from the socket that `read` has not returned. The loop does not report these
+    /// bytes.
     var holdsInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1
@@ -122,7 +123,7 @@ struct Transport: ~Copyable {
         }
     }
 
-    // MARK: - What is known of the session
+    // MARK: - State of the session
 
     /// The application protocol that ALPN agreed on.
     var applicationProtocol: String? {
@@ -134,7 +135,8 @@ struct Transport: ~Copyable {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// The error after a `.failed` of the handshake. Call it once, before any other use of OpenSSL.
+    /// Returns the error of a handshake that ended with `.failed`. Call this function once, before any other
+    /// use of OpenSSL.
     func takeHandshakeFailure() -> StreamError {
         if let session {
             let verification = SSL_get_verify_result(session)
@@ -148,7 +150,8 @@ struct Transport: ~Copyable {
         return StreamError(code: .handshakeFailed, reason: failure.reason)
     }
 
-    /// The error after a `.failed` of a read or write. Call it once, before any other use of OpenSSL.
+    /// Returns the error of a read or write that ended with `.failed`. Call this function once, before any
+    /// other use of OpenSSL.
     func takeFailure() -> StreamError {
         if failureCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

@@ -4,12 +4,13 @@ import Synchronization
 
 /// Wakes a loop from another thread, through an eventfd that the loop watches.
 ///
-/// The waker publishes its work and then calls `signal`. The woken thread must call `drain` first and take the work afterwards,
-/// or it could miss work. Signals before the drain count as one wake-up, and all but the first need no system call.
+/// The waking thread publishes its work and then calls `signal`. The loop's thread must call `drain` before
+/// it takes the work, because it could miss work otherwise. Several signals before a drain count as one
+/// wake-up, and only the first makes a system call.
 public final class Wakeup: Sendable {
     /// The eventfd. C libraries may write to it directly: 8 bytes, a 64-bit 1.
     public let descriptor: Int32
-    /// True from a signal until the drain that sees it.
+    /// True from a signal until the next drain.
     private let isSignalled = Atomic<Bool>(false)
 
     public init() throws(SystemError) {
@@ -31,7 +32,7 @@ public final class Wakeup: Sendable {
         errno = savedError
     }
 
-    /// Takes the wake-up back. Must be called before the work is taken.
+    /// Resets the wake-up. Must be called before the work is taken.
     public func drain() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)

@@ -41,11 +41,12 @@ enum Setting {
     static let initialWindowSize: UInt16 = 4
     static let frameSizeMax: UInt16 = 5
     static let headerListSizeMax: UInt16 = 6
-    /// RFC 9218, section 2.1.
+    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, section 2.1).
     static let noRFC7540Priorities: UInt16 = 9
 }
 
-/// A peer's error that ends the connection: it broke HTTP/2, or exceeded one of our limits (RFC 9113, section 5.4.1).
+/// An error of the peer that ends the connection: the peer broke HTTP/2, or exceeded one of our limits (RFC
+/// 9113, section 5.4.1).
 struct ConnectionFault: Error {
     var code: ErrorCode
     /// The error in words, for logs.
@@ -60,7 +61,8 @@ struct ConnectionFault: Error {
 /// The nine bytes in front of a frame's payload (RFC 9113, section 4.1).
 struct FrameHeader {
     static let byteCount = 9
-    /// SETTINGS_MAX_FRAME_SIZE at its default. We never raise our own limit, and never use a larger one of the peer.
+    /// The default of SETTINGS_MAX_FRAME_SIZE. We accept no longer frame, and send none even if the peer
+    /// allows it.
     static let payloadBytesMax = 16_384
 
     var payloadBytes: Int
@@ -98,7 +100,7 @@ struct FrameHeader {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Four bytes in network order. The caller has checked the length.
+    /// Reads four bytes in network order. The caller has checked the length.
     func networkUInt32(at offset: Int) -> UInt32 {
         UInt32(bigEndian: loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }

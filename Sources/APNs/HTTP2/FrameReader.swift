@@ -12,18 +12,19 @@ struct Frame {
 
 /// Splits received bytes into frames, and refuses invalid frames (RFC 9113, sections 4 and 6).
 ///
-/// A frame that arrives whole is returned in place. If the input ends within a frame, its first part is kept, at most
-/// one frame's bytes, and completed from the next input. A header block in several parts is assembled here, so that a
-/// HEADERS frame always has its whole block. The reader does not interpret what frames mean.
+/// A frame that is completely in the input is returned without a copy. If the input ends within a frame, the
+/// reader keeps the frame's first part and completes it from the next input. It joins a header block that
+/// comes in several frames, so that a returned HEADERS frame has its whole block.
 struct FrameReader: ~Copyable {
     /// The longest header block that is assembled from parts. A response's block has about a hundred bytes.
     static let headerBlockBytesMax = 65_536
-    /// The most parts of one header block. A flood of empty parts is an attack.
+    /// The most CONTINUATION frames of one header block. A flood of empty ones is an attack.
     static let continuationsMax = 16
 
     private let partial: UnsafeMutableRawBufferPointer
     private var partialBytes = 0
-    /// The block's memory, allocated when the first block comes in parts.
+    /// The memory for a header block that comes in several frames. Allocated when the first such block
+    /// arrives.
     private var block = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var blockBytes = 0
     private var continuations = 0
@@ -42,7 +43,7 @@ struct FrameReader: ~Copyable {
         block.deallocate()
     }
 
-    /// The next frame. Nil if the rest of the input is not a whole frame; the rest is then kept.
+    /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
     mutating func next(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
         while let (header, payload) = try takeFrameBytes(&input) {
             if let frame = try validate(header, payload) { return frame }
@@ -88,7 +89,7 @@ struct FrameReader: ~Copyable {
         return (header, UnsafeRawBufferPointer(rebasing: partial[FrameHeader.byteCount..<end]))
     }
 
-    /// Moves input behind the kept bytes until `total` bytes are kept.
+    /// Moves bytes from the input to the kept bytes until `total` bytes are kept.
     private mutating func keep(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
         let count = min(input.count, total - partialBytes)
         guard count > 0 else { return }
@@ -106,8 +107,9 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Looking
 
-    /// Checks a frame. Nil if it is a part of a header block that is not complete. A frame of an unknown type is returned,
-    /// and the caller ignores it (RFC 9113, section 5.5). Between the parts of a block no other frame is allowed.
+    /// Checks a frame. Returns nil for a part of a header block that is not complete yet; no other frame may
+    /// come between the parts. Returns a frame of an unknown type, which the caller ignores (RFC 9113,
+    /// section 5.5).
     private mutating func validate(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
@@ -157,7 +159,8 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireSize(header, header.payloadBytes == 4)
         case FrameType.priority:
-            // A wrong length would only be an error of its stream (RFC 9113, section 6.3), and the frame is ignored anyway.
+            // The length is not checked: the frame is ignored, and a wrong length is an error of the stream
+            // alone (RFC 9113, section 6.3).
             try requireStream(header)
         case FrameType.settings:
             try requireConnection(header)

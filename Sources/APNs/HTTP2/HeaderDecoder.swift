@@ -1,16 +1,16 @@
 /// HPACK's decoder for responses (RFC 7541). Keeps only what ``ResponseHead`` needs.
 ///
-/// So the dynamic table holds no text: only the size and the meaning of each field.
+/// The dynamic table therefore holds the size and the meaning of each field, and no text.
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE, which we leave at its default.
     static let tableBytesMax = 4_096
-    /// The most entries, since each takes at least 32 bytes of the table. A power of two.
+    /// The most entries of the table: each takes at least 32 of the table's 4,096 bytes. A power of two.
     private static let entriesMax = 128
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4).
     static let stringBytesMax = 8_192
 
     private let entries: UnsafeMutablePointer<HeaderField>
-    /// The place of the newest entry. Older entries follow it, wrapping around the end.
+    /// The index of the newest entry. Older entries follow, wrapping around at the end of the memory.
     private var newest = 0
     private var count = 0
     private var tableBytes = 0
@@ -35,7 +35,8 @@ struct HeaderDecoder: ~Copyable {
         scratch.deallocate()
     }
 
-    /// Decodes one whole header block. After a fault the table cannot be trusted, so the connection must end (RFC 9113, section 4.3).
+    /// Decodes one whole header block. After a thrown fault the table may be wrong, so the caller must end
+    /// the connection (RFC 9113, section 4.3).
     mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> ResponseHead {
         var head = ResponseHead()
         var rest = block

@@ -1,6 +1,7 @@
 import Numbers
 
-/// Header blocks of broadcasts. A channel has about one a second, so no piece of a block is kept.
+/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so no parts of
+/// blocks are cached.
 extension HeaderEncoder {
     /// Writes the header block of one broadcast.
     ///

@@ -6,12 +6,13 @@ import Numbers
 /// - `apns-id` and `apns-expiration` are indexed on their first use only;
 /// - all other fields are indexed.
 ///
-/// So the table is complete after the first requests. From then on a header block consists of constant pieces, which
-/// are copied, and three values between and behind them:
+/// After the first requests the table no longer changes. Then a header block consists of constant pieces,
+/// which are copied, and three values that differ (`:path`, `apns-expiration`, `apns-id`):
 ///
 ///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority | apns-expiration | apns-id
 ///
-/// A broadcast has a channel instead of a topic. Broadcasts are few: they use the entries that pushes have made, and add none.
+/// A broadcast has a channel instead of a topic. Broadcasts are rare, so they use the table entries of pushes
+/// and add none.
 struct HeaderEncoder: ~Copyable {
     enum Name: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
@@ -41,7 +42,7 @@ struct HeaderEncoder: ~Copyable {
 
     /// The longest `authorization` value. Ours have about 220 bytes.
     static let authorizationBytesMax = 2_048
-    /// The most of the peer's table that is used, even if the peer allows more: the size before any SETTINGS.
+    /// The most bytes of the peer's table that we use, even if the peer allows more: HPACK's default size.
     static let tableBytesMax = 4_096
 
     let texts: [[UInt8]]
@@ -58,12 +59,13 @@ struct HeaderEncoder: ~Copyable {
     /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541, section 4.2).
     private var resized: (least: Int, last: Int)?
 
-    /// The constant pieces: before the path, and, for each priority, before the expiration; then the identifier's name.
+    /// The constant pieces: before the path (`front`), from the path to the expiration for each priority
+    /// (`middle`), and the name `apns-id`.
     private var front: [UInt8] = []
     private var middle5: [UInt8] = []
     private var middle10: [UInt8] = []
     private var identifierName: [UInt8] = []
-    /// Whether the constant pieces may be used for requests of each priority.
+    /// Whether requests of priority 5, or of priority 10, may use the constant pieces.
     private var isSettled5 = false
     private var isSettled10 = false
 
@@ -82,7 +84,7 @@ struct HeaderEncoder: ~Copyable {
     /// The longest possible header block of a request.
     private(set) var blockBytesMax = 0
 
-    /// Sets the value that the next requests carry.
+    /// Sets the `authorization` value of the next requests.
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
@@ -273,7 +275,8 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The representation byte and the name of a literal, which is put into the table unless it is there or the table is not used.
+    /// Returns the representation byte and the name of a literal. The byte adds the field to the table if the
+    /// table is used and has no such name.
     private func namePiece(_ name: Name) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = ordinals[name.rawValue] >= 0
@@ -300,13 +303,14 @@ struct HeaderEncoder: ~Copyable {
         inserted += 1
     }
 
-    /// The bytes that tell the peer about a new table size, before the first field (RFC 7541, section 4.2). Afterwards
-    /// the peer's table is empty or unchanged.
+    /// Returns the bytes that tell the peer about a new table size; they come before the first field (RFC
+    /// 7541, section 4.2). Afterwards the peer's table is empty or unchanged.
     mutating func sizeUpdates() -> [UInt8] {
         guard let (least, last) = resized else { return [] }
         resized = nil
         var updates: [UInt8] = []
-        // A size that would evict some entries is replaced by 0, which evicts all, so that both sides agree without counting.
+        // If the smallest size would evict some entries, announce 0, which evicts all. Then both sides agree
+        // without counting.
         let floor = least < tableBytesNeeded ? 0 : least
         if floor != last { Self.addInteger(floor, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
         Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)

@@ -1,6 +1,7 @@
 /// HPACK's Huffman code (RFC 7541, section 5.2 and appendix B).
 ///
-/// The code is canonical: codes of one length are in the order of their symbols. So a table of lengths describes it fully.
+/// The code is canonical: codes of one length are in the order of their symbols. So the table of code lengths
+/// defines every code.
 struct Huffman: @unchecked Sendable {
     /// Created once, and never changed or freed.
     static let code = Huffman()
@@ -59,14 +60,14 @@ struct Huffman: @unchecked Sendable {
             let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
             pairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
         }
-        // The code that remains is the end of string, thirty ones, which is not allowed within a string.
+        // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
         firstCodes.advanced(by: Self.bitsMax + 1).initialize(to: code << UInt32(32 - Self.bitsMax))
         firstPlaces.advanced(by: Self.bitsMax + 1).initialize(to: place)
     }
 
     // MARK: - Decoding
 
-    /// The room that `decode` needs. The shortest code has five bits.
+    /// Returns the bytes that the output of `decode` must have. The shortest code has five bits.
     static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
 
     /// Decodes a string and returns its length. Nil if the input is not valid (RFC 7541, section 5.2).
@@ -77,7 +78,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits, inverted and left-aligned. A shift brings in zeros, which here mean ones, the bits that padding consists of.
+        // The next bits, inverted and left-aligned. A shift fills with zeros, which mean ones here, as
+        // padding has.
         var inverted: UInt64 = 0
         var available = 0
         var position = 0
@@ -89,7 +91,8 @@ struct Huffman: @unchecked Sendable {
                 let taken = (63 &- available) &>> 3
                 position += taken
                 available += taken * 8
-                // Bits of these eight bytes below the available ones are set again, to the same values, by the next load.
+                // The load also set bits beyond `available`. The next load sets these bits again, to the same
+                // values.
             } else {
                 while available <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
@@ -113,7 +116,7 @@ struct Huffman: @unchecked Sendable {
                 var length = Int(short &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: short)
                 if length == 0 || length > available {
-                    // A long code must be fully visible before it is decoded, or rejected.
+                    // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if available < Self.bitsMax, position < input.count { break }
                     // Fewer than eight ones at the end are padding.
                     if inverted == 0 { return available < 8 ? count : nil }
@@ -133,7 +136,8 @@ struct Huffman: @unchecked Sendable {
     }
 
     private func longCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // Longer codes are larger. So the length is the largest one whose first code is not above the bits.
+        // A longer code has a larger value. So the length is the greatest one whose first code is not above
+        // the bits.
         var length = Int(Self.shortBits) + 1
         while length < Self.bitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.bitsMax + 1] else { return nil }

@@ -4,7 +4,7 @@ import Numbers
 struct ResponseHead {
     /// The longest header list, counted as in RFC 9113, section 6.5.2. APNs' lists are below 300 bytes.
     static let listBytesMax = 16_384
-    /// A longer `Retry-After` is ignored.
+    /// The longest `Retry-After` that is used. A longer one is ignored.
     static let retryAfterSecondsMax: UInt64 = 86_400
 
     /// `:status`; 0 if there is none.
@@ -12,7 +12,8 @@ struct ResponseHead {
     /// `Retry-After` in seconds; -1 if there is none.
     var retryAfterSeconds: Int32 = -1
     var hasIdentifier = false
-    /// The `apns-id`, or the `apns-request-id` of a broadcast's answer; (0, 0) if it is not a UUID in canonical form.
+    /// The `apns-id`, or the `apns-request-id` of a broadcast's response; (0, 0) if it is not a UUID in
+    /// canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// `content-length`; -1 if there is none.
     var contentBytes: Int32 = -1
@@ -68,7 +69,7 @@ struct HeaderField {
     var isValid: Bool { isNameValid && isValueValid }
     var tableBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
 
-    /// A field of this name without a value.
+    /// Makes a field with this name and without a value.
     init(name: UnsafeRawBufferPointer) {
         nameBytes = Int32(truncatingIfNeeded: name.count)
         switch name.count {
@@ -108,7 +109,8 @@ struct HeaderField {
         }
     }
 
-    /// Whether a name is allowed: not a pseudo-header field other than `:status`, nor a connection field of HTTP/1.1.
+    /// Whether a name is allowed in a response. Unknown pseudo-header fields, upper-case letters and
+    /// HTTP/1.1's connection fields are not.
     private static func isAllowed(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
         case 0: return false

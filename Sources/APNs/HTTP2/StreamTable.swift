@@ -1,7 +1,7 @@
 /// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half full.
 ///
-/// A client's streams are consecutive odd numbers. Without a hash they would form one long cluster, which each removal
-/// would have to walk.
+/// A client's streams are consecutive odd numbers. Without a hash they would form one long cluster, and each
+/// removal would scan the whole cluster.
 struct StreamTable: ~Copyable {
     private struct Entry {
         /// 0 if the entry is free.
@@ -28,7 +28,7 @@ struct StreamTable: ~Copyable {
         entries.deallocate()
     }
 
-    /// The slot of a stream; -1 if the stream is not open.
+    /// Returns the slot of a stream; -1 if the stream is not open.
     func slot(of stream: Int32) -> Int32 {
         var place = home(stream)
         while entries[place].stream != 0 {
@@ -44,7 +44,7 @@ struct StreamTable: ~Copyable {
         entries[place] = Entry(stream: stream, slot: slot)
     }
 
-    /// Removes a stream, and closes the gap so that the entries behind it are still found.
+    /// Removes a stream, and closes the gap so that look-ups still find the entries behind the gap.
     func remove(_ stream: Int32) {
         var gap = home(stream)
         while entries[gap].stream != stream {
@@ -53,7 +53,8 @@ struct StreamTable: ~Copyable {
         }
         var place = (gap + 1) & mask
         while entries[place].stream != 0 {
-            // The entry may move to the gap, unless its home place lies between the gap and the entry.
+            // The entry may move to the gap, unless its home (the index that its hash gives) lies between the
+            // gap and the entry.
             let home = home(entries[place].stream)
             if (place - home) & mask >= (place - gap) & mask {
                 entries[gap] = entries[place]

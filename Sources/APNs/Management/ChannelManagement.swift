@@ -3,7 +3,8 @@ import Documents
 public import Reactor
 import Synchronization
 
-/// Where the management service is, and how the client reaches it.
+/// The address of Apple's channel management service, with the TLS context and the time limit of its
+/// requests.
 public struct ManagementPlace: Sendable {
     public var host: String
     public var port: UInt16
@@ -21,9 +22,9 @@ public struct ManagementPlace: Sendable {
     var authority: String { port == 443 ? host : "\(host):\(port)" }
 }
 
-/// A request without a response.
+/// Why a request got no response.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// The client sent the request: APNs may have carried it out.
+    /// Whether the client sent the request, so that APNs may have carried it out.
     var isAmbiguous: Bool
     var text: String
 }
@@ -44,14 +45,14 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var cause: Cause
     /// The HTTP status; 0 without a response.
     public var status: Int
-    /// For logs and people. Contains no token and no header.
+    /// The error in words, for logs and operators. Contains no token and no header.
     public var text: String
     /// `Retry-After`, capped at a day.
     public var retryAfterSeconds: Int?
 
     public var description: String { text }
 
-    /// Whether the same request may succeed later, although nobody changes anything.
+    /// Whether the same request may succeed later without a change by an operator.
     public var isTransient: Bool {
         switch cause {
         case .unsent, .ambiguous, .malformed: true
@@ -61,12 +62,13 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     }
 }
 
-/// Apple's service that creates, reads, lists and deletes broadcast channels of one app in one environment.
+/// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
+/// environment.
 ///
 /// Each request opens its own connection, since there are a few requests an hour. Requests run one after the other.
 /// The client does not retry. A creation has no idempotency key, so the caller decides what a request without a response means.
 public final class ChannelManagement: Sendable {
-    /// A channel as APNs has it.
+    /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
         public var identifier: String
         /// Whether APNs keeps the newest message: storage policy 1.
@@ -83,8 +85,8 @@ public final class ChannelManagement: Sendable {
     private let requestCount = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bundleIdentifier: the app's, without the suffix of a topic.
-    ///   - tokens: provider tokens for the app in this environment.
+    ///   - bundleIdentifier: the app's bundle id, without the suffix that a topic has.
+    ///   - tokens: signs the provider tokens for the app in this environment.
     ///   - unixSeconds: the current time, for signatures.
     public init(
         bundleIdentifier: String,
@@ -139,7 +141,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// The ids of all channels that the app has in the environment, including other people's.
+    /// Returns the ids of all channels that the app has in the environment, including channels of other
+    /// programs.
     public func list() async throws(ChannelError) -> [String] {
         let response = try await perform(
             ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),

@@ -1,9 +1,10 @@
-/// Header blocks of the management service (RFC 7541). Neither side uses a dynamic table: a few requests an hour need no compression.
-/// ``HeaderDecoder`` does not fit here, since it drops the texts of the responses' fields.
+/// Reads and writes header blocks of the management service (RFC 7541). Neither side uses a dynamic table,
+/// because a few requests an hour need no compression. ``HeaderDecoder`` cannot be used, because it drops the
+/// texts of fields.
 enum ManagementBlock {
-    /// The table size in our SETTINGS: the server must not index fields.
+    /// The table size in our SETTINGS. 0 forbids the server to index fields.
     static let tableBytes: UInt32 = 0
-    /// The decoder refuses longer names and values.
+    /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192
 
     /// Writes a request's fields as literals that are never indexed. The first byte sets our own table to size 0.
@@ -22,7 +23,7 @@ enum ManagementBlock {
         block.append(contentsOf: string.utf8)
     }
 
-    /// RFC 7541, section 5.1, with a prefix of 7 bits.
+    /// Appends an integer with a prefix of 7 bits (RFC 7541, section 5.1).
     private static func append(integer: Int, to block: inout [UInt8]) {
         guard integer >= 127 else { return block.append(UInt8(integer)) }
         block.append(127)
@@ -52,7 +53,8 @@ enum ManagementBlock {
         return fields
     }
 
-    /// The static table's entries that occur in answers (RFC 7541, appendix A).
+    /// Returns an entry of the static table (RFC 7541, appendix A): a `:status`, or an empty name for any
+    /// other entry.
     private static func indexed(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
         let statuses = ["200", "204", "206", "304", "400", "404", "500"]
         switch index {

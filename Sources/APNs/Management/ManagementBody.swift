@@ -1,4 +1,4 @@
-/// Bodies of the management service's requests and answers, as Apple documents them.
+/// The bodies of the management service's requests and responses, as Apple documents them.
 enum ManagementBody {
     /// A channel: the body of a creation, and the response to a read.
     struct Channel: Codable {

@@ -10,7 +10,7 @@ struct ManagementRequest: Sendable {
 
     var method: Method
     var path: String
-    /// Fields beside those that every request has. Names in lower case.
+    /// Header fields in addition to the fields of every request. Names are in lower case.
     var fields: [(name: String, value: String)] = []
     var body: [UInt8] = []
 }
@@ -29,11 +29,13 @@ struct ManagementResponse: Sendable {
 /// - `waiting`: waits for the whole response. Then goes to `over`.
 /// - `over`: has a response, a fault or a missed deadline. Final.
 ///
-/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response tells whether it has.
+/// Before `waiting`, APNs cannot have carried out the request. In `waiting`, only a response tells whether
+/// APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The most addresses of a name to try.
     private static let addressesMax = 8
-    /// A list of 10,000 channels takes about 300 kB. Apple does not fix the length of ids.
+    /// The most bytes of a response. A list of 10,000 channels takes about 300 kB, and Apple does not limit
+    /// the length of ids.
     private static let responseBytesMax = 4 << 20
     private static let streamIdentifier: Int32 = 1
     private static let windowBytes = 1 << 20
@@ -46,7 +48,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private let place: ManagementPlace
     private let request: ManagementRequest
     private let authorization: String
-    /// The caller signals it when it does not want the response any more.
+    /// The caller signals this wakeup when it no longer waits for the response.
     private let interruption: Wakeup
     private var phase = Phase.connecting
     private var addresses: ArraySlice<SocketAddress> = []
@@ -82,7 +84,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         } catch {
             end(error.description)
         }
-        // Does not wait for the resolver's thread, which may outlive the exchange.
+        // The exchange may end before the resolver's thread answers, so the closure holds the exchange
+        // weakly.
         loop.resolve(host: place.host, port: place.port) { [weak self] resolution in self?.resolved(resolution) }
         if result == nil { loop.run() }
         guard let result else { preconditionFailure("the loop ends with the exchange") }
@@ -111,7 +114,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends without a response. The phase tells whether APNs may have processed the request.
+    /// Ends the exchange without a response. The phase tells whether APNs may have processed the request.
     private func end(_ text: String) {
         end(.failure(ManagementFault(isAmbiguous: phase == .waiting, text: text)))
     }
@@ -197,7 +200,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         send()
     }
 
-    /// The body fits into HTTP/2's initial window, unless the server's SETTINGS make the window smaller.
+    /// Sends the request, or ends if the body does not fit into the flow-control windows.
     private func send() {
         guard request.body.count <= min(65_535, Int(settings.initialWindowBytes)) else {
             phase = .settling
@@ -233,7 +236,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status. Informational answers (1xx) come before the final response.
+        // Trailers have no status. Informational responses (1xx) come before the final response.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finish() }
     }
@@ -248,7 +251,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowUsed += frame.flowControlledBytes
-        // The connection's window stays at 65,535 bytes, so the client returns room early.
+        // The connection's window has 65,535 bytes, so send a WINDOW_UPDATE after 16,384 bytes.
         guard windowUsed >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
             let increment = withUnsafeBytes(of: UInt32(windowUsed).bigEndian) { Array($0) }

@@ -1,6 +1,6 @@
 import Reactor
 
-/// The address of a page.
+/// The server and path of an `http` URL.
 package struct HTTPAddress: Sendable, Equatable {
     package var server: HostAndPort
     /// The path with its query.
@@ -15,7 +15,7 @@ package struct HTTPAddress: Sendable, Equatable {
         self.path = path
     }
 
-    /// - Returns: nil if the text is no `http` URL with a host.
+    /// - Returns: nil if the text is not an `http` URL with a host.
     package init?(url: String) {
         let scheme = "http://"
         guard url.lowercased().hasPrefix(scheme),

@@ -1,6 +1,6 @@
 import Reactor
 
-/// Makes requests over HTTP/1.1, each over a connection and a loop of its own. A request blocks its thread.
+/// An HTTP/1.1 client. Each request has its own connection and event loop, and blocks the calling thread.
 package struct HTTPClient: Sendable {
     /// The most addresses of one name that are tried.
     static let addressesMax = 8
@@ -16,9 +16,10 @@ package struct HTTPClient: Sendable {
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int
     package var responseBytesMax = 16 << 20
-    /// Whether only the status of the response matters. Then the request ends with the response's head.
+    /// Whether the caller needs only the status. If true, the request ends after the response's head.
     package var readsOnlyStatus = false
-    /// Signalled when nobody waits any longer. It is never drained, so that later requests end at once, too.
+    /// The caller signals this wakeup to end a request. The client never drains the wakeup, so later requests
+    /// also end at once.
     package var interruption: Wakeup?
 
     package init(address: HTTPAddress, timeoutMilliseconds: Int) {
@@ -27,9 +28,10 @@ package struct HTTPClient: Sendable {
     }
 
     /// - Parameters:
-    ///   - fields: more lines of the head, each with its line end.
+    ///   - fields: more header fields, each as a line with its line end.
     ///   - contentType: the type of the body.
-    /// - Throws: if there is no response, or it is not HTTP. An answer with any status is returned.
+    /// - Throws: if no response arrives, or the response is not HTTP or too large. A response with any status
+    ///   is returned.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",
@@ -72,6 +74,6 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
     }
 
     package var cause: Cause
-    /// For logs and people. Has nothing from the request.
+    /// The error in words, for logs and users. Contains no header field and no body of the request.
     package var description: String
 }

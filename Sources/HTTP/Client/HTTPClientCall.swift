@@ -46,7 +46,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 return end(.unconnected, error.description)
             }
         }
-        // The look-up may outlive the request, since nobody waits for its thread.
+        // The request may end before the look-up's thread answers, so the closure holds this object weakly.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.resolved(resolution)
         }
@@ -136,7 +136,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     // MARK: - The response
 
-    /// Reads heads until the final one: a server may send informational responses first.
+    /// Reads heads until the final response, because a server may send informational responses (1xx) first.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
             guard let (head, length) = try HTTPResponseHead.parse(received) else { return }

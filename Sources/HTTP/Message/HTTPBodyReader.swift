@@ -1,11 +1,12 @@
 import Numbers
 
-/// Collects the body of a request or of a response, in any of the forms that end it (RFC 9112, section 6).
+/// Collects the body of a request or response: with a known length, chunked, or until the connection ends
+/// (RFC 9112, section 6).
 struct HTTPBodyReader {
     enum Length: Sendable, Equatable {
         case bytes(Int)
         case chunked
-        /// The peer ends the connection. For answers only.
+        /// The body ends with the connection. For responses only.
         case untilEnd
     }
 
@@ -31,17 +32,18 @@ struct HTTPBodyReader {
     private(set) var body: [UInt8] = []
     private var state: State
     private let bytesMax: Int
-    /// The part of a line that has arrived, in chunked form.
+    /// The received part of the current line of the chunked coding.
     private var line: [UInt8] = []
 
-    /// - Throws: if a longer body is announced than `bytesMax`.
+    /// - Throws: if the announced length is above `bytesMax`.
     init(_ length: Length, bytesMax: Int) throws(HTTPFault) {
         self.bytesMax = bytesMax
         switch length {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             state = count == 0 ? .whole : .counted(remaining: count)
-            // The memory is touched only as the bytes arrive.
+            // The reservation uses no memory until the bytes arrive, because the system provides a page at
+            // its first write.
             body.reserveCapacity(count)
         case .chunked: state = .chunkSize
         case .untilEnd: state = .untilEnd
@@ -52,9 +54,9 @@ struct HTTPBodyReader {
     /// Whether the end of the connection ends the body.
     var endsWithConnection: Bool { state == .untilEnd }
 
-    /// Takes the bytes of the body.
+    /// Takes the next bytes of the body.
     ///
-    /// - Returns: how many of the bytes are the body's. The others are behind it.
+    /// - Returns: how many of the bytes belong to the body. The bytes after them belong to the next message.
     mutating func read(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> Int {
         var rest = bytes[...]
         while !isWhole, !rest.isEmpty {
@@ -106,7 +108,7 @@ struct HTTPBodyReader {
     private mutating func endLine() throws(HTTPFault) {
         switch state {
         case .chunkSize:
-            // Behind a semicolon there may be extensions, which nobody uses.
+            // After a semicolon there may be chunk extensions, which are ignored.
             let digits = line.prefix { $0 != UInt8(ascii: ";") }
             let size = String(decoding: digits, as: UTF8.self)[...].trimmed
             guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.value($0) != nil }) else { throw .malformed }
@@ -122,7 +124,7 @@ struct HTTPBodyReader {
         }
     }
 
-    /// Gives the body away, without a copy.
+    /// Returns the body without a copy, and leaves the reader without a body.
     mutating func takeBody() -> [UInt8] {
         defer { body = [] }
         return body

@@ -22,12 +22,12 @@ package struct HTTPFields: Sendable, Equatable {
         return values.isEmpty ? nil : values.joined(separator: ", ")
     }
 
-    /// The value of each field with this name.
+    /// Returns the value of each field with this name.
     func values(of name: String) -> [String] {
         all.filter { $0.name == name }.map(\.value)
     }
 
-    /// Whether a field with this name lists the word, in any case.
+    /// Whether the comma-separated list of a field with this name has the word. Ignores the case of the list.
     func list(_ name: String, has word: String) -> Bool {
         values(of: name)
             .contains { value in
@@ -46,11 +46,12 @@ package struct HTTPFields: Sendable, Equatable {
             }
     }
 
-    /// The length that the fields announce for a body; nil if they announce none.
+    /// Returns the body length that the fields announce; nil if they announce none.
     func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
-            // Two parties that believe different fields would see different messages.
+            // A proxy that uses one field and a server that uses the other would see different messages
+            // (request smuggling).
             guard lengths.isEmpty else { throw .malformed }
             guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownCoding }
             return .chunked
@@ -72,7 +73,7 @@ enum HTTPFault: Error, Equatable {
     case bodyTooLarge
     case unknownVersion
 
-    /// The status that a server answers.
+    /// The status with which a server refuses the message.
     var status: Int {
         switch self {
         case .malformed: 400

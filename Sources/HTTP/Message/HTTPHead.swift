@@ -33,7 +33,7 @@ struct HTTPHead: Equatable {
         return (HTTPHead(firstLine: first, fields: fields), end)
     }
 
-    /// The place behind the empty line that ends the head.
+    /// Returns the index after the empty line that ends the head.
     private static func end(of bytes: ArraySlice<UInt8>) -> Int? {
         var index = 3
         while index < bytes.endIndex {

@@ -1,6 +1,7 @@
 import Reactor
 
-/// Bytes that go to a stream in parts, as fast as the peer takes them, so that a stream never holds a large message.
+/// A message that is written to a stream in parts, as fast as the peer takes them, so that the stream never
+/// buffers all of a large message.
 struct HTTPOutput {
     private static let partBytes = 256 * 1_024
 
@@ -9,7 +10,8 @@ struct HTTPOutput {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Writes what the stream has room for. If that is not all, `streamDrained` will follow.
+    /// Writes as many bytes as the stream has room for. If bytes are left, the stream calls `streamDrained`
+    /// later.
     ///
     /// - Returns: whether everything is written.
     mutating func write(to stream: Stream) -> Bool {

@@ -7,7 +7,8 @@ package struct HTTPRequestHead: Sendable, Equatable {
     package var path: String
     package var query: HTTPQuery
     package var fields: HTTPFields
-    /// Whether the client reads more than HTTP/1.0: chunks, and answers behind each other.
+    /// Whether the request is HTTP/1.1, so that the client accepts chunked responses and several responses on
+    /// one connection.
     var isModern: Bool
     /// Nil if there is no body.
     var bodyLength: HTTPBodyReader.Length?
@@ -56,7 +57,7 @@ package struct HTTPQuery: Sendable, Equatable {
             guard let name = PercentEncoding.decode(sides[0]),
                 let value = PercentEncoding.decode(sides.count == 2 ? sides[1] : "")
             else { return nil }
-            // Of equal names the first counts.
+            // If a name occurs more than once, the first value counts.
             if values[name] == nil { values[name] = value }
         }
     }

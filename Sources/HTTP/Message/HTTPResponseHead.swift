@@ -7,7 +7,7 @@ struct HTTPResponseHead: Equatable {
     ///
     /// - Returns: the head and its number of bytes; nil if it is not complete.
     static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPResponseHead, length: Int)? {
-        // What is not HTTP may never have an empty line.
+        // Refuse another protocol at once, because its data may never have the empty line that ends a head.
         guard bytes.starts(with: "HTTP/1.".utf8.prefix(bytes.count)) else { throw .malformed }
         guard let (head, length) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
@@ -16,10 +16,11 @@ struct HTTPResponseHead: Equatable {
         return (HTTPResponseHead(status: status, fields: head.fields), length)
     }
 
-    /// Proxies and collectors add more fields than clients do.
+    /// The most bytes of a response's head. Larger than for requests, because proxies and collectors add
+    /// fields.
     private static let bytesMax = 32_768
 
-    /// The body's length in a response to this method.
+    /// Returns the body's length in a response to a request with this method.
     func bodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
         return try fields.bodyLength() ?? .untilEnd

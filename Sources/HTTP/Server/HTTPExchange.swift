@@ -23,16 +23,17 @@ package final class HTTPExchange: Sendable {
         inbox.endExchange(bodyBytes: body.count)
     }
 
-    /// Answers from any thread. Only the first response counts. If the client has gone, nothing happens.
+    /// Answers from any thread. Only the first response counts. Does nothing if the client has disconnected.
     package func answer(_ response: HTTPResponse) {
         guard take() else { return }
         inbox.post(.answer(response, connection: connection))
     }
 
-    /// Answers with a head at once, and with a body that is appended from any thread.
+    /// Sends the head of the response at once, and returns a stream to which any thread may append the body.
     ///
-    /// - Parameter head: a response whose body is what the stream begins with.
-    /// - Returns: nil if as many streams as allowed are open, the server has ended, or the exchange is answered.
+    /// - Parameter head: the response to begin with. Its body is the first part of the streamed body.
+    /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange is
+    ///   already answered.
     package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
         guard take() else {
@@ -44,6 +45,6 @@ package final class HTTPExchange: Sendable {
         return stream
     }
 
-    /// - Returns: whether the caller may answer.
+    /// Returns true to the first caller, which must then answer, and false to every later caller.
     func take() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 }

@@ -2,9 +2,10 @@
 package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     package var contentType: String
-    /// What a browser may load for this page. The default allows a page its own style, and nothing else.
+    /// The `Content-Security-Policy`: what a browser may load for this page. The default allows the page's
+    /// own style and nothing else.
     package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
-    /// The methods that the page has; for status 405.
+    /// The methods that the page supports: the `Allow` field of a response with status 405.
     package var allow: String?
     package var body: [UInt8]
 
@@ -18,7 +19,7 @@ package struct HTTPResponse: Sendable, Equatable {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
     }
 
-    /// A response that has only its status as text.
+    /// Returns a response with its status as the text.
     package static func plain(_ status: Int) -> HTTPResponse {
         HTTPResponse(status: status, text: "\(status) \(phrase(of: status))\n")
     }
@@ -48,7 +49,7 @@ package struct HTTPResponse: Sendable, Equatable {
         case endOfConnection
     }
 
-    /// The bytes of the head.
+    /// Returns the bytes of the head.
     func head(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {

@@ -2,14 +2,15 @@ import Synchronization
 
 /// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
-/// Any thread may append. What finds no room, because the client reads slowly, is skipped as a whole; a client that takes nothing for
-/// `HTTPServerLimits.idleMilliseconds` while bytes wait for it is cut.
+/// Any thread may append. If the client reads slowly and the appended bytes have no room, all of them are
+/// skipped. If the client takes no byte for `HTTPServerLimits.idleMilliseconds` while bytes wait, the server
+/// closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum Appended: Sendable, Equatable {
         case taken
-        /// There is no room. Nothing of the bytes will be sent.
+        /// There is no room. None of the bytes will be sent.
         case skipped
-        /// The stream was finished, or the client has gone. Nothing will be sent any more.
+        /// The stream was finished, or the client has disconnected. None of the bytes will be sent.
         case ended
     }
 
@@ -17,7 +18,7 @@ package final class HTTPResponseStream: Sendable {
         var waiting: [UInt8] = []
         var isFinished = false
         var hasEnded = false
-        /// The server's thread has been notified, and has not taken the bytes yet.
+        /// Whether the server's thread was notified and has not taken the bytes yet.
         var isAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
@@ -42,10 +43,10 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waiting: head.body))
     }
 
-    /// Whether nothing will be sent any more: the stream was finished and all is sent, or the client has gone.
+    /// Whether the stream is over: it was finished and all bytes were taken, or the client has disconnected.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
-    /// Appends bytes that are sent whole, or not at all.
+    /// Appends bytes. Either all of them are sent, or none.
     @discardableResult
     package func append(_ bytes: [UInt8]) -> Appended {
         let (appended, isNew) = state.withLock { state -> (Appended, Bool) in
@@ -67,7 +68,8 @@ package final class HTTPResponseStream: Sendable {
         if isNew { inbox.post(.streamReady(connection: connection)) }
     }
 
-    /// Sets what is called once, on the server's thread, when the stream has ended; at once if it has already.
+    /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at
+    /// once if the stream has already ended.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }
@@ -78,7 +80,7 @@ package final class HTTPResponseStream: Sendable {
 
     // MARK: - The server's thread
 
-    /// - Returns: the bytes that wait, and whether they are the last.
+    /// - Returns: the bytes that wait, and whether no bytes follow them.
     func take() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isAnnounced = false
@@ -87,7 +89,7 @@ package final class HTTPResponseStream: Sendable {
         }
     }
 
-    /// Idempotent.
+    /// Ends the stream, drops its waiting bytes and calls the action of `onEnd`. Idempotent.
     func end() {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }

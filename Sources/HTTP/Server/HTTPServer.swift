@@ -1,8 +1,8 @@
 import Reactor
 import Synchronization
 
-/// An HTTP/1.1 server for a few clients. It has a loop and a thread of its own, so that it answers while the rest of the process is busy.
-/// Everything in it has a limit (`HTTPServerLimits`).
+/// An HTTP/1.1 server for a few clients. It has a loop and a thread of its own, so that it answers while the
+/// rest of the process is busy. `HTTPServerLimits` limits all its resources.
 package final class HTTPServer: Sendable {
     private enum Phase {
         /// → `listening`, `ended`.
@@ -29,21 +29,22 @@ package final class HTTPServer: Sendable {
     /// Connections that may wait to be accepted.
     private static let backlog: Int32 = 64
 
-    /// Listens at once, so that a taken port is known before anything starts. `run` then accepts the connections.
+    /// Listens at once, so that the process learns at its start that a port is taken. `run` accepts the
+    /// connections later.
     ///
     /// - Parameters:
-    ///   - name: the thread's.
-    ///   - address: with port 0 for a port of the system's choice.
-    /// - Throws: if it cannot listen there.
+    ///   - name: the name of the server's thread.
+    ///   - address: the address to listen on. With port 0 the system chooses a port.
+    /// - Throws: if the server cannot listen on the address.
     package init(name: String, address: SocketAddress, limits: HTTPServerLimits) throws(SystemError) {
         self.name = name
         socket = try ListeningSocket(address: address, backlog: Self.backlog)
         inbox = try HTTPServerInbox(limits: limits)
     }
 
-    /// The port that it listens on. Waits until it listens.
+    /// Waits until the server listens, and returns its port.
     ///
-    /// - Throws: why it does not listen.
+    /// - Throws: the reason why the server does not listen.
     package func port() async throws(HTTPServerError) -> UInt16 {
         let port: Port = await withCheckedContinuation { continuation in
             let known: Port? = state.withLock { state in
@@ -60,13 +61,13 @@ package final class HTTPServer: Sendable {
         return try port.get()
     }
 
-    /// Makes `run` return. Answers in progress may still be sent for a second.
+    /// Makes `run` return. Responses in progress may still be sent for a second.
     package func requestStop() { inbox.requestStop() }
 
     /// Serves until `requestStop`. Call it once.
     ///
-    /// - Parameter makeHandler: makes the handler on the server's thread. The loop is that thread's.
-    /// - Throws: if it cannot listen.
+    /// - Parameter makeHandler: makes the handler on the server's thread, and gets the loop of this thread.
+    /// - Throws: if the server's thread or its listener cannot start.
     package func run(_ makeHandler: @escaping @Sendable (EventLoop) -> any HTTPRequestHandler)
         async throws(HTTPServerError)
     {
@@ -133,7 +134,7 @@ package final class HTTPServer: Sendable {
     }
 }
 
-/// Why a server does not serve.
+/// Why a server does not run.
 package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }

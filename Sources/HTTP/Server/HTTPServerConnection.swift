@@ -3,7 +3,7 @@ import Reactor
 /// One client's connection to a server.
 final class HTTPServerConnection: StreamHandler {
     enum State {
-        /// Waits for a request head, or for the rest of one. → `body`, `answering`, `sending`, `ending`.
+        /// Waits for a request head, or for its missing part. → `body`, `answering`, `sending`, `ending`.
         case head
         /// Waits for the rest of a body. → `answering`, `sending`, `ending`.
         case body
@@ -11,7 +11,7 @@ final class HTTPServerConnection: StreamHandler {
         case answering
         /// Parts of a response's body wait for room. → `head`, `ending`.
         case sending
-        /// A stream answers. → `ending`.
+        /// An `HTTPResponseStream` answers. → `ending`.
         case streaming
         /// Sends the last response. Final.
         case ending
@@ -24,7 +24,7 @@ final class HTTPServerConnection: StreamHandler {
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var state = State.head
-    /// The time at which the connection is closed.
+    /// The loop's time at which `sweep` ends the connection or refuses its request.
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
@@ -39,7 +39,8 @@ final class HTTPServerConnection: StreamHandler {
     private var responseStream: HTTPResponseStream?
     private var isChunked = false
 
-    /// For the progress of a client that takes a response.
+    /// The bytes written so far, and the bytes that the client had taken at the last `sweep`. They show
+    /// whether the client still reads.
     private var writtenBytes = 0
     private var takenBytesSeen = 0
 
@@ -53,7 +54,7 @@ final class HTTPServerConnection: StreamHandler {
 
     func start() { _ = stream }
 
-    /// Whether a request waits for its response.
+    /// Whether a request waits for its response, or for the end of a streamed response.
     var isBusy: Bool {
         switch state {
         case .answering, .streaming: true
@@ -127,7 +128,7 @@ final class HTTPServerConnection: StreamHandler {
         early.withUnsafeBytes(readBody)
     }
 
-    /// Takes the body's bytes, and keeps those behind it.
+    /// Reads bytes of the body, and keeps the bytes after the body for the next request.
     private func readBody(_ bytes: UnsafeRawBufferPointer) {
         do throws(HTTPFault) {
             guard let count = try bodyReader?.read(bytes) else { return }
@@ -145,7 +146,7 @@ final class HTTPServerConnection: StreamHandler {
 
     private func answer(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.beginExchange() else { return refuse(503) }
-        // The exchange drops the body's bytes from now on.
+        // The exchange removes the body's bytes from the inbox's count when it is released.
         bodyBytesCounted = 0
         state = .answering
         setDeadline(limits.responseMilliseconds)
@@ -168,7 +169,7 @@ final class HTTPServerConnection: StreamHandler {
         readRequests()
     }
 
-    /// The response to the request in progress. It is too late if the connection has been told to end.
+    /// Sends the response to the request in progress. Does nothing if the connection is already ending.
     private func send(_ response: HTTPResponse) {
         guard state == .answering, let request else { return }
         send(response, keepsAlive: request.keepsAlive && !server.isStopping)
@@ -201,7 +202,7 @@ final class HTTPServerConnection: StreamHandler {
         if !received.isEmpty { setDeadline(limits.headMilliseconds) }
     }
 
-    /// Answers the request in progress by a stream.
+    /// Answers the request in progress with a stream.
     func begin(_ responseStream: HTTPResponseStream) {
         guard state == .answering, let request else { return responseStream.end() }
         self.responseStream = responseStream
@@ -215,7 +216,7 @@ final class HTTPServerConnection: StreamHandler {
         if request.method == "HEAD" { finish() } else { sendStreamed() }
     }
 
-    /// Sends what waits in the stream, if the client takes what it has been sent.
+    /// Sends the waiting bytes of the `HTTPResponseStream`, unless too many earlier bytes are still unsent.
     func sendStreamed() {
         guard state == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
@@ -241,7 +242,8 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Closes the connection if its time has passed.
+    /// Extends the deadline of a client that still reads its response. Ends the connection if its deadline
+    /// has passed. Called every 200 ms.
     func sweep() {
         let pending = stream.pendingOutputBytes
         let taken = writtenBytes - pending
@@ -260,7 +262,7 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// The server stops. An answer in progress may still be sent.
+    /// Ends the connection because the server stops. A response in progress may still be sent.
     func stop() {
         switch state {
         case .head, .body, .streaming: finish()
@@ -269,7 +271,7 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Sends what is written, then closes.
+    /// Sends the bytes that were written, then closes the connection.
     private func finish() {
         state = .ending
         dropBody()

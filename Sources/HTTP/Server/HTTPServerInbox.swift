@@ -1,21 +1,22 @@
 import Reactor
 import Synchronization
 
-/// What other threads have for a server's thread, and the counts that they share with it.
+/// The messages of other threads to a server's thread, and the counts that all threads share.
 ///
-/// Its queue is bounded by the exchanges and streams that are open: each has at most two entries in it.
+/// The limits of open exchanges and streams bound the queue: each exchange or stream has at most two messages
+/// in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
         case answer(HTTPResponse, connection: UInt64)
         case streamBegan(HTTPResponseStream, connection: UInt64)
-        /// A stream has bytes, or has finished, for the first time since its last bytes were taken.
+        /// A stream has new bytes or has finished. Sent once until the server's thread takes the bytes.
         case streamReady(connection: UInt64)
     }
 
     private struct State {
         var messages: [Message] = []
         var isStopRequested = false
-        /// The server has ended and takes nothing.
+        /// Whether the server has ended and takes no more messages.
         var isClosed = false
         var connections = 0
         var exchanges = 0
@@ -45,7 +46,7 @@ final class HTTPServerInbox: Sendable {
         if isOpen { wakeup.signal() }
     }
 
-    /// Called on the server's thread.
+    /// Takes all waiting messages. Called on the server's thread.
     func take() -> (messages: [Message], isStopRequested: Bool) {
         wakeup.drain()
         return state.withLock { state in
@@ -54,7 +55,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Called on the server's thread when it ends. Streams that were never seen there end, too.
+    /// Closes the inbox when the server ends, and ends the streams whose first message was not handled.
+    /// Called on the server's thread.
     func close() {
         let messages = state.withLock { state in
             state.isClosed = true
@@ -64,7 +66,7 @@ final class HTTPServerInbox: Sendable {
         for case .streamBegan(let stream, _) in messages { stream.end() }
     }
 
-    /// - Returns: false if there are as many as allowed.
+    /// - Returns: false if the limit of exchanges is reached.
     func beginExchange() -> Bool {
         state.withLock { state in
             guard state.exchanges < limits.exchangesMax else { return false }
@@ -80,7 +82,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// - Returns: false if there are as many as allowed, or the server has ended.
+    /// - Returns: false if the limit of streams is reached, or the server has ended.
     func beginStream() -> Bool {
         state.withLock { state in
             guard state.streams < limits.streamsMax, !state.isClosed else { return false }
@@ -101,7 +103,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// The bytes of a body that no exchange has.
+    /// Removes bytes from the count, because their body was dropped before an exchange got it.
     func dropBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func noteConnections(_ count: Int) { state.withLock { $0.connections = count } }
@@ -118,12 +120,12 @@ final class HTTPServerInbox: Sendable {
     }
 }
 
-/// What a server holds at the moment.
+/// The connections, requests, streams and bytes of a server at this moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connections = 0
-    /// Requests without a response, also those of clients that have gone.
+    /// Requests without a response, including requests of clients that have disconnected.
     package var exchanges = 0
     package var streams = 0
-    /// The bytes of all bodies that are received or not answered yet.
+    /// The bytes of all bodies that are being received or whose request is not answered yet.
     package var bodyBytes = 0
 }

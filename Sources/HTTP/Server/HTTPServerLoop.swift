@@ -47,7 +47,8 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         connection.start()
     }
 
-    /// - Returns: whether there is room for one more connection.
+    /// Closes a connection without an unanswered request if the limit is reached. Returns whether there is
+    /// room for one more connection.
     private func makeRoom() -> Bool {
         guard connections.count >= limits.connectionsMax else { return true }
         let replaced = connections.values.filter { !$0.isBusy }
@@ -73,7 +74,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         let (messages, isStopRequested) = inbox.take()
-        // First, so that the responses below say that their connection closes.
+        // Stop first, so that the responses below announce `Connection: close`.
         if isStopRequested, !isStopping { stop() }
         for message in messages {
             switch message {
@@ -94,7 +95,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         for connection in connections.values { connection.stop() }
     }
 
-    /// Releases everything, after the loop has ended.
+    /// Releases the listener and closes the inbox, after the loop has ended.
     func close() {
         listener?.close()
         loop.remove(descriptor: inbox.wakeup.descriptor)
